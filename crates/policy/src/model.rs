@@ -1,0 +1,359 @@
+//! The valid policy.
+//!
+//! A [`Policy`] exists only when every rule of the language and of admission control holds, so whatever
+//! takes one needs no checks of its own. It is immutable; a changed file makes a new one.
+//!
+//! Ids are places in a canonical order that does not depend on the order of the file: services with
+//! parents before children and siblings by name, machines by rack and name, racks by name (numbers in
+//! names count by value, so `m2` comes before `m10`). Two hosts that read the same policy therefore agree
+//! on every id, and a share does not change when a file is sorted differently.
+//!
+//! Source: Parley §3.1 (services, contention points, min, max, weight, the star service as caps).
+
+use std::net::IpAddr;
+use weir_units::{
+    Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, PerDirection, PerPoint, RackId, ServiceId,
+    Weight,
+};
+
+/// A whole policy: the network, the services that share it and what each may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    pub(crate) sharing: Sharing,
+    pub(crate) network: Network,
+    pub(crate) services: Services,
+    pub(crate) caps: Caps,
+    pub(crate) tenants: Vec<Tenant>,
+    pub(crate) digest: u64,
+}
+
+impl Policy {
+    /// How the top-level services divide what is left at each contention point.
+    pub fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+    /// Racks and machines.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+    /// The tree of services.
+    pub fn services(&self) -> &Services {
+        &self.services
+    }
+    /// Caps on the sum of all traffic at a contention point: the papers' star service (Parley Fig 1).
+    pub fn caps(&self) -> &Caps {
+        &self.caps
+    }
+    /// Hose-model requests for placement, in name order.
+    pub fn tenants(&self) -> &[Tenant] {
+        &self.tenants
+    }
+    /// A fingerprint of everything that decides shares. Hosts whose fingerprints differ do not agree on
+    /// ids and must not mix their usage reports.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+    /// What can pass a machine's network interface: its speed, or the machine cap where that is lower.
+    pub fn machine_capacity(&self, machine: MachineId, direction: Direction) -> Bandwidth {
+        self.network.machine(machine).nic[direction].min(self.caps[ContentionPoint::Machine][direction])
+    }
+    /// What can pass a rack's uplink: its speed, or the rack cap where that is lower.
+    pub fn rack_capacity(&self, rack: RackId, direction: Direction) -> Bandwidth {
+        self.network.rack(rack).uplink[direction].min(self.caps[ContentionPoint::Rack][direction])
+    }
+    /// What can pass the fabric: the sum of all uplinks, or the fabric cap where that is lower.
+    pub fn fabric_capacity(&self, direction: Direction) -> Bandwidth {
+        let uplinks: Bandwidth = self.network.racks.iter().map(|rack| rack.uplink[direction]).sum();
+        uplinks.min(self.caps[ContentionPoint::Fabric][direction])
+    }
+}
+
+/// Caps per contention point and direction; [`Bandwidth::UNLIMITED`] where none is written.
+pub type Caps = PerPoint<PerDirection<Bandwidth>>;
+
+/// How children divide what their parent has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Sharing {
+    /// Guarantees first, then the excess by weight up to the maxima (Parley §3.1, the text). The default.
+    #[default]
+    Add,
+    /// One fair share by weight, clipped between min and max (what Parley's Fig 14 shows).
+    Fill,
+}
+
+impl Sharing {
+    /// `add` or `fill`, as the policy file writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Fill => "fill",
+        }
+    }
+}
+
+/// What a service is given at one contention point in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Share {
+    /// The guarantee, bit/s; zero when none. Never above `max`.
+    pub min: Bandwidth,
+    /// The limit; [`Bandwidth::UNLIMITED`] when none.
+    pub max: Bandwidth,
+    /// The part taken of what is left over.
+    pub weight: Weight,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { min: Bandwidth::ZERO, max: Bandwidth::UNLIMITED, weight: Weight::ONE }
+    }
+}
+
+/// Racks and machines in canonical order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Network {
+    pub(crate) racks: Vec<Rack>,
+    pub(crate) machines: Vec<Machine>,
+}
+
+impl Network {
+    /// All racks; a [`RackId`] is the place in this table.
+    pub fn racks(&self) -> &[Rack] {
+        &self.racks
+    }
+    /// All machines; a [`MachineId`] is the place in this table. Machines of a rack stand together.
+    pub fn machines(&self) -> &[Machine] {
+        &self.machines
+    }
+    /// A rack by id.
+    pub fn rack(&self, id: RackId) -> &Rack {
+        &self.racks[id.index()]
+    }
+    /// A machine by id.
+    pub fn machine(&self, id: MachineId) -> &Machine {
+        &self.machines[id.index()]
+    }
+    /// The id of the rack with this name.
+    pub fn rack_named(&self, name: &str) -> Option<RackId> {
+        self.racks.iter().position(|rack| rack.name == name).map(|i| RackId(i as u32))
+    }
+    /// The id of the machine with this name.
+    pub fn machine_named(&self, name: &str) -> Option<MachineId> {
+        self.machines.iter().position(|machine| machine.name == name).map(|i| MachineId(i as u32))
+    }
+}
+
+/// Machines behind one uplink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rack {
+    pub(crate) name: String,
+    pub(crate) uplink: PerDirection<Bandwidth>,
+    pub(crate) machines: Vec<MachineId>,
+}
+
+impl Rack {
+    /// The name in the policy file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The speed to and from the fabric; several uplinks count as one pipe.
+    pub fn uplink(&self) -> PerDirection<Bandwidth> {
+        self.uplink
+    }
+    /// The machines, ascending.
+    pub fn machines(&self) -> &[MachineId] {
+        &self.machines
+    }
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    pub(crate) name: String,
+    pub(crate) rack: RackId,
+    pub(crate) nic: PerDirection<Bandwidth>,
+    pub(crate) address: Option<IpAddr>,
+}
+
+impl Machine {
+    /// The name in the policy file, unique over all racks.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The rack that it stands in.
+    pub fn rack(&self) -> RackId {
+        self.rack
+    }
+    /// The speed of its network interface.
+    pub fn nic(&self) -> PerDirection<Bandwidth> {
+        self.nic
+    }
+    /// Where its agent listens for rack datagrams, if the policy says so.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+}
+
+/// The tree of services in canonical order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Services {
+    pub(crate) all: Vec<Service>,
+    pub(crate) roots: Vec<ServiceId>,
+}
+
+impl Services {
+    /// All services, parents before children; a [`ServiceId`] is the place in this table.
+    pub fn all(&self) -> &[Service] {
+        &self.all
+    }
+    /// The top-level services.
+    pub fn roots(&self) -> &[ServiceId] {
+        &self.roots
+    }
+    /// A service by id.
+    pub fn get(&self, id: ServiceId) -> &Service {
+        &self.all[id.index()]
+    }
+    /// The id of the service with this path, such as `dfs/hbase`.
+    pub fn named(&self, path: &str) -> Option<ServiceId> {
+        self.all.iter().position(|service| service.path == path).map(|i| ServiceId(i as u32))
+    }
+    /// Every id with its service, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (ServiceId, &Service)> {
+        self.all.iter().enumerate().map(|(i, service)| (ServiceId(i as u32), service))
+    }
+    /// The services that packets are classified to: those without children.
+    pub fn leaves(&self) -> impl Iterator<Item = (ServiceId, &Service)> {
+        self.iter().filter(|(_, service)| service.is_leaf())
+    }
+}
+
+/// A bundle of traffic that the policy speaks about (Parley §3.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    pub(crate) path: String,
+    pub(crate) parent: Option<ServiceId>,
+    pub(crate) children: Vec<ServiceId>,
+    pub(crate) sharing: Sharing,
+    pub(crate) matches: Vec<Match>,
+    pub(crate) order: i32,
+    pub(crate) shares: PerPoint<PerDirection<Share>>,
+    pub(crate) latency: Option<LatencyTarget>,
+    pub(crate) level: Option<QosLevel>,
+}
+
+impl Service {
+    /// The name with its parents' names before it: `dfs/hbase`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+    /// The service that it is nested in.
+    pub fn parent(&self) -> Option<ServiceId> {
+        self.parent
+    }
+    /// The services nested in it, ascending; empty for a leaf.
+    pub fn children(&self) -> &[ServiceId] {
+        &self.children
+    }
+    /// Whether packets are classified to it directly.
+    pub fn is_leaf(&self) -> bool {
+        self.children.is_empty()
+    }
+    /// How its children divide what it has.
+    pub fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+    /// The packets that belong to it: any of these. Empty for a service with children.
+    pub fn matches(&self) -> &[Match] {
+        &self.matches
+    }
+    /// The order in which overlapping services are tried, lowest first; 0 where the file has none.
+    pub fn order(&self) -> i32 {
+        self.order
+    }
+    /// What it is given at a contention point in a direction.
+    pub fn share(&self, point: ContentionPoint, direction: Direction) -> Share {
+        self.shares[point][direction]
+    }
+    /// The completion time it asks for.
+    pub fn latency(&self) -> Option<LatencyTarget> {
+        self.latency
+    }
+    /// The QJump level it asks for.
+    pub fn level(&self) -> Option<QosLevel> {
+        self.level
+    }
+}
+
+/// One packet filter: a packet matches when every field that is present does.
+///
+/// `ports` and `address` match either end of a packet, so a service's requests and its answers are both
+/// its own, at the client and at the server alike.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Match {
+    /// The IP protocol.
+    pub protocol: Option<Protocol>,
+    /// First and last port, inclusive; source or destination.
+    pub ports: Option<(u16, u16)>,
+    /// A prefix that the source or the destination address is in.
+    pub address: Option<ipnet::IpNet>,
+    /// A glob (`*`, `?`) over the name of the interface that the packet leaves or enters by.
+    pub interface: Option<String>,
+    /// The path of the control group that the packet's socket is in.
+    pub cgroup: Option<String>,
+    /// The differentiated-services code point, 0 to 63.
+    pub dscp: Option<u8>,
+    /// The VXLAN network identifier, 0 to 2^24 − 1.
+    pub vni: Option<u32>,
+}
+
+impl Match {
+    /// Whether the filter says which endpoint (interface, cgroup, virtual network) and not only which
+    /// headers. Endpoint filters are tried first: a tenant's traffic is the tenant's on every port.
+    pub fn is_endpoint(&self) -> bool {
+        self.interface.is_some() || self.cgroup.is_some() || self.vni.is_some()
+    }
+}
+
+/// An IP protocol by number, with the names that files use for the common ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Protocol(pub u8);
+
+impl Protocol {
+    /// TCP, 6.
+    pub const TCP: Self = Self(6);
+    /// UDP, 17.
+    pub const UDP: Self = Self(17);
+    /// ICMP, 1.
+    pub const ICMP: Self = Self(1);
+    /// SCTP, 132.
+    pub const SCTP: Self = Self(132);
+}
+
+/// `latency: { message: 1MB, p99: 20ms }`: a completion time to keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LatencyTarget {
+    /// The message's size.
+    pub message: Bytes,
+    /// What 99 of 100 messages must finish within.
+    pub p99: Duration,
+}
+
+/// `level: guaranteed | 1..8`: a QJump level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum QosLevel {
+    /// The level whose delay is bounded in the worst case.
+    Guaranteed,
+    /// One of eight levels, 1 the lowest.
+    Numbered(u8),
+}
+
+/// A hose-model request: virtual machines that each get the same bandwidth (QShare §III).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tenant {
+    /// The name in the policy file.
+    pub name: String,
+    /// How many virtual machines, at least 1.
+    pub vms: u32,
+    /// The bandwidth of each one's hose.
+    pub bandwidth: Bandwidth,
+}

@@ -1,0 +1,209 @@
+//! [`Bandwidth`]: a rate in bit/s.
+
+use crate::decimal::{self, QuantityError, Unit, unit};
+use crate::{Bytes, Duration};
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::str::FromStr;
+
+/// A rate in whole bit/s.
+///
+/// Finite rates go from 0 to [`Bandwidth::MAX`] (1 Eb/s); [`Bandwidth::UNLIMITED`] sorts above all of
+/// them, so `min` with a limit does what one expects. Sums saturate at `UNLIMITED`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bandwidth(u64);
+
+const BITS: &[Unit] = &[
+    unit("b/s", 1),
+    unit("kb/s", 1_000),
+    unit("Mb/s", 1_000_000),
+    unit("Gb/s", 1_000_000_000),
+    unit("Tb/s", 1_000_000_000_000),
+    unit("B/s", 8),
+    unit("kB/s", 8_000),
+    unit("MB/s", 8_000_000),
+    unit("GB/s", 8_000_000_000),
+    unit("TB/s", 8_000_000_000_000),
+];
+/// How many of [`BITS`] are bit units: the ones used for printing.
+const PRINTED: usize = 5;
+
+impl Bandwidth {
+    /// No bandwidth at all.
+    pub const ZERO: Self = Self(0);
+    /// The largest finite rate, 1 Eb/s. It keeps every product in the allocator inside 128 bits.
+    pub const MAX: Self = Self(1_000_000_000_000_000_000);
+    /// No limit, or a demand without bound. Greater than every finite rate.
+    pub const UNLIMITED: Self = Self(u64::MAX);
+
+    /// A rate from bit/s. Anything above [`Bandwidth::MAX`] is `UNLIMITED`.
+    pub const fn from_bps(bps: u64) -> Self {
+        if bps > Self::MAX.0 { Self::UNLIMITED } else { Self(bps) }
+    }
+    /// A rate from Mb/s (10^6 bit/s).
+    pub const fn from_mbps(mbps: u64) -> Self {
+        Self::from_bps(mbps.saturating_mul(1_000_000))
+    }
+    /// A rate from Gb/s (10^9 bit/s).
+    pub const fn from_gbps(gbps: u64) -> Self {
+        Self::from_bps(gbps.saturating_mul(1_000_000_000))
+    }
+    /// The rate in bit/s; `u64::MAX` when unlimited.
+    pub const fn bps(self) -> u64 {
+        self.0
+    }
+    /// Whether this is [`Bandwidth::UNLIMITED`].
+    pub const fn is_unlimited(self) -> bool {
+        self.0 == u64::MAX
+    }
+    /// `self − other`, at least zero; `UNLIMITED` stays unlimited.
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        if self.is_unlimited() { self } else { Self(self.0.saturating_sub(other.0)) }
+    }
+    /// The average rate of `bytes` over `time`, rounded down; zero when no time passed.
+    pub fn from_transfer(bytes: Bytes, time: Duration) -> Self {
+        if time.is_zero() {
+            return Self::ZERO;
+        }
+        let bits = u128::from(bytes.get()) * 8 * 1_000_000_000 / u128::from(time.nanos());
+        Self::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
+    }
+    /// How many whole bytes this rate carries in `time` (saturating).
+    pub fn bytes_in(self, time: Duration) -> Bytes {
+        let bytes = u128::from(self.0) * u128::from(time.nanos()) / 8_000_000_000;
+        Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+}
+
+impl Add for Bandwidth {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self::from_bps(self.0.saturating_add(other.0))
+    }
+}
+impl AddAssign for Bandwidth {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+impl Sub for Bandwidth {
+    type Output = Self;
+    /// Panics in tests when the result would be negative; see [`Bandwidth::saturating_sub`].
+    fn sub(self, other: Self) -> Self {
+        debug_assert!(self >= other, "{self} - {other} is negative");
+        self.saturating_sub(other)
+    }
+}
+impl SubAssign for Bandwidth {
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+impl Sum for Bandwidth {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = QuantityError;
+    /// Reads `10Gb/s`, `1.5 Gb/s` or `12.5GB/s`. The word `unlimited` is not a rate; where it is allowed
+    /// the caller accepts it.
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let bps = decimal::parse(text, BITS, "rate", "10Gb/s")?;
+        if bps > Self::MAX.0 {
+            return Err(QuantityError::new(
+                format!("`{}` is above the largest rate, {}", text.trim(), Self::MAX),
+                "for example `10Gb/s`",
+            ));
+        }
+        Ok(Self(bps))
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_unlimited() {
+            return f.pad("unlimited");
+        }
+        decimal::write(f, self.0, &BITS[..PRINTED])
+    }
+}
+
+impl serde::Serialize for Bandwidth {
+    /// Bit/s as a number; `null` when unlimited.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.is_unlimited() { serializer.serialize_none() } else { serializer.serialize_u64(self.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        for (text, bps) in [
+            ("10Gb/s", 10_000_000_000),
+            ("1.5Gb/s", 1_500_000_000),
+            ("12.5GB/s", 100_000_000_000),
+            (" 80 kb/s ", 80_000),
+            ("0b/s", 0),
+            ("0.001kb/s", 1),
+        ] {
+            assert_eq!(text.parse::<Bandwidth>().map(Bandwidth::bps), Ok(bps), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_the_rest_with_cause_and_hint() {
+        for (text, cause) in [
+            ("10", "`10` has no unit"),
+            ("10Gbs", "`Gbs` is not a unit of a rate"),
+            ("10gb/s", "`gb/s` is not a unit of a rate"),
+            ("-1Gb/s", "`-1Gb/s` is negative"),
+            ("1.5b/s", "`1.5b/s` is finer than the smallest unit, b/s"),
+            ("1.Gb/s", "`1.Gb/s` is not a rate"),
+            ("1e9b/s", "`e9b/s` is not a unit of a rate"),
+            ("", "`` is not a rate"),
+            ("99999999Tb/s", "`99999999Tb/s` is too large for a rate"),
+            ("2000000Tb/s", "`2000000Tb/s` is above the largest rate, 1000000 Tb/s"),
+        ] {
+            let error = text.parse::<Bandwidth>().expect_err(text);
+            assert_eq!(error.cause, cause);
+            assert!(!error.hint.is_empty());
+        }
+        assert!("10gb/s".parse::<Bandwidth>().expect_err("case").hint.starts_with("did you mean `Gb/s`?"));
+    }
+
+    #[test]
+    fn prints_as_people_write() {
+        assert_eq!(Bandwidth::from_gbps(6).to_string(), "6 Gb/s");
+        assert_eq!(Bandwidth::from_mbps(109_670).to_string(), "109.67 Gb/s");
+        assert_eq!(Bandwidth::from_bps(1_000_001).to_string(), "1.000001 Mb/s");
+        assert_eq!(Bandwidth::ZERO.to_string(), "0 b/s");
+        assert_eq!(Bandwidth::UNLIMITED.to_string(), "unlimited");
+    }
+
+    #[test]
+    fn converts_with_time() {
+        let rate = Bandwidth::from_transfer(Bytes::new(125_000_000), Duration::from_secs(1));
+        assert_eq!(rate, Bandwidth::from_gbps(1));
+        assert_eq!(rate.bytes_in(Duration::from_millis(1)), Bytes::new(125_000));
+        assert_eq!(Bandwidth::from_transfer(Bytes::new(1), Duration::ZERO), Bandwidth::ZERO);
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_reading_agree(bps in 0..=Bandwidth::MAX.bps()) {
+            let rate = Bandwidth::from_bps(bps);
+            prop_assert_eq!(rate.to_string().parse::<Bandwidth>(), Ok(rate));
+        }
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,40}") {
+            let _ = text.parse::<Bandwidth>();
+        }
+    }
+}

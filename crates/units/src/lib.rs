@@ -1,0 +1,28 @@
+//! Quantities with units.
+//!
+//! Every rate, size, time, weight and id in Weir has a type of its own: an integer inside, parsed and
+//! printed the way people write it (`6 Gb/s`, `80 kB`, `200 µs`). A bare number is never a quantity, so a
+//! bit cannot be added to a byte and a second cannot be compared with a millisecond.
+//!
+//! | type | inside | range |
+//! |---|---|---|
+//! | [`Bandwidth`] | bit/s, `u64` | 0 to 1 Eb/s, and [`Bandwidth::UNLIMITED`] |
+//! | [`Bytes`] | bytes, `u64` | 0 to 2^64 − 1 |
+//! | [`Duration`], [`Instant`] | nanoseconds, `u64` | 584 years |
+//! | [`Weight`] | thousandths, `u32` | 0.001 to 1,000,000 |
+//!
+//! Worked example: `"12.5GB/s".parse::<Bandwidth>()` is 100 Gb/s, since a capital `B` is bytes.
+
+mod bandwidth;
+mod bytes;
+mod decimal;
+mod ids;
+mod time;
+mod weight;
+
+pub use bandwidth::Bandwidth;
+pub use bytes::Bytes;
+pub use decimal::QuantityError;
+pub use ids::{ContentionPoint, Direction, MachineId, PerDirection, PerPoint, RackId, ServiceId};
+pub use time::{Duration, Instant};
+pub use weight::Weight;
