@@ -1,1 +1,26 @@
-//! Empty for now.
+//! Who gets how much.
+//!
+//! Problem: services ask for bandwidth at three contention points at once (their machine's interface,
+//! their rack's uplink, the fabric), each point with guarantees, limits and weights over a tree of
+//! services; say what each (machine, service) may have so that no bit is wasted and none is promised twice.
+//!
+//! Approach, from the small to the large:
+//!
+//! 1. [`water`] finds the exact level at which vessels of different widths hold a given amount.
+//! 2. [`fill`] shares one node's bandwidth among its children: the rule of Parley §3.1, or its clipped form.
+//! 3. [`tree`] does so over a tree in two passes: demands up, shares down (Parley §3.2.2).
+//! 4. [`rack`] puts the machines' trees under their rack's tree: the most constrained point wins.
+//! 5. [`fabric`] puts the racks under the fabric: the whole of `weir allocate`.
+//! 6. [`explain`] says in words which constraint decided a share.
+//!
+//! Everything is in whole bit/s and conserves exactly: what children get adds up to what their parent has
+//! or to what they ask for, whichever is less.
+
+pub mod explain;
+pub mod fabric;
+pub mod fill;
+pub mod rack;
+pub mod tree;
+pub mod water;
+
+pub use fill::{Child, Decision};

@@ -1,0 +1,226 @@
+//! One node's bandwidth among its children.
+//!
+//! Problem: children have a guarantee (`min`), a limit (`max`), a weight and a demand; share a capacity
+//! among them in whole bit/s.
+//!
+//! Two rules exist because Parley's text and its Fig 14 differ (the text gives 15/45 there, the paper
+//! reports 30/30):
+//!
+//! - [`Sharing::Add`], §3.1: everybody first gets its guarantee `g = min(min, max, demand)`; the excess is
+//!   water-filled by weight up to `min(max, demand)`.
+//! - [`Sharing::Fill`]: one water level by weight; each gets its part of it, clipped between `g` and
+//!   `min(max, demand)`.
+//!
+//! Both are the same picture, vessels filled to one level: `Add` pours the excess into vessels without
+//! floors that stand on top of the guarantees, `Fill` pours everything into vessels whose floors are the
+//! guarantees. If the guarantees alone exceed the capacity (admission control prevents it at the top, a
+//! tighter limit above can cause it below), they shrink in proportion.
+//!
+//! Parts that are not whole are rounded by largest remainder, ties to the first, so that the sum is exact.
+//! A consequence of that rule, known from dividing seats: one more bit of capacity can cost a child one bit.
+//!
+//! A child is limited only when its demand reaches its share: at its `max`, or at the water level. Below
+//! that a limit would only delay it (Parley §3.2.2, §7).
+//!
+//! Worked example: capacity 10, (min 2, weight 1), (max 4, weight 3), (demand 1, min 1), the first two
+//! backlogged. Guarantees 2, 0, 1 leave 7. The third asks for nothing more. The level 7/4 would give the second 5.25,
+//! above its 4, so it settles at 4 and the first takes 3 more: 5, 4, 1.
+//!
+//! Source: Parley §3.1, §3.2.2, Figs 6 and 14.
+
+use crate::water::{Held, Level, Vessel, level};
+use weir_policy::{Share, Sharing};
+use weir_units::{Bandwidth, Weight};
+
+/// A taker of bandwidth with what it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Child {
+    /// The guarantee, bit/s.
+    pub min: Bandwidth,
+    /// The limit; [`Bandwidth::UNLIMITED`] when none.
+    pub max: Bandwidth,
+    /// The demand; [`Bandwidth::UNLIMITED`] when backlogged.
+    pub demand: Bandwidth,
+    /// The part taken of what is left over.
+    pub weight: Weight,
+}
+
+impl Child {
+    /// A child with the share that a policy gives it and a demand.
+    pub fn new(share: Share, demand: Bandwidth) -> Self {
+        Self { min: share.min, max: share.max, demand, weight: share.weight }
+    }
+    /// The most it can use.
+    pub fn usable(&self) -> Bandwidth {
+        self.demand.min(self.max)
+    }
+    /// What it is guaranteed now: idle guarantees are clipped by the demand.
+    pub fn guaranteed(&self) -> Bandwidth {
+        self.min.min(self.usable())
+    }
+}
+
+/// What decided a child's share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decision {
+    /// Its own demand, which is below its share: it needs no limit.
+    #[default]
+    Demand,
+    /// Its own maximum, which its demand reaches.
+    Max,
+    /// The water level: what its parent has, shared with its siblings.
+    Level,
+}
+
+/// Scratch space and results of filling one node; reuse it to avoid allocation.
+#[derive(Debug, Default)]
+pub struct Filling {
+    /// Each child's bandwidth, in the order given.
+    pub shares: Vec<Bandwidth>,
+    /// What decided each.
+    pub decisions: Vec<Decision>,
+    vessels: Vec<Vessel>,
+    remainders: Vec<(u64, u32)>,
+}
+
+impl Filling {
+    /// Shares `capacity` among `children`. The shares add up to the lesser of the capacity and what the
+    /// children can use; both may be unlimited.
+    pub fn fill(&mut self, sharing: Sharing, capacity: Bandwidth, children: &[Child]) {
+        self.shares.clear();
+        self.decisions.clear();
+        let (mut usable, mut guaranteed) = (0u128, 0u128);
+        for child in children {
+            usable += u128::from(child.usable().bps());
+            guaranteed += u128::from(child.guaranteed().bps());
+        }
+        if usable <= u128::from(capacity.bps()) || capacity.is_unlimited() {
+            self.shares.extend(children.iter().map(Child::usable));
+            self.decisions.extend(children.iter().map(uncontended));
+        } else if guaranteed >= u128::from(capacity.bps()) {
+            self.shrink_guarantees(capacity.bps(), guaranteed, children);
+        } else {
+            self.pour(sharing, capacity.bps(), guaranteed as u64, children);
+        }
+    }
+
+    /// Guarantees beyond the capacity: each gets its proportion, nobody gets more.
+    fn shrink_guarantees(&mut self, capacity: u64, guaranteed: u128, children: &[Child]) {
+        // Proportions are relative to the guarantees, so this is one division each in 128 bits: a
+        // guarantee and a capacity are below 2^60.
+        let scaled = |child: &Child| u128::from(child.guaranteed().bps()) * u128::from(capacity);
+        self.remainders.clear();
+        let mut left = capacity;
+        // Remainders are below the sum of guarantees, which may need a few bits more than 64.
+        let shift = (u128::BITS - guaranteed.leading_zeros()).saturating_sub(u64::BITS);
+        for (i, child) in children.iter().enumerate() {
+            let share = if guaranteed == 0 { 0 } else { (scaled(child) / guaranteed) as u64 };
+            left -= share;
+            self.shares.push(Bandwidth::from_bps(share));
+            let remainder = if guaranteed == 0 { 0 } else { ((scaled(child) % guaranteed) >> shift) as u64 };
+            if child.guaranteed() > Bandwidth::from_bps(share) {
+                self.remainders.push((remainder, i as u32));
+            }
+            self.decisions.push(if child.usable() == Bandwidth::ZERO { Decision::Demand } else { Decision::Level });
+        }
+        self.hand_out(left);
+    }
+
+    fn pour(&mut self, sharing: Sharing, capacity: u64, guaranteed: u64, children: &[Child]) {
+        // An unlimited rim would overflow; nobody can hold more than the capacity anyway.
+        let vessel = |child: &Child| {
+            let (floor, rim) = (child.guaranteed().bps(), child.usable().bps().min(capacity));
+            match sharing {
+                Sharing::Add => Vessel { lower: 0, upper: rim - floor, weight: child.weight.thousandths() },
+                Sharing::Fill => Vessel { lower: floor, upper: rim, weight: child.weight.thousandths() },
+            }
+        };
+        let amount = match sharing {
+            Sharing::Add => capacity - guaranteed,
+            Sharing::Fill => capacity,
+        };
+        self.vessels.clear();
+        self.vessels.extend(children.iter().map(vessel));
+        let level = level(&mut self.vessels, amount);
+
+        let mut part = PartOf::new(level);
+        self.remainders.clear();
+        let mut left = amount;
+        for (i, child) in children.iter().enumerate() {
+            let vessel = vessel(child);
+            let held = level.held(&vessel);
+            let (poured, decision) = match held {
+                Held::Lower => (vessel.lower, Decision::Level),
+                Held::Upper if child.usable().bps() > capacity => (vessel.upper, Decision::Level),
+                Held::Upper => (vessel.upper, at_the_rim(child, level, &vessel)),
+                Held::Level => {
+                    let (whole, remainder) = part.of(vessel.weight);
+                    self.remainders.push((remainder, i as u32));
+                    (whole, Decision::Level)
+                }
+            };
+            left -= poured;
+            let floor = if sharing == Sharing::Add { child.guaranteed().bps() } else { 0 };
+            self.shares.push(Bandwidth::from_bps(floor + poured));
+            self.decisions.push(if child.usable() == Bandwidth::ZERO { uncontended(child) } else { decision });
+        }
+        self.hand_out(left);
+    }
+
+    /// Largest remainder: the `left` bits go to the largest remainders, one each, ties to the first.
+    fn hand_out(&mut self, left: u64) {
+        let left = left as usize;
+        debug_assert!(left <= self.remainders.len(), "more bits left than children to take them");
+        if left == 0 {
+            return;
+        }
+        let ranked = |(remainder, i): &(u64, u32)| (std::cmp::Reverse(*remainder), *i);
+        if left < self.remainders.len() {
+            self.remainders.select_nth_unstable_by_key(left, ranked);
+        }
+        for (_, i) in self.remainders.iter().take(left) {
+            self.shares[*i as usize] += Bandwidth::from_bps(1);
+        }
+    }
+}
+
+/// Nobody competes: a child is held only by its own maximum.
+fn uncontended(child: &Child) -> Decision {
+    if child.demand >= child.max && !child.max.is_unlimited() { Decision::Max } else { Decision::Demand }
+}
+
+/// A child that holds all it can use although others want more: by its maximum, by its demand, or, where
+/// the level stands exactly at its demand, by the level.
+fn at_the_rim(child: &Child, level: Level, vessel: &Vessel) -> Decision {
+    if child.demand >= child.max {
+        return uncontended(child);
+    }
+    let rim = u128::from(vessel.upper) * u128::from(level.denominator);
+    let reached = rim == u128::from(level.numerator) * u128::from(vessel.weight);
+    if reached { Decision::Level } else { Decision::Demand }
+}
+
+/// `level × weight` as whole and remainder, remembering the last weight: most children share one.
+struct PartOf {
+    level: Level,
+    weight: u32,
+    part: (u64, u64),
+}
+
+impl PartOf {
+    fn new(level: Level) -> Self {
+        Self { level, weight: 0, part: (0, 0) }
+    }
+    fn of(&mut self, weight: u32) -> (u64, u64) {
+        if weight != self.weight {
+            let product = u128::from(self.level.numerator) * u128::from(weight);
+            let denominator = u128::from(self.level.denominator);
+            self.weight = weight;
+            self.part = ((product / denominator) as u64, (product % denominator) as u64);
+        }
+        self.part
+    }
+}
+
+#[cfg(test)]
+mod tests;
