@@ -1,0 +1,286 @@
+//! [`Classifier`]: from a frame, or from the fields of a packet, to the service that it belongs to.
+//!
+//! Problem: a policy's filters, in their order, must give the same verdict on every packet in the simulator
+//! (which has fields and no bytes) and in the kernel (which has bytes). Approach: each filter becomes one
+//! [`Rule`] in an array that the kernel reads and the C code here scans (`datapath/classify.h`). Interface
+//! globs are resolved when the array is made: a classifier is for one interface.
+//!
+//! Worked example: the filters `dfs: tcp 7000-7099` and `vm: interface tap*` on the interface `eth0` become
+//! one rule, since `tap*` is not `eth0`; on `tap3` they become two, the second matching everything.
+
+use crate::layout::{
+    HAS_IP, HAS_PORTS, HAS_VNI, MALFORMED, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI,
+    RULES_MAX, Rule, UNCLASSIFIED, native,
+};
+use ipnet::IpNet;
+use std::net::IpAddr;
+use weir_policy::{Match, Protocol};
+use weir_units::ServiceId;
+
+/// Why a policy's filters cannot become a classifier.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClassifierError {
+    /// More filters apply to the interface than a packet may be compared with.
+    #[error("{count} filters apply to this interface, and a packet is compared with at most {RULES_MAX}")]
+    TooManyRules {
+        /// How many apply.
+        count: usize,
+    },
+    /// The filter names something that is not in a packet.
+    #[error("filters by `{field}` are not supported by the datapath (service {})", service.0)]
+    Unsupported {
+        /// The service whose filter it is.
+        service: ServiceId,
+        /// The key in the policy file.
+        field: &'static str,
+    },
+}
+
+/// The fields of a packet, for whoever has no bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fields {
+    /// The source address.
+    pub source: IpAddr,
+    /// The destination address, of the same family.
+    pub destination: IpAddr,
+    /// The IP protocol.
+    pub protocol: Protocol,
+    /// Source and destination port; none for protocols without ports and for later fragments.
+    pub ports: Option<(u16, u16)>,
+    /// The differentiated-services code point.
+    pub dscp: u8,
+    /// The VXLAN network, for encapsulated packets.
+    pub vni: Option<u32>,
+}
+
+impl From<&Fields> for Packet {
+    fn from(fields: &Fields) -> Self {
+        debug_assert_eq!(fields.source.is_ipv4(), fields.destination.is_ipv4(), "one family per packet");
+        let mut packet = Self {
+            source: on_the_wire(fields.source),
+            destination: on_the_wire(fields.destination),
+            family: family(fields.source),
+            protocol: fields.protocol.0,
+            dscp: fields.dscp,
+            has: HAS_IP,
+            ..Self::default()
+        };
+        if let Some((source, destination)) = fields.ports {
+            (packet.source_port, packet.destination_port) = (source, destination);
+            packet.has |= HAS_PORTS;
+        }
+        if let Some(vni) = fields.vni {
+            packet.vni = vni;
+            packet.has |= HAS_VNI;
+        }
+        packet
+    }
+}
+
+/// The filters of a policy that apply to one interface, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classifier {
+    rules: Vec<Rule>,
+}
+
+impl Classifier {
+    /// The classifier for `interface` from filters in the order in which they are tried. Without an
+    /// interface (a simulated host) filters that name one never match.
+    pub fn new<'a>(
+        order: impl IntoIterator<Item = (ServiceId, &'a Match)>,
+        interface: Option<&str>,
+    ) -> Result<Self, ClassifierError> {
+        let mut rules = Vec::new();
+        for (service, filter) in order {
+            let applies = match (&filter.interface, interface) {
+                (None, _) => true,
+                (Some(glob), Some(name)) => glob_matches(glob, name),
+                (Some(_), None) => false,
+            };
+            if applies {
+                rules.push(rule(service, filter)?);
+            }
+        }
+        if rules.len() > RULES_MAX {
+            return Err(ClassifierError::TooManyRules { count: rules.len() });
+        }
+        Ok(Self { rules })
+    }
+
+    /// The rules, as the kernel's program reads them.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The service of an Ethernet frame; none when no rule matches or the frame is malformed.
+    pub fn classify(&self, frame: &[u8]) -> Option<ServiceId> {
+        self.verdict(&parse(frame)?)
+    }
+
+    /// The service of a packet with these fields.
+    pub fn classify_fields(&self, fields: &Fields) -> Option<ServiceId> {
+        self.verdict(&fields.into())
+    }
+
+    fn verdict(&self, packet: &Packet) -> Option<ServiceId> {
+        // SAFETY: `rules` is an array of `rules.len()` rules (at most RULES_MAX) in C's layout, `packet` is a
+        // valid packet, and the function only reads both.
+        let service = unsafe { native::weir_native_classify(self.rules.as_ptr(), self.rules.len() as u32, packet) };
+        (service != UNCLASSIFIED).then_some(ServiceId(service))
+    }
+}
+
+/// The fields of an Ethernet frame, or none when it is malformed.
+pub fn parse(frame: &[u8]) -> Option<Packet> {
+    let mut packet = Packet::default();
+    let size = u32::try_from(frame.len()).ok()?;
+    // SAFETY: `frame` is readable for `size` bytes and `packet` is writable; neither is kept.
+    let result = unsafe { native::weir_native_parse(frame.as_ptr(), size, &raw mut packet) };
+    (result != MALFORMED).then_some(packet)
+}
+
+fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
+    // Every field is taken apart by name, so that a new one in the policy does not compile until it is here.
+    let Match { protocol, ports, address, interface: _, cgroup, dscp, vni } = filter;
+    let mut rule = Rule { service: service.0, ..Rule::default() };
+    if cgroup.is_some() {
+        return Err(ClassifierError::Unsupported { service, field: "cgroup" });
+    }
+    if let Some(Protocol(number)) = protocol {
+        rule.protocol = *number;
+        rule.fields |= RULE_PROTOCOL;
+        rule.needs |= HAS_IP;
+    }
+    if let Some((first, last)) = ports {
+        (rule.port_first, rule.port_last) = (*first, *last);
+        rule.fields |= RULE_PORTS;
+        rule.needs |= HAS_PORTS;
+    }
+    if let Some(prefix) = address {
+        rule.mask = on_the_wire(mapped_mask(*prefix).into());
+        let address = on_the_wire(prefix.addr());
+        rule.address = [address[0] & rule.mask[0], address[1] & rule.mask[1]];
+        rule.family = family(prefix.addr());
+        rule.fields |= RULE_ADDRESS;
+        rule.needs |= HAS_IP;
+    }
+    if let Some(dscp) = dscp {
+        rule.dscp = *dscp;
+        rule.fields |= RULE_DSCP;
+        rule.needs |= HAS_IP;
+    }
+    if let Some(vni) = vni {
+        rule.vni = *vni;
+        rule.fields |= RULE_VNI;
+        rule.needs |= HAS_VNI;
+    }
+    Ok(rule)
+}
+
+/// 16 bytes in network order, in memory as they are on the wire.
+fn on_the_wire(address: IpAddr) -> [u64; 2] {
+    let octets = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+    .octets();
+    let (high, low) = octets.split_at(8);
+    [high, low].map(|half| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(half);
+        u64::from_ne_bytes(bytes)
+    })
+}
+
+/// The mask of a prefix among mapped addresses: an IPv4 prefix is 96 bits longer there.
+fn mapped_mask(prefix: IpNet) -> std::net::Ipv6Addr {
+    let length = u32::from(prefix.prefix_len()) + if prefix.addr().is_ipv4() { 96 } else { 0 };
+    u128::MAX.checked_shl(128 - length).unwrap_or(0).into()
+}
+
+fn family(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 4 } else { 6 }
+}
+
+/// Whether `name` is matched by a glob of `*` (any run) and `?` (any one character).
+fn glob_matches(glob: &str, name: &str) -> bool {
+    let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
+    let (mut g, mut n) = (0, 0);
+    // Where the last star was and how much it has taken: enough to go back to, since a later star only helps.
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        if g < glob.len() && glob[g] == '*' {
+            star = Some((g, n));
+            g += 1;
+        } else if g < glob.len() && (glob[g] == '?' || glob[g] == name[n]) {
+            (g, n) = (g + 1, n + 1);
+        } else if let Some((at, taken)) = star {
+            star = Some((at, taken + 1));
+            (g, n) = (at + 1, taken + 1);
+        } else {
+            return false;
+        }
+    }
+    glob[g..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        for (glob, name, matches) in [
+            ("tap*", "tap3", true),
+            ("tap*", "tap", true),
+            ("tap*", "eth0", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "x", false),
+            ("?", "x", true),
+            ("?", "", false),
+            ("a*b*c", "a1b2b3c", true),
+            ("a*b*c", "a1b2b3", false),
+            ("*0", "eth00", true),
+            ("e?h*", "eth0", true),
+        ] {
+            assert_eq!(glob_matches(glob, name), matches, "{glob} {name}");
+        }
+    }
+
+    #[test]
+    fn masks() {
+        let mask = |text: &str| mapped_mask(text.parse().expect(text)).to_string();
+        assert_eq!(mask("10.0.0.0/8"), "ffff:ffff:ffff:ffff:ffff:ffff:ff00:0");
+        assert_eq!(mask("0.0.0.0/0"), "ffff:ffff:ffff:ffff:ffff:ffff::");
+        assert_eq!(mask("::/0"), "::");
+        assert_eq!(mask("::1/128"), "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+    }
+
+    #[test]
+    fn interfaces_are_resolved_and_the_rest_is_kept_in_order() {
+        let dfs = Match { protocol: Some(Protocol::TCP), ports: Some((7000, 7099)), ..Match::default() };
+        let vm = Match { interface: Some("tap*".into()), ..Match::default() };
+        let order = [(ServiceId(4), &vm), (ServiceId(2), &dfs)];
+        let services = |interface| {
+            let classifier = Classifier::new(order, interface).expect("a classifier");
+            classifier.rules().iter().map(|rule| rule.service).collect::<Vec<_>>()
+        };
+        assert_eq!(services(Some("eth0")), [2]);
+        assert_eq!(services(Some("tap3")), [4, 2]);
+        assert_eq!(services(None), [2]);
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_do() {
+        let group = Match { cgroup: Some("/system.slice".into()), ..Match::default() };
+        assert_eq!(
+            Classifier::new([(ServiceId(7), &group)], None),
+            Err(ClassifierError::Unsupported { service: ServiceId(7), field: "cgroup" })
+        );
+        let any = Match::default();
+        let many = |count| Classifier::new((0..count).map(|i| (ServiceId(i), &any)), None);
+        assert!(many(256).is_ok());
+        assert_eq!(many(257), Err(ClassifierError::TooManyRules { count: 257 }));
+    }
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * From a frame to the fields that a policy can name.
+ *
+ * Problem: rules speak of protocols, ports, addresses, DSCP and VXLAN networks; frames have VLAN tags, IPv4
+ * options, IPv6 extension headers, fragments, and may be cut short or wrong on purpose.
+ * Approach: walk Ethernet, at most WEIR_TAGS_MAX VLAN tags, IPv4 or IPv6 with at most WEIR_EXTENSIONS_MAX
+ * extension headers, then TCP, UDP or SCTP. Each header is read whole or the frame is malformed. What a
+ * frame does not have is marked in `has`, so that a rule that asks for it does not match.
+ *
+ *   not IP (ARP, ...)           family 0: only rules without header fields match
+ *   a fragment after the first  no ports (they are in the first fragment)
+ *   too many extension headers  no ports, the protocol is the header where the walk stopped
+ *   a header cut short or wrong WEIR_MALFORMED: unclassified, whatever the rules say
+ *
+ * The total length of IPv4 is not checked against the frame: the kernel leaves it 0 in segments above 64 KiB.
+ *
+ * Worked example: `ethernet(0x0800) ipv4(ihl 5, 10.0.0.1 > 10.0.0.2, tos 0xb8, tcp) tcp(40000 > 7000, doff 5)`
+ * gives family 4, protocol 6, dscp 46, ports 40000 and 7000, 54 bytes of headers.
+ *
+ * Source: RFC 791, RFC 8200 section 4, RFC 2474, RFC 7348 section 5, IEEE 802.1Q.
+ */
+#ifndef WEIR_PACKET_H
+#define WEIR_PACKET_H
+
+#include "types.h"
+
+#define WEIR_PARSED 0
+#define WEIR_MALFORMED 1
+
+#define WEIR_TAGS_MAX 2
+/* RFC 8200 recommends each header at most once: hop-by-hop, two of options, routing, fragment, AH. */
+#define WEIR_EXTENSIONS_MAX 6
+
+/* What a packet has; see `struct weir_packet`. */
+#define WEIR_HAS_IP 0x01
+#define WEIR_HAS_PORTS 0x02
+#define WEIR_HAS_VNI 0x04
+
+#define WEIR_PROTOCOL_TCP 6
+#define WEIR_PROTOCOL_UDP 17
+#define WEIR_PROTOCOL_SCTP 132
+#define WEIR_VXLAN_PORT 4789
+
+struct weir_packet {
+	u64 source[2];      /* as on the wire; IPv4 is ::ffff:a.b.c.d. With WEIR_HAS_IP */
+	u64 destination[2]; /* likewise */
+	u32 header_bytes;   /* all headers up to the payload of TCP, UDP or SCTP, else of IP */
+	u32 vni;            /* with WEIR_HAS_VNI */
+	u16 source_port;    /* host order, with WEIR_HAS_PORTS */
+	u16 destination_port;
+	u8 family;   /* 4, 6, or 0 when not IP */
+	u8 protocol; /* with WEIR_HAS_IP: the number after all extension headers */
+	u8 dscp;     /* with WEIR_HAS_IP */
+	u8 has;      /* WEIR_HAS_* */
+};
+
+/* The transport header at `offset`, of the protocol in `packet`. */
+WEIR_INLINE int weir_parse_transport(weir_frame *frame, u32 offset, struct weir_packet *packet)
+{
+	u8 header[14];
+
+	packet->header_bytes = offset;
+	if (packet->protocol == WEIR_PROTOCOL_TCP) {
+		u32 size;
+
+		if (weir_load(frame, offset, header, 14))
+			return WEIR_MALFORMED;
+		size = (u32)(header[12] >> 4) * 4;
+		if (size < 20)
+			return WEIR_MALFORMED;
+		packet->header_bytes = offset + size;
+	} else if (packet->protocol == WEIR_PROTOCOL_UDP) {
+		u8 vxlan[8];
+
+		if (weir_load(frame, offset, header, 8))
+			return WEIR_MALFORMED;
+		packet->header_bytes = offset + 8;
+		if (weir_be16(header + 2) == WEIR_VXLAN_PORT && !weir_load(frame, offset + 8, vxlan, 8) &&
+		    (vxlan[0] & 0x08)) {
+			packet->vni = (u32)vxlan[4] << 16 | (u32)vxlan[5] << 8 | vxlan[6];
+			packet->has |= WEIR_HAS_VNI;
+		}
+	} else if (packet->protocol == WEIR_PROTOCOL_SCTP) {
+		if (weir_load(frame, offset, header, 12))
+			return WEIR_MALFORMED;
+		packet->header_bytes = offset + 12;
+	} else {
+		return WEIR_PARSED;
+	}
+	packet->source_port = weir_be16(header);
+	packet->destination_port = weir_be16(header + 2);
+	packet->has |= WEIR_HAS_PORTS;
+	return WEIR_PARSED;
+}
+
+WEIR_INLINE void weir_map_ipv4(u64 *address, const u8 *ipv4)
+{
+	u8 mapped[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ipv4[0], ipv4[1], ipv4[2], ipv4[3] };
+
+	__builtin_memcpy(address, mapped, 16);
+}
+
+WEIR_INLINE int weir_parse_ipv4(weir_frame *frame, u32 offset, struct weir_packet *packet)
+{
+	u8 header[20];
+	u32 size;
+
+	if (weir_load(frame, offset, header, 20))
+		return WEIR_MALFORMED;
+	size = (u32)(header[0] & 0x0f) * 4;
+	if (header[0] >> 4 != 4 || size < 20)
+		return WEIR_MALFORMED;
+	weir_map_ipv4(packet->source, header + 12);
+	weir_map_ipv4(packet->destination, header + 16);
+	packet->family = 4;
+	packet->protocol = header[9];
+	packet->dscp = header[1] >> 2;
+	packet->has |= WEIR_HAS_IP;
+	packet->header_bytes = offset + size;
+	if (weir_be16(header + 6) & 0x1fff) /* not the first fragment */
+		return WEIR_PARSED;
+	return weir_parse_transport(frame, offset + size, packet);
+}
+
+WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packet *packet)
+{
+	u8 header[40];
+	u8 next;
+	u32 i;
+
+	if (weir_load(frame, offset, header, 40) || header[0] >> 4 != 6)
+		return WEIR_MALFORMED;
+	__builtin_memcpy(packet->source, header + 8, 16);
+	__builtin_memcpy(packet->destination, header + 24, 16);
+	packet->family = 6;
+	packet->dscp = (u8)(weir_be16(header) >> 6) & 0x3f;
+	packet->has |= WEIR_HAS_IP;
+	next = header[6];
+	offset += 40;
+	for (i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
+		u8 extension[4];
+		u8 kind = next;
+
+		/* hop-by-hop, routing, destination options, mobility; fragment; authentication */
+		if (kind != 0 && kind != 43 && kind != 60 && kind != 135 && kind != 44 && kind != 51)
+			break;
+		if (weir_load(frame, offset, extension, 4))
+			return WEIR_MALFORMED;
+		next = extension[0];
+		if (kind == 44) {
+			offset += 8;
+			if (weir_be16(extension + 2) & 0xfff8) { /* not the first fragment */
+				packet->protocol = next;
+				packet->header_bytes = offset;
+				return WEIR_PARSED;
+			}
+		} else if (kind == 51) {
+			offset += ((u32)extension[1] + 2) * 4;
+		} else {
+			offset += ((u32)extension[1] + 1) * 8;
+		}
+	}
+	packet->protocol = next;
+	return weir_parse_transport(frame, offset, packet);
+}
+
+/* Fills `packet` from an Ethernet frame: WEIR_PARSED, or WEIR_MALFORMED with the fields undefined. */
+WEIR_INLINE int weir_parse(weir_frame *frame, struct weir_packet *packet)
+{
+	u8 ethernet[14];
+	u8 tag[4];
+	u32 offset = 14;
+	u16 type;
+	u32 i;
+
+	__builtin_memset(packet, 0, sizeof(*packet));
+	if (weir_load(frame, 0, ethernet, 14))
+		return WEIR_MALFORMED;
+	type = weir_be16(ethernet + 12);
+	for (i = 0; i < WEIR_TAGS_MAX; i++) {
+		if (type != 0x8100 && type != 0x88a8)
+			break;
+		if (weir_load(frame, offset, tag, 4))
+			return WEIR_MALFORMED;
+		type = weir_be16(tag + 2);
+		offset += 4;
+	}
+	packet->header_bytes = offset;
+	if (type == 0x0800)
+		return weir_parse_ipv4(frame, offset, packet);
+	if (type == 0x86dd)
+		return weir_parse_ipv6(frame, offset, packet);
+	return WEIR_PARSED;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * The few words in which the per-packet code is written, for both compilers.
+ *
+ * Problem: the same headers are compiled by clang for the kernel's BPF machine and by cc for the
+ * simulator, and a difference between the two would make the simulator lie.
+ * Approach: fixed-width integers only, every function inlined (BPF has no calls into shared objects), and
+ * one way to read a frame, `weir_load`, that each body provides: in the kernel it is the helper
+ * bpf_skb_load_bytes, which also reads what lies outside the linear part of an skb and never changes the
+ * packet; natively it is a bounds-checked copy.
+ */
+#ifndef WEIR_TYPES_H
+#define WEIR_TYPES_H
+
+#ifdef __bpf__
+#include <linux/types.h>
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+#else
+#include <stdint.h>
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+#endif
+
+#define WEIR_INLINE static inline __attribute__((always_inline))
+
+#define WEIR_U32_MAX 0xffffffffU
+#define WEIR_U64_MAX 0xffffffffffffffffULL
+
+#ifdef __bpf__
+/* A frame is the kernel's own view of an skb; whoever includes this has included bpf_helpers.h first. */
+typedef struct __sk_buff weir_frame;
+#define weir_load(frame, offset, to, size) bpf_skb_load_bytes((frame), (offset), (to), (size))
+#else
+typedef const struct weir_bytes {
+	const u8 *data;
+	u32 size;
+} weir_frame;
+
+/* Copies `size` bytes at `offset`; 0, or -1 and nothing copied when the frame ends before. */
+WEIR_INLINE int weir_load(weir_frame *frame, u32 offset, void *to, u32 size)
+{
+	if (offset > frame->size || size > frame->size - offset)
+		return -1;
+	__builtin_memcpy(to, frame->data + offset, size);
+	return 0;
+}
+#endif
+
+/* A 16-bit number in network order. */
+WEIR_INLINE u16 weir_be16(const u8 *bytes)
+{
+	return (u16)((u16)bytes[0] << 8 | bytes[1]);
+}
+
+#endif
