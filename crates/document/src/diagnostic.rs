@@ -1,0 +1,307 @@
+//! Diagnostics: a place, a cause and a hint; and the list of them that a reader gathers.
+//!
+//! Problem: to stop at the first mistake makes people run a check as often as they have mistakes.
+//! Approach: every layer adds to one [`Problems`] and goes on with what is sound; at the end,
+//! [`Problems::finish`] gives the value or all mistakes in the order in which the file is read.
+//!
+//! Worked example: `Problems::error(span, "`10` has no unit", "write the unit, for example `10Gb/s`")` at
+//! line 3, column 8 of `policy.yaml` prints
+//!
+//! ```text
+//! error: `10` has no unit
+//!  --> policy.yaml:3:8
+//!   |
+//! 3 |   nic: 10
+//!   |        ^^
+//!   = help: write the unit, for example `10Gb/s`
+//! ```
+//!
+//! Causes quote what the file says. A quoted YAML string can hold any character, so control characters
+//! are written as escapes before they reach a terminal, and long texts are cut.
+
+use crate::render;
+use crate::source::{Position, Source, Span};
+use std::fmt;
+use std::sync::Arc;
+
+/// How bad a diagnostic is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The document is refused.
+    Error,
+    /// The document is accepted, and this is worth knowing.
+    Note,
+}
+
+impl Severity {
+    /// `error` or `note`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// One thing to tell about a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    source: Arc<Source>,
+    severity: Severity,
+    span: Span,
+    cause: String,
+    hint: String,
+    label: Option<(Span, String)>,
+}
+
+/// No cause or hint is longer, in bytes.
+const MAX_TEXT: usize = 800;
+
+impl Diagnostic {
+    /// A mistake at `span`. `cause` and `hint` are clauses without a final stop.
+    pub fn error(source: &Arc<Source>, span: Span, cause: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            source: Arc::clone(source),
+            severity: Severity::Error,
+            span,
+            cause: clean(cause.into(), MAX_TEXT),
+            hint: clean(hint.into(), MAX_TEXT),
+            label: None,
+        }
+    }
+    /// Something worth knowing at `span`.
+    pub fn note(source: &Arc<Source>, span: Span, cause: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { severity: Severity::Note, ..Self::error(source, span, cause, hint) }
+    }
+    /// Adds a second place of the same source that explains the first.
+    #[must_use]
+    pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.label = Some((span, clean(text.into(), MAX_TEXT)));
+        self
+    }
+    /// The document.
+    pub fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+    /// The document's name, usually its path.
+    pub fn file(&self) -> &str {
+        self.source.name()
+    }
+    /// How bad it is.
+    pub fn severity(&self) -> Severity {
+        self.severity
+    }
+    /// Where, in bytes.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+    /// Where it starts, for people.
+    pub fn position(&self) -> Position {
+        self.source.position(self.span.start)
+    }
+    /// What is wrong.
+    pub fn cause(&self) -> &str {
+        &self.cause
+    }
+    /// What to write instead.
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+    /// The second place and what it says.
+    pub fn label(&self) -> Option<(Span, &str)> {
+        self.label.as_ref().map(|(span, text)| (*span, text.as_str()))
+    }
+    /// For programs: `{"severity", "file", "line", "column", "cause", "hint"}`.
+    pub fn to_json(&self) -> serde_json::Value {
+        let Position { line, column } = self.position();
+        serde_json::json!({
+            "severity": self.severity.name(),
+            "file": self.file(),
+            "line": line,
+            "column": column,
+            "cause": self.cause,
+            "hint": self.hint,
+        })
+    }
+    /// For people: with the lines it speaks about. Without colour nothing is missing.
+    pub fn render(&self, colour: bool) -> String {
+        render::render(std::slice::from_ref(self), 0, colour)
+    }
+}
+
+/// A list of errors with at least one member, in reading order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    /// Errors beyond the ones kept.
+    dropped: usize,
+}
+
+impl Diagnostics {
+    /// A list of one.
+    pub fn one(diagnostic: Diagnostic) -> Self {
+        Self { list: vec![diagnostic], dropped: 0 }
+    }
+    /// All that were kept: a file with very many mistakes keeps the first [`Problems::KEPT`].
+    pub fn all(&self) -> &[Diagnostic] {
+        &self.list
+    }
+    /// How many there are, kept or not; at least 1.
+    pub fn count(&self) -> usize {
+        self.list.len() + self.dropped
+    }
+    /// Adds the errors of another document behind these.
+    pub fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+        self.dropped += other.dropped;
+    }
+    /// For people: the first [`Diagnostics::SHOWN`], then how many more there are.
+    pub fn render(&self, colour: bool) -> String {
+        let shown = &self.list[..self.list.len().min(Self::SHOWN)];
+        render::render(shown, self.count() - shown.len(), colour)
+    }
+    /// For programs: an array of [`Diagnostic::to_json`].
+    pub fn to_json(&self) -> serde_json::Value {
+        self.list.iter().map(Diagnostic::to_json).collect()
+    }
+    /// How many are printed: a screen or two, after which people fix and run again.
+    pub const SHOWN: usize = 50;
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// Gathers what is wrong with one document.
+#[derive(Debug)]
+pub struct Problems {
+    source: Arc<Source>,
+    list: Vec<Diagnostic>,
+    notes: Vec<Diagnostic>,
+    dropped: usize,
+}
+
+impl Problems {
+    /// How many errors are kept. More are counted only, so that a hostile file cannot fill the memory.
+    pub const KEPT: usize = 1_000;
+
+    /// Nothing wrong yet.
+    pub fn new(source: &Arc<Source>) -> Self {
+        Self { source: Arc::clone(source), list: Vec::new(), notes: Vec::new(), dropped: 0 }
+    }
+    /// The document.
+    pub fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+    /// Reports a mistake.
+    pub fn error(&mut self, span: Span, cause: impl Into<String>, hint: impl Into<String>) {
+        if self.is_full() {
+            self.dropped += 1;
+        } else {
+            self.list.push(Diagnostic::error(&self.source, span, cause, hint));
+        }
+    }
+    /// Reports a mistake with a second place that explains it.
+    pub fn error_with(
+        &mut self,
+        span: Span,
+        cause: impl Into<String>,
+        hint: impl Into<String>,
+        label: (Span, impl Into<String>),
+    ) {
+        if self.is_full() {
+            self.dropped += 1;
+        } else {
+            self.list.push(Diagnostic::error(&self.source, span, cause, hint).with_label(label.0, label.1));
+        }
+    }
+    /// Remarks on something that is allowed.
+    pub fn note(&mut self, span: Span, cause: impl Into<String>, hint: impl Into<String>) {
+        if self.notes.len() < Self::KEPT {
+            self.notes.push(Diagnostic::note(&self.source, span, cause, hint));
+        }
+    }
+    /// How many errors there are.
+    pub fn count(&self) -> usize {
+        self.list.len() + self.dropped
+    }
+    /// Whether further errors would be counted only; a reader may stop looking for them.
+    pub fn is_full(&self) -> bool {
+        self.list.len() >= Self::KEPT
+    }
+    /// The value with the notes, if there was no error; otherwise the errors in reading order.
+    pub fn finish<T>(mut self, value: T) -> Result<(T, Vec<Diagnostic>), Diagnostics> {
+        if self.list.is_empty() {
+            self.notes.sort_by_key(|note| note.span.start);
+            return Ok((value, self.notes));
+        }
+        Err(self.into_diagnostics().unwrap_or_else(|| unreachable!("the list is not empty")))
+    }
+    /// The errors, if any.
+    pub fn into_diagnostics(mut self) -> Option<Diagnostics> {
+        // Stable: two errors at one place stay in the order in which they were found.
+        self.list.sort_by_key(|diagnostic| diagnostic.span.start);
+        (!self.list.is_empty()).then_some(Diagnostics { list: self.list, dropped: self.dropped })
+    }
+}
+
+/// A text of the file inside a message: in backquotes, control characters escaped, cut after 60 characters.
+pub fn quote(text: &str) -> String {
+    const SHOWN: usize = 60;
+    let cut = text.char_indices().nth(SHOWN).map(|(i, _)| i);
+    match cut {
+        Some(end) => format!("`{}…`", clean(text[..end].to_owned(), MAX_TEXT)),
+        None => format!("`{}`", clean(text.to_owned(), MAX_TEXT)),
+    }
+}
+
+/// Escapes what a terminal would act on and cuts at `limit` bytes.
+fn clean(text: String, limit: usize) -> String {
+    let unsafe_char = |c: char| {
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut text = if text.contains(unsafe_char) {
+        text.chars().map(|c| if unsafe_char(c) { c.escape_unicode().to_string() } else { c.to_string() }).collect()
+    } else {
+        text
+    };
+    if text.len() > limit {
+        text.truncate(text.floor_char_boundary(limit));
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sorted_capped_and_for_programs() {
+        let source = Source::from_text("p.yaml", "a: 1\nb: 2\n");
+        let mut problems = Problems::new(&source);
+        problems.error(Span::new(5, 6), "second", "hint");
+        problems.error(Span::new(0, 1), "first", "hint");
+        for _ in 0..2 * Problems::KEPT {
+            problems.error(Span::new(8, 9), "flood", "hint");
+        }
+        let errors = problems.finish(()).unwrap_err();
+        assert_eq!(errors.count(), 2 + 2 * Problems::KEPT);
+        assert_eq!(errors.all().len(), Problems::KEPT);
+        assert_eq!(
+            errors.to_json()[1],
+            serde_json::json!({"severity": "error", "file": "p.yaml", "line": 2, "column": 1, "cause": "second", "hint": "hint"})
+        );
+        assert!(errors.to_string().ends_with("error: and 1952 more\n"), "{errors}");
+    }
+
+    #[test]
+    fn quotes_are_safe_for_a_terminal() {
+        assert_eq!(quote("a\u{1b}[31m\u{202e}"), "`a\\u{1b}[31m\\u{202e}`");
+        assert_eq!(quote(&"é".repeat(100)), format!("`{}…`", "é".repeat(60)));
+    }
+}

@@ -1,0 +1,242 @@
+//! Kinds of scalars: what a single value may be, and reading it.
+//!
+//! A kind is data, so that the check, the reader and the JSON Schema cannot disagree. The functions here
+//! are what readers call after the check: `scalar::rate(text, ..)` accepts exactly what [`Scalar::Rate`]
+//! lets through.
+//!
+//! Worked example: `Scalar::Rate { unlimited: true, zero: false }` accepts `1.5Gb/s` and `unlimited`,
+//! refuses `10` ("has no unit") and `0b/s` ("is zero"), and its schema pattern says the same.
+
+use crate::diagnostic::quote;
+use std::str::FromStr;
+use weir_units::{Bandwidth, Bytes, Duration, QuantityError, Weight};
+
+/// Why a text is not what it should be, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong.
+    pub cause: String,
+    /// What to write instead.
+    pub hint: String,
+}
+
+impl Refusal {
+    /// A refusal from two clauses.
+    pub fn new(cause: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { cause: cause.into(), hint: hint.into() }
+    }
+}
+
+impl From<QuantityError> for Refusal {
+    fn from(error: QuantityError) -> Self {
+        Self { cause: error.cause, hint: error.hint }
+    }
+}
+
+/// What a single value may be.
+#[derive(Debug, Clone, Copy)]
+pub enum Scalar {
+    /// A rate with a unit.
+    Rate {
+        /// Whether the word `unlimited` is accepted.
+        unlimited: bool,
+        /// Whether zero is accepted.
+        zero: bool,
+    },
+    /// A size with a unit, above zero.
+    Bytes,
+    /// A time with a unit.
+    Duration {
+        /// Whether zero is accepted.
+        zero: bool,
+    },
+    /// A weight.
+    Weight,
+    /// A whole number in a range, both ends included.
+    Integer {
+        /// What it counts, with an article, for messages.
+        what: &'static str,
+        /// The smallest.
+        min: i128,
+        /// The largest.
+        max: i128,
+    },
+    /// One of a few words.
+    Words {
+        /// What the word chooses, with an article, for messages.
+        what: &'static str,
+        /// The words.
+        words: &'static [&'static str],
+    },
+    /// Any text that is not empty.
+    Text {
+        /// What it is, with an article, for messages.
+        what: &'static str,
+    },
+    /// A text with a syntax of its own.
+    Checked {
+        /// What it is, with an article, for messages.
+        what: &'static str,
+        /// Refuses what is not one.
+        check: fn(&str) -> Result<(), Refusal>,
+        /// The same as a regular expression for the schema, as near as one comes.
+        pattern: &'static str,
+        /// One that is right.
+        example: &'static str,
+    },
+}
+
+/// No number or unit is longer; the text of a longer scalar is not worth repeating in a message.
+const LONGEST_QUANTITY: usize = 60;
+
+impl Scalar {
+    /// Refuses a text that is not of this kind.
+    pub fn check(&self, text: &str) -> Result<(), Refusal> {
+        match *self {
+            Self::Rate { unlimited, zero } => rate(text, unlimited, zero).map(drop),
+            Self::Bytes => size(text).map(drop),
+            Self::Duration { zero } => time(text, zero).map(drop),
+            Self::Weight => weight(text).map(drop),
+            Self::Integer { what, min, max } => integer(text, what, min, max).map(drop),
+            Self::Words { what, words } => word(text, what, words).map(drop),
+            Self::Text { what } if text.is_empty() => Err(Refusal::new(format!("{what} is empty"), "write one")),
+            Self::Text { .. } => Ok(()),
+            Self::Checked { check, .. } => check(text),
+        }
+    }
+    /// What it is, with an article: `a rate`.
+    pub fn what(&self) -> &'static str {
+        match *self {
+            Self::Rate { .. } => "a rate",
+            Self::Bytes => "a size",
+            Self::Duration { .. } => "a time",
+            Self::Weight => "a weight",
+            Self::Integer { what, .. }
+            | Self::Words { what, .. }
+            | Self::Text { what }
+            | Self::Checked { what, .. } => what,
+        }
+    }
+    /// One that is right.
+    pub fn example(&self) -> String {
+        match *self {
+            Self::Rate { .. } => "10Gb/s".to_owned(),
+            Self::Bytes => "80kB".to_owned(),
+            Self::Duration { .. } => "200us".to_owned(),
+            Self::Weight => "2".to_owned(),
+            Self::Integer { min, max, .. } => format!("{}", 1.clamp(min, max)),
+            Self::Words { words, .. } => words.first().copied().unwrap_or_default().to_owned(),
+            Self::Text { .. } => "some text".to_owned(),
+            Self::Checked { example, .. } => example.to_owned(),
+        }
+    }
+}
+
+fn quantity<T: FromStr<Err = QuantityError>>(text: &str, what: &str, example: &str) -> Result<T, Refusal> {
+    if text.len() > LONGEST_QUANTITY {
+        return Err(Refusal::new(
+            format!("{} is too long for {what}", quote(text)),
+            format!("for example `{example}`"),
+        ));
+    }
+    text.parse().map_err(Refusal::from)
+}
+
+/// Reads a rate; `unlimited` is [`Bandwidth::UNLIMITED`] where allowed.
+pub fn rate(text: &str, unlimited: bool, zero: bool) -> Result<Bandwidth, Refusal> {
+    if text == "unlimited" {
+        return match unlimited {
+            true => Ok(Bandwidth::UNLIMITED),
+            false => Err(Refusal::new("`unlimited` is not allowed here", "write a rate, for example `10Gb/s`")),
+        };
+    }
+    let rate: Bandwidth = quantity(text, "a rate", "10Gb/s")?;
+    if rate == Bandwidth::ZERO && !zero {
+        return Err(Refusal::new(format!("{} is zero", quote(text)), "write a rate above zero, or leave the key out"));
+    }
+    Ok(rate)
+}
+
+/// Reads a size above zero.
+pub fn size(text: &str) -> Result<Bytes, Refusal> {
+    let size: Bytes = quantity(text, "a size", "80kB")?;
+    if size == Bytes::ZERO {
+        return Err(Refusal::new(format!("{} is zero", quote(text)), "write a size above zero, for example `80kB`"));
+    }
+    Ok(size)
+}
+
+/// Reads a time.
+pub fn time(text: &str, zero: bool) -> Result<Duration, Refusal> {
+    let time: Duration = quantity(text, "a time", "200us")?;
+    if time.is_zero() && !zero {
+        return Err(Refusal::new(format!("{} is zero", quote(text)), "write a time above zero, for example `200us`"));
+    }
+    Ok(time)
+}
+
+/// Reads a weight.
+pub fn weight(text: &str) -> Result<Weight, Refusal> {
+    quantity(text, "a weight", "2")
+}
+
+/// Reads a whole number from `min` to `max`, written in decimal without a unit.
+pub fn integer(text: &str, what: &str, min: i128, max: i128) -> Result<i128, Refusal> {
+    let hint = || format!("{what} is a whole number from {min} to {max}");
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    // A leading zero is an octal number in YAML 1.1 and a decimal one in 1.2: neither guess is safe.
+    let leading_zero = digits.len() > 1 && digits.starts_with('0');
+    if digits.is_empty() || leading_zero || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Refusal::new(format!("{} is not {what}", quote(text)), hint()));
+    }
+    match text.parse::<i128>() {
+        Ok(value) if (min..=max).contains(&value) => Ok(value),
+        _ => Err(Refusal::new(format!("{} is out of range for {what}", quote(text)), hint())),
+    }
+}
+
+/// Reads one of `words` and gives its place among them.
+pub fn word(text: &str, what: &str, words: &[&str]) -> Result<usize, Refusal> {
+    words.iter().position(|word| *word == text).ok_or_else(|| {
+        let list = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+        let hint = match crate::nearest::nearest(text, words.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`? it is one of {list}"),
+            None => format!("write one of {list}"),
+        };
+        Refusal::new(format!("{} is not {what}", quote(text)), hint)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(scalar: Scalar, text: &str) -> String {
+        let refusal = scalar.check(text).expect_err(text);
+        assert!(!refusal.hint.is_empty());
+        refusal.cause
+    }
+
+    #[test]
+    fn accepts_and_refuses() {
+        let rate = Scalar::Rate { unlimited: true, zero: false };
+        assert_eq!(rate.check("1.5Gb/s"), Ok(()));
+        assert_eq!(rate.check("unlimited"), Ok(()));
+        assert_eq!(refusal(rate, "0b/s"), "`0b/s` is zero");
+        assert_eq!(refusal(rate, "10"), "`10` has no unit");
+        assert!(refusal(rate, &"9".repeat(100)).ends_with("…` is too long for a rate"));
+        let dscp = Scalar::Integer { what: "a DSCP value", min: 0, max: 63 };
+        assert_eq!(dscp.check("63"), Ok(()));
+        assert_eq!(refusal(dscp, "64"), "`64` is out of range for a DSCP value");
+        assert_eq!(refusal(dscp, "-1"), "`-1` is out of range for a DSCP value");
+        assert_eq!(refusal(dscp, "0x1"), "`0x1` is not a DSCP value");
+        assert_eq!(refusal(dscp, "007"), "`007` is not a DSCP value");
+        assert_eq!(refusal(dscp, &"9".repeat(50)), format!("`{}` is out of range for a DSCP value", "9".repeat(50)));
+        let words = Scalar::Words { what: "a sharing rule", words: &["add", "fill"] };
+        assert_eq!(
+            word("fil", "a sharing rule", &["add", "fill"]).unwrap_err().hint,
+            "did you mean `fill`? it is one of `add`, `fill`"
+        );
+        assert_eq!(refusal(words, ""), "`` is not a sharing rule");
+    }
+}

@@ -1,0 +1,455 @@
+//! YAML text as a tree in which every node knows its place.
+//!
+//! Problem: deserializers throw positions away, stop at the first mistake and follow aliases, of which a
+//! few lines can expand to gigabytes. Approach: take the events of the YAML parser and build a small tree
+//! on an explicit stack. Only the part of YAML that a policy needs is let through: one document of
+//! mappings, lists and scalars; no anchors, aliases, tags or keys that are not plain words. What is refused
+//! is reported and leaves [`Kind::Refused`] behind, about which later checks stay silent, so that one
+//! mistake is told once.
+//!
+//! Limits: [`MAX_DEPTH`] levels and [`MAX_NODES`] nodes. The parser is pulled event by event and keeps no
+//! recursion, and a tree of bounded depth is dropped in bounded stack.
+//!
+//! Worked example: `rack: { min: 6Gb/s }` is a mapping with the key `rack` (bytes 0 to 4) and as its value
+//! a mapping whose key `min` has the scalar `6Gb/s` (bytes 13 to 18).
+//!
+//! Source: YAML 1.2.2, chapters 3 and 7.
+
+use crate::diagnostic::{Problems, quote};
+use crate::source::{Source, Span};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
+use std::collections::HashMap;
+
+/// Levels of nesting allowed. People write fewer than ten; the stack of every later pass is bounded by it.
+pub const MAX_DEPTH: usize = 64;
+/// Nodes allowed: about 100 bytes each, so at most some 200 MB.
+pub const MAX_NODES: usize = 2_000_000;
+
+/// A value and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Where it stands. Of a mapping or list written in block style: from its first to its last entry.
+    pub span: Span,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A word, number or text.
+    Scalar {
+        /// The value, escapes resolved.
+        text: String,
+        /// Whether it stands in quotes or is a block scalar.
+        quoted: bool,
+    },
+    /// A list.
+    Sequence(Vec<Node>),
+    /// Keys with values, in file order; no key twice.
+    Mapping(Vec<(Key, Node)>),
+    /// Something that was reported while the tree was built.
+    Refused,
+}
+
+/// A key of a mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// The key.
+    pub text: String,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What became of an optional value: later checks must tell "not written" from "written but wrong".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field<T> {
+    /// Not written.
+    Absent,
+    /// Written but wrong, and reported.
+    Bad,
+    /// Written and right, at this place.
+    Value(T, Span),
+}
+
+impl<T: Copy> Field<T> {
+    /// The value, if it is there and right.
+    pub fn value(&self) -> Option<T> {
+        match self {
+            Self::Value(value, _) => Some(*value),
+            _ => None,
+        }
+    }
+    /// The place, if the value is there and right.
+    pub fn span(&self) -> Option<Span> {
+        match self {
+            Self::Value(_, span) => Some(*span),
+            _ => None,
+        }
+    }
+    /// Whether something is written that was reported.
+    pub fn is_bad(&self) -> bool {
+        matches!(self, Self::Bad)
+    }
+    /// This one, or `other` where nothing is written.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        if matches!(self, Self::Absent) { other } else { self }
+    }
+}
+
+impl Node {
+    /// The entries of a mapping; empty for anything else.
+    pub fn entries(&self) -> &[(Key, Node)] {
+        match &self.kind {
+            Kind::Mapping(entries) => entries,
+            _ => &[],
+        }
+    }
+    /// The items of a list; empty for anything else.
+    pub fn items(&self) -> &[Node] {
+        match &self.kind {
+            Kind::Sequence(items) => items,
+            _ => &[],
+        }
+    }
+    /// The value of a key; `None` when absent or when this is no mapping.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries().iter().find(|(k, _)| k.text == key).map(|(_, node)| node)
+    }
+    /// The text of a scalar.
+    pub fn scalar(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Scalar { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+    /// The value of a scalar by `read`, without reporting: [`crate::check`] has reported what is wrong.
+    pub fn read<T, E>(&self, read: impl FnOnce(&str) -> Result<T, E>) -> Field<T> {
+        match self.scalar().map(read) {
+            Some(Ok(value)) => Field::Value(value, self.span),
+            _ => Field::Bad,
+        }
+    }
+    /// The value of a key by `read`, without reporting.
+    pub fn field<T, E>(&self, key: &str, read: impl FnOnce(&str) -> Result<T, E>) -> Field<T> {
+        self.get(key).map_or(Field::Absent, |node| node.read(read))
+    }
+    /// What kind of node it is, for messages.
+    pub fn kind_name(&self) -> &'static str {
+        match &self.kind {
+            Kind::Scalar { text, quoted: false } if text.is_empty() => "nothing",
+            Kind::Scalar { .. } => "a single value",
+            Kind::Sequence(_) => "a list",
+            Kind::Mapping(_) => "a mapping",
+            Kind::Refused => "refused",
+        }
+    }
+}
+
+/// Builds the tree of a source. `None` when there is none to speak of; the reason is then in `problems`.
+pub fn parse(source: &Source, problems: &mut Problems) -> Option<Node> {
+    if let Some((at, c)) = source.control_character() {
+        let hint = match c {
+            '\r' => "end lines with a line feed",
+            _ => "remove it; this is a text file",
+        };
+        let span = Span::new(at, at + c.len_utf8() as u32);
+        problems.error(span, format!("the control character U+{:04X} is not allowed", c as u32), hint);
+        return None;
+    }
+    let mut builder = Builder::new(source, problems);
+    let root = builder.run();
+    builder.report_lonely_anchors();
+    root
+}
+
+/// A mapping or list that is not finished.
+struct Frame {
+    start: u32,
+    anchor: usize,
+    open: Open,
+}
+
+enum Open {
+    Sequence(Vec<Node>),
+    Mapping {
+        entries: Vec<(Key, Node)>,
+        /// The place in `entries` of each key, to find duplicates.
+        seen: HashMap<String, usize>,
+        /// The key that waits for its value; `Err` when the value is to be dropped.
+        key: Option<Result<Key, ()>>,
+    },
+}
+
+struct Builder<'a> {
+    source: &'a Source,
+    problems: &'a mut Problems,
+    offsets: Offsets<'a>,
+    stack: Vec<Frame>,
+    nodes: usize,
+    /// Anchors that no alias has pointed to yet.
+    anchors: Vec<(usize, Span)>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(source: &'a Source, problems: &'a mut Problems) -> Self {
+        let offsets = Offsets::new(source.text());
+        Self { source, problems, offsets, stack: Vec::new(), nodes: 0, anchors: Vec::new() }
+    }
+
+    fn run(&mut self) -> Option<Node> {
+        let mut parser = Parser::new_from_str(self.source.text());
+        let mut root = None;
+        while let Some(event) = parser.next_event() {
+            let (event, span) = match event {
+                Ok((event, span)) => (event, self.offsets.span(span.start, span.end)),
+                Err(error) => {
+                    let at = self.offsets.byte(error.marker());
+                    self.problems.error(
+                        Span::new(at, at),
+                        format!("this is not valid YAML: {}", error.info()),
+                        "check the indentation, brackets and quotes here and on the line before",
+                    );
+                    return None;
+                }
+            };
+            match event {
+                Event::DocumentStart(_) if root.is_some() => {
+                    self.problems.error(
+                        span,
+                        "a second document starts here",
+                        "one file holds one document: remove the `---` or use another file",
+                    );
+                    return None;
+                }
+                Event::Nothing | Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd => {}
+                Event::StreamEnd => break,
+                event => {
+                    if let Some(node) = self.event(event, span)? {
+                        root = Some(node);
+                    }
+                }
+            }
+        }
+        let empty = root
+            .as_ref()
+            .is_none_or(|node| matches!(&node.kind, Kind::Scalar { text, quoted: false } if text.is_empty()));
+        if empty {
+            self.problems.error(Span::default(), "the file is empty", "write at least the keys that are required");
+            return None;
+        }
+        root
+    }
+
+    /// Takes one event. The outer `None` means that the tree cannot be built; `Some(Some(node))` is the root.
+    fn event(&mut self, event: Event<'_>, span: Span) -> Option<Option<Node>> {
+        let (anchor, tag) = match &event {
+            Event::Scalar(_, _, anchor, tag) | Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => {
+                (*anchor, tag.is_some())
+            }
+            _ => (0, false),
+        };
+        if anchor > 0 {
+            self.anchors.push((anchor, span));
+        }
+        if tag {
+            self.problems.error(span, "a tag (`!`) is not allowed here", "write the value without it");
+        }
+        let start = span.start;
+        match event {
+            Event::Scalar(text, style, ..) => {
+                let quoted = style != ScalarStyle::Plain;
+                let kind = if tag { Kind::Refused } else { Kind::Scalar { text: text.into_owned(), quoted } };
+                self.complete(Node { span, kind })
+            }
+            Event::Alias(id) => {
+                self.alias(id, span);
+                self.complete(Node { span, kind: Kind::Refused })
+            }
+            Event::SequenceStart(..) => self.open(Frame { start, anchor, open: Open::Sequence(Vec::new()) }, span),
+            Event::MappingStart(..) => {
+                let open = Open::Mapping { entries: Vec::new(), seen: HashMap::new(), key: None };
+                self.open(Frame { start, anchor, open }, span)
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let frame = self.stack.pop()?;
+                let (kind, last) = match frame.open {
+                    Open::Sequence(items) => {
+                        let last = items.last().map(|node| node.span.end);
+                        (Kind::Sequence(items), last)
+                    }
+                    Open::Mapping { entries, .. } => {
+                        let last = entries.last().map(|(key, node)| node.span.end.max(key.span.end));
+                        (Kind::Mapping(entries), last)
+                    }
+                };
+                // In block style the parser ends a collection where the next thing starts, lines later.
+                let end = if span.end > span.start { span.end } else { last.unwrap_or(span.end) };
+                self.complete(Node { span: Span::new(frame.start, end), kind })
+            }
+            _ => Some(None),
+        }
+    }
+
+    fn open(&mut self, frame: Frame, span: Span) -> Option<Option<Node>> {
+        if self.stack.len() >= MAX_DEPTH {
+            self.problems.error(
+                span,
+                format!("this is nested more than {MAX_DEPTH} levels deep"),
+                "a document needs far fewer levels; check brackets and indentation",
+            );
+            return None;
+        }
+        self.stack.push(frame);
+        Some(None)
+    }
+
+    /// Hands a finished node to what it stands in.
+    fn complete(&mut self, node: Node) -> Option<Option<Node>> {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES {
+            self.problems.error(
+                node.span,
+                format!("the file holds more than {MAX_NODES} values"),
+                "split it, or write machines as ranges such as `m[1-100]`",
+            );
+            return None;
+        }
+        let Some(frame) = self.stack.last_mut() else { return Some(Some(node)) };
+        match &mut frame.open {
+            Open::Sequence(items) => items.push(node),
+            Open::Mapping { entries, seen, key } => match key.take() {
+                Some(Ok(key)) => {
+                    seen.insert(key.text.clone(), entries.len());
+                    entries.push((key, node));
+                }
+                Some(Err(())) => {}
+                None => *key = Some(accept_key(node, entries, seen, self.problems)),
+            },
+        }
+        Some(None)
+    }
+
+    fn alias(&mut self, id: usize, span: Span) {
+        self.anchors.retain(|(anchor, _)| *anchor != id);
+        if self.stack.iter().any(|frame| frame.anchor == id) {
+            self.problems.error(
+                span,
+                format!("{} makes a loop: it stands inside what it refers to", quote(self.source.slice(span))),
+                "write out what is meant",
+            );
+        } else {
+            self.problems.error(
+                span,
+                format!("the alias {} is not allowed", quote(self.source.slice(span))),
+                "write the value out; anchors and aliases are not part of this format",
+            );
+        }
+    }
+
+    /// Anchors that an alias points to have been reported there.
+    fn report_lonely_anchors(&mut self) {
+        for (_, span) in std::mem::take(&mut self.anchors) {
+            self.problems.error(
+                span,
+                "an anchor (`&`) is not allowed here",
+                "write the value without it; anchors and aliases are not part of this format",
+            );
+        }
+    }
+}
+
+/// A key must be a word and stand only once. `Err` when its value is to be dropped.
+fn accept_key(
+    node: Node,
+    entries: &[(Key, Node)],
+    seen: &HashMap<String, usize>,
+    problems: &mut Problems,
+) -> Result<Key, ()> {
+    let text = match node.kind {
+        Kind::Scalar { text, .. } => text,
+        Kind::Refused => return Err(()),
+        Kind::Sequence(_) | Kind::Mapping(_) => {
+            problems.error(
+                node.span,
+                "a key must be a word, not a list or a mapping",
+                "put ranges in quotes: `\"m[1-10]\":`",
+            );
+            return Err(());
+        }
+    };
+    if let Some(first) = seen.get(&text) {
+        let first = entries[*first].0.span;
+        let position = problems.source().position(first.start);
+        problems.error_with(
+            node.span,
+            format!(
+                "the key {} is written twice: first at line {}, column {}",
+                quote(&text),
+                position.line,
+                position.column
+            ),
+            "keep one of them",
+            (first, "first here"),
+        );
+        return Err(());
+    }
+    Ok(Key { text, span: node.span })
+}
+
+/// From the parser's character counts to byte offsets.
+struct Offsets<'a> {
+    text: &'a str,
+    /// The byte offset of every [`STRIDE`]th character; empty when all characters are one byte.
+    checkpoints: Vec<u32>,
+}
+
+const STRIDE: usize = 64;
+
+impl<'a> Offsets<'a> {
+    fn new(text: &'a str) -> Self {
+        let checkpoints = if text.is_ascii() {
+            Vec::new()
+        } else {
+            text.char_indices().step_by(STRIDE).map(|(i, _)| i as u32).collect()
+        };
+        Self { text, checkpoints }
+    }
+    fn byte(&self, marker: &Marker) -> u32 {
+        let index = marker.index();
+        if self.checkpoints.is_empty() {
+            return index.min(self.text.len()) as u32;
+        }
+        let Some(from) = self.checkpoints.get(index / STRIDE) else { return self.text.len() as u32 };
+        let rest = &self.text[*from as usize..];
+        rest.char_indices().nth(index % STRIDE).map_or(self.text.len() as u32, |(i, _)| from + i as u32)
+    }
+    fn span(&self, start: Marker, end: Marker) -> Span {
+        let span = Span::new(self.byte(&start), self.byte(&end));
+        let text = &self.text[span.start as usize..span.end as usize];
+        Span::new(span.start, span.start + own_length(text) as u32)
+    }
+}
+
+/// The length of a token without the blanks and the comment that the parser counts to some of them.
+fn own_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    match bytes.first() {
+        Some(b'}' | b']') => 1,
+        Some(&quote @ (b'"' | b'\'')) => {
+            let mut at = 1;
+            while at < bytes.len() {
+                let doubled = quote == b'\'' && bytes.get(at + 1) == Some(&quote);
+                match bytes[at] {
+                    b'\\' if quote == b'"' => at += 2,
+                    b if b == quote && doubled => at += 2,
+                    b if b == quote => return at + 1,
+                    _ => at += 1,
+                }
+            }
+            text.trim_end().len()
+        }
+        _ => text.trim_end().len(),
+    }
+}

@@ -1,0 +1,168 @@
+//! Documents through all layers: what is refused, where, and how it looks.
+
+use proptest::prelude::*;
+use weir_document::scalar::Scalar;
+use weir_document::shape::{Key, List, Map, Record, Shape};
+use weir_document::{Diagnostics, Kind, Node, Problems, Source, check, schema, tree};
+
+static NAME: Scalar = Scalar::Text { what: "a name" };
+static RATE: Scalar = Scalar::Rate { unlimited: false, zero: false };
+static NAMES: List = List { what: "a list of machines", item: Shape::Scalar(&NAME), min: 1 };
+static BOX: Record = Record {
+    id: "box",
+    what: "a box",
+    doc: "A box of boxes.",
+    keys: &[
+        Key::required("speed", Shape::Scalar(&RATE), "How fast.", "speed: 10Gb/s"),
+        Key::optional("names", Shape::OneOf(&[Shape::Scalar(&NAME), Shape::List(&NAMES)]), "Who.", "names: [a]"),
+        Key::optional("boxes", Shape::Map(&BOXES), "Boxes inside.", "boxes: { b: { speed: 1Gb/s } }"),
+    ],
+};
+static BOXES: Map = Map { what: "a mapping of boxes", name: &NAME, value: Shape::Record(&BOX), min: 1 };
+
+fn read(text: &str) -> Result<Node, Diagnostics> {
+    let source = Source::from_text("doc.yaml", text);
+    let mut problems = Problems::new(&source);
+    let root = tree::parse(&source, &mut problems);
+    if let Some(root) = &root {
+        check::check(root, &Shape::Record(&BOX), &mut problems);
+    }
+    problems.finish(root).map(|(root, _)| root.expect("no error, so a tree"))
+}
+
+fn refused(text: &str) -> String {
+    read(text).expect_err(text).render(false)
+}
+
+#[test]
+fn accepts_and_knows_places() {
+    let text = "# ü comment\nspeed: 10 Gb/s\r\nnames: [é, b] # ç\nboxes:\n  x: { speed: '1Gb/s' }\n";
+    let root = read(text).expect("a good document");
+    let x = root.get("boxes").and_then(|boxes| boxes.get("x")).expect("there");
+    let speed = x.get("speed").expect("there");
+    assert_eq!(&text[speed.span.start as usize..speed.span.end as usize], "'1Gb/s'");
+    assert_eq!(speed.kind, Kind::Scalar { text: "1Gb/s".to_owned(), quoted: true });
+    let names = root.get("names").expect("there");
+    assert_eq!(&text[names.span.start as usize..names.span.end as usize], "[é, b]");
+    let boxes = root.get("boxes").expect("there");
+    assert_eq!(&text[boxes.span.start as usize..boxes.span.end as usize], "x: { speed: '1Gb/s' }");
+}
+
+#[test]
+fn all_mistakes_at_once() {
+    insta::assert_snapshot!(refused(
+        "sped: 10Gb/s\nnames: []\nboxes:\n  x: { speed: 10 }\n  y:\n  z: [1]\n  w: { speed: }\n"
+    ));
+}
+
+#[test]
+fn what_yaml_is_refused() {
+    let mut all = String::new();
+    for text in [
+        "",
+        "# only a comment\n",
+        "---\n...\n",
+        "speed: 1Gb/s\n---\nspeed: 1Gb/s\n",
+        "speed: 1Gb/s\nspeed: 2Gb/s\n",
+        "speed: !!str 1Gb/s\n",
+        "speed: &s 1Gb/s\n",
+        "speed: &s 1Gb/s\nnames: *s\n",
+        "speed: 1Gb/s\nboxes: &b { x: *b }\n",
+        "speed: 1Gb/s\nnames: *nobody\n",
+        "? [a, b]\n: 1\nspeed: 1Gb/s\n",
+        "speed: 1Gb/s: 2\n",
+        "speed: [1Gb/s\n",
+        "speed: 1Gb/s\n\tnames: x\n",
+        "speed: 1Gb/s\0\n",
+        "speed: 1Gb/s\rnames: x\n",
+        "speed: \"1\\e[31mGb/s\"\n",
+        "just a text\n",
+    ] {
+        all.push_str(&format!("{text:?}\n{}\n", refused(text)));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn long_lines_and_labels() {
+    let mut text = "names: [".to_owned();
+    text.push_str(&"machine, ".repeat(100_000));
+    text.push_str("{}, x], sped: 1, speed: 1Gb/s\n");
+    let text = format!("{{{text}}}");
+    let out = refused(&text);
+    assert!(out.len() < 2_000, "{out}");
+    insta::assert_snapshot!(out);
+}
+
+#[test]
+fn depth_is_bounded() {
+    for text in [
+        "[".repeat(1_000_000),
+        "{a: ".repeat(1_000_000),
+        "- ".repeat(1_000_000),
+        "? ".repeat(100_000),
+        "a:\n".to_owned(),
+    ] {
+        assert!(read(&text).is_err());
+    }
+    let block: String = (0..200).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
+    assert!(refused(&block).contains("more than 64 levels deep"));
+    let deep = format!("{}{}", "[".repeat(64), "]".repeat(64));
+    assert!(!refused(&deep).contains("levels deep"));
+}
+
+#[test]
+fn nodes_are_bounded() {
+    let text = format!("names: [{}]", "a,".repeat(tree::MAX_NODES));
+    assert!(refused(&text).contains("more than 2000000 values"));
+}
+
+#[test]
+fn colour_adds_nothing_but_colour() {
+    let errors = read("sped: 1\n").unwrap_err();
+    let plain = errors.render(false);
+    assert!(!plain.contains('\u{1b}'));
+    let mut stripped = String::new();
+    let mut rest = errors.render(true);
+    assert!(rest.contains('\u{1b}'));
+    while let Some(at) = rest.find('\u{1b}') {
+        stripped.push_str(&rest[..at]);
+        let end = rest[at..].find('m').expect("a colour ends with m") + at + 1;
+        rest.drain(..end);
+    }
+    stripped.push_str(&rest);
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn schema_of_a_recursive_shape() {
+    insta::assert_snapshot!(schema::to_file(&schema::schema("Boxes", &BOX)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+        if let Err(errors) = read(&text) {
+            let _ = (errors.render(true), errors.to_json());
+        }
+    }
+    #[test]
+    fn yaml_like_text_is_read_or_refused(parts in proptest::collection::vec(
+        prop::sample::select(vec![
+            "a", "speed", ": ", ":", "- ", "\n", "  ", " ", "[", "]", "{", "}", ",", "'", "\"", "&x ", "*x", "!t ", "# c",
+            "|", ">", "é", "\u{FEFF}", "%YAML 1.2\n", "---\n", "...\n", "? ", "\t", "\r\n", "\\", "1Gb/s", "<<", "\u{85}", "\u{2028}", "\0",
+        ]), 0..60)) {
+        let text: String = parts.concat();
+        if let Err(errors) = read(&text) {
+            let _ = (errors.render(true), errors.to_json());
+        }
+    }
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        match Source::from_bytes("x", bytes, 150) {
+            Ok(source) => { let _ = read(source.text()); }
+            Err(errors) => { let _ = errors.render(false); }
+        }
+    }
+}
