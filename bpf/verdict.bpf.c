@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+/*
+ * For tests only, never attached: what the headers in datapath/ compute inside the kernel.
+ *
+ * `weir_verdict` parses and classifies the frame that it is run on (BPF_PROG_TEST_RUN) and leaves what it
+ * found in `weir_found`. `weir_limit` reads one step of a limiter's life from the bytes of its frame, runs it
+ * on the limiter in `weir_limiters` and leaves the departure in `weir_departed`.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "classify.h"
+#include "limiter.h"
+#include "tables.h"
+
+struct found {
+	struct weir_packet packet;
+	u32 parsed;
+	u32 service;
+};
+
+struct step {
+	u64 now;
+	u64 rate;
+	u32 bytes;
+	u32 set; /* 1: the rate becomes `rate` first */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct weir_table);
+} weir_tables SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct found);
+} weir_found SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct weir_limiter);
+} weir_limiters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} weir_departed SEC(".maps");
+
+SEC("classifier")
+int weir_verdict(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct weir_table *table = bpf_map_lookup_elem(&weir_tables, &key);
+	struct found *found = bpf_map_lookup_elem(&weir_found, &key);
+	struct weir_packet packet;
+
+	if (!table || !found)
+		return 1;
+	found->service = WEIR_UNCLASSIFIED;
+	found->parsed = weir_parse(skb, &packet) == WEIR_PARSED;
+	if (found->parsed)
+		found->service = weir_classify(table->rules, table->count, &packet);
+	found->packet = packet;
+	return 0;
+}
+
+SEC("classifier")
+int weir_limit(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct weir_limiter *limiter = bpf_map_lookup_elem(&weir_limiters, &key);
+	u64 *departed = bpf_map_lookup_elem(&weir_departed, &key);
+	struct step step;
+
+	if (!limiter || !departed || weir_load(skb, 0, &step, sizeof(step)))
+		return 1;
+	if (step.set)
+		weir_limiter_set_rate(limiter, step.now, step.rate);
+	*departed = weir_limiter_departure(limiter, step.now, step.bytes);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";
