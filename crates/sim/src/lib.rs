@@ -1,1 +1,42 @@
-//! Empty for now.
+//! The packet-level simulator: one of the two bodies that run Weir's code.
+//!
+//! It carries every packet over every link of a network in virtual time, with the very limiters, brokers and
+//! datagrams that run on Linux. It reads no clock, starts no thread and draws no random number that is not
+//! seeded, so a run can be repeated to the byte.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`time`], [`events`], [`timer`] | picoseconds, the event queue, timers that move |
+//! | [`packet`], [`link`], [`queue`], [`port`], [`switch`] | what the network is made of |
+//! | [`host`], [`flow`], [`transport`] | what stands at its ends |
+//! | [`world`], [`engine`] | building a network and running it |
+//! | [`topology`] | networks from policies |
+//! | [`observer`], [`checkers`] | what watches a run |
+//! | [`brokers`], [`mod@run`] | the control plane in the simulated network; a scenario from start to result |
+
+pub mod checkers;
+pub mod engine;
+pub mod events;
+pub mod flow;
+pub mod host;
+pub mod ids;
+pub mod link;
+pub mod observer;
+pub mod packet;
+pub mod port;
+pub mod queue;
+pub mod switch;
+pub mod time;
+pub mod timer;
+pub mod topology;
+pub mod transport;
+pub mod world;
+
+pub use checkers::Checkers;
+pub use engine::Stop;
+pub use flow::{Flow, FlowSpec};
+pub use ids::{Class, FlowId, HostId, MeterId, PortId, SwitchId};
+pub use observer::{Observer, Silent};
+pub use time::SimTime;
+pub use transport::TcpConfig;
+pub use world::{Counters, Delivery, LinkSpec, World};

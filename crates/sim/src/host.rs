@@ -1,0 +1,106 @@
+//! Hosts: a queue with a root limiter for each service, in front of the network interface.
+//!
+//! ```text
+//! flows ─► service queue ─► root limiter ─┐
+//! flows ─► service queue ─► root limiter ─┼─► interface (round robin) ─► link
+//! control datagrams ──────────────────────┘
+//! ```
+//!
+//! Each class of traffic is a service; the last class is control traffic, which is never limited (Parley's
+//! broadcasts must get out of a machine that its own limits throttle). A service without a limit costs
+//! nothing: its packets go straight to the interface. A limited one keeps its packets in a FIFO; the limiter
+//! (the same C law that runs in the kernel) is asked about the packet at the head and charged when it leaves,
+//! so a new rate holds from the next packet on.
+//!
+//! Nothing is dropped here: TCP's backpressure ([`crate::transport::sender`]) bounds what waits, as on Linux
+//! ("on the transmit side, the host network stack is back-pressured, so we do not see any drops", Parley §2).
+//!
+//! Example: a service at 12.112 Mb/s that offers four 1514 B frames at once: two leave (the burst and the
+//! frame that opens it), the others 1 and 2 ms later.
+//!
+//! Source: Parley Fig 10 (root limiters), §5.1.
+
+use crate::ids::{Class, PacketId, PortId};
+use crate::timer::Timer;
+use std::collections::VecDeque;
+use weir_datapath::Limiter;
+use weir_units::{Bandwidth, Bytes, Instant, PerDirection};
+
+/// A host.
+#[derive(Debug)]
+pub struct Host {
+    pub(crate) interface: PortId,
+    pub(crate) services: Vec<ServiceQueue>,
+    /// Bytes of each class that left by the interface and that arrived.
+    pub(crate) bytes: Vec<PerDirection<u64>>,
+}
+
+impl Host {
+    pub(crate) fn new(interface: PortId, classes: usize) -> Self {
+        Self {
+            interface,
+            services: (0..classes).map(|_| ServiceQueue::default()).collect(),
+            bytes: vec![PerDirection::default(); classes],
+        }
+    }
+
+    /// Bytes of a class since the start: what its meter reads.
+    pub fn bytes(&self, class: Class) -> PerDirection<Bytes> {
+        let bytes = self.bytes[class.index()];
+        PerDirection { tx: Bytes::new(bytes.tx), rx: Bytes::new(bytes.rx) }
+    }
+
+    /// The limit of a class; [`Bandwidth::UNLIMITED`] when it has none.
+    pub fn limit(&self, class: Class) -> Bandwidth {
+        self.services[class.index()].limit
+    }
+
+    /// How many packets of a class wait for its limiter.
+    pub fn waiting(&self, class: Class) -> usize {
+        self.services[class.index()].waiting.len()
+    }
+}
+
+/// What may leave ahead of a limit after a pause: one full frame, the least that Linux's HTB works with.
+/// It also keeps the limiter exact: while packets wait, the debt never falls to zero, where the rest of
+/// the nanosecond in which a packet leaves would be forgotten.
+pub(crate) const BURST: Bytes = Bytes::new(1514);
+
+/// A service's packets at a host and the limiter that they wait for.
+#[derive(Debug)]
+pub(crate) struct ServiceQueue {
+    pub(crate) limit: Bandwidth,
+    /// `None` while the service is not limited.
+    pub(crate) limiter: Option<Limiter>,
+    /// Packets in order; `release` is set to the first one's departure.
+    pub(crate) waiting: VecDeque<PacketId>,
+    pub(crate) release: Timer,
+}
+
+impl Default for ServiceQueue {
+    fn default() -> Self {
+        Self { limit: Bandwidth::UNLIMITED, limiter: None, waiting: VecDeque::new(), release: Timer::default() }
+    }
+}
+
+/// Whether the head of a service's queue may leave.
+pub(crate) enum Head {
+    /// It may, and it is charged for.
+    Leaves,
+    /// Not before this time.
+    Waits(Instant),
+}
+
+impl ServiceQueue {
+    /// Asks the limiter about a packet of `size` bytes that is at the head now.
+    #[inline]
+    pub(crate) fn head(&mut self, now: Instant, size: u32) -> Head {
+        let Some(limiter) = &mut self.limiter else { return Head::Leaves };
+        let departure = limiter.earliest(now);
+        if departure > now {
+            return Head::Waits(departure);
+        }
+        limiter.departure(now, Bytes::new(u64::from(size)));
+        Head::Leaves
+    }
+}

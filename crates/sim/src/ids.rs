@@ -1,0 +1,63 @@
+//! Names for the things of a simulated world: small integers, places in its tables.
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The id as an index into its table.
+            #[inline]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id!(
+    /// A host.
+    HostId
+);
+id!(
+    /// A switch.
+    SwitchId
+);
+id!(
+    /// An output port and the link behind it.
+    PortId
+);
+id!(
+    /// A transport connection.
+    FlowId
+);
+id!(
+    /// A packet in the arena; valid until the packet is delivered or dropped.
+    PacketId
+);
+id!(
+    /// Per-class byte counters that one or more ports add to.
+    MeterId
+);
+
+/// A traffic class of the hosts: one for each service, and one more for control traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Class(pub u16);
+
+impl Class {
+    /// The class as an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What stands at the far end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// A host.
+    Host(HostId),
+    /// A switch.
+    Switch(SwitchId),
+}

@@ -1,0 +1,37 @@
+//! Observers: what watches a run without being part of it.
+//!
+//! Problem: checks of the model inside the model slow every run and drown the code that they check. Approach:
+//! a world is generic over one [`Observer`], whose methods do nothing unless written. With [`Silent`] the
+//! compiler removes the calls; [`crate::checkers`] and tracers implement the ones that they need.
+
+use crate::ids::{FlowId, PacketId, PortId};
+use crate::link::Transmission;
+use crate::time::SimTime;
+
+/// Sees what happens in a world. Every method does nothing by default.
+pub trait Observer {
+    /// A packet came into being at its sender.
+    #[inline]
+    fn sent(&mut self, _now: SimTime, _packet: PacketId, _size: u32) {}
+    /// A packet reached its receiver and is gone.
+    #[inline]
+    fn delivered(&mut self, _now: SimTime, _packet: PacketId, _size: u32) {}
+    /// A port dropped a packet, which is gone.
+    #[inline]
+    fn dropped(&mut self, _now: SimTime, _port: PortId, _packet: PacketId, _size: u32) {}
+    /// A port took a packet into its buffer.
+    #[inline]
+    fn accepted(&mut self, _now: SimTime, _port: PortId, _size: u32) {}
+    /// A port's transmitter was handed a packet.
+    #[inline]
+    fn transmitted(&mut self, _port: PortId, _size: u32, _transmission: Transmission) {}
+    /// A receiver acknowledged everything before `next`; its sender has sent everything before `highest`.
+    #[inline]
+    fn acknowledged(&mut self, _now: SimTime, _flow: FlowId, _next: u64, _highest: u64) {}
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
