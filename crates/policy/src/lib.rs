@@ -1,8 +1,59 @@
 //! The policy file: what an operator writes, read into a [`Policy`] that is valid by type.
+//!
+//! Problem: brokers on many hosts must agree on ids and shares, and an operator must hear everything that
+//! is wrong with a policy before it reaches any of them. Approach: one reader with admission control; its
+//! only result is a [`Policy`] in canonical order with a fingerprint, or a list of mistakes with places.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`model`](Policy) | the valid policy |
+//! | [`language`] | what a file may contain, as one description; the JSON Schema |
+//! | `read` | file → policy |
+//! | `overlap`, `glob` | packets that would belong to two services |
+//! | `admission` | minima that do not fit |
+//! | [`names`] | syntax, order and ranges of names |
+//! | [`Demands`] | the CSV of demands for one allocation |
+//!
+//! Worked example:
+//!
+//! ```
+//! use weir_policy::Policy;
+//! use weir_units::{Bandwidth, ContentionPoint, Direction};
+//!
+//! let text = r#"
+//! weir: 1
+//! network: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: ["m[1-2]"] } } }
+//! services:
+//!   dfs: { match: [ { protocol: tcp, port: 7000-7099 } ], rack: { min: 6Gb/s, weight: 2 } }
+//!   vm: { match: [ { interface: "tap*" } ], rack: { max: 1Gb/s } }
+//! "#;
+//! let (policy, notes) = Policy::parse("policy.yaml", text)?;
+//! let dfs = policy.services().named("dfs").expect("it is in the file");
+//! let share = policy.services().get(dfs).share(ContentionPoint::Rack, Direction::Tx);
+//! assert_eq!(share.min, Bandwidth::from_gbps(6));
+//! assert!(notes.is_empty());
+//!
+//! let errors = Policy::parse("policy.yaml", &text.replace("weight", "weigth")).unwrap_err();
+//! assert_eq!(errors.all()[0].cause(), "`weigth` is not a key of a share");
+//! # Ok::<(), weir_document::Diagnostics>(())
+//! ```
+//!
+//! Source: Parley §3.1 (services, contention points, shares, admission control).
 
+mod admission;
+mod demands;
+mod digest;
+mod filter_syntax;
+mod glob;
+pub mod language;
 mod model;
+pub mod names;
+mod overlap;
+mod read;
 
+pub use demands::Demands;
 pub use model::{
     Caps, LatencyTarget, Machine, Match, Network, Policy, Protocol, QosLevel, Rack, Service, Services, Share, Sharing,
     Tenant,
 };
+pub use weir_document::{Diagnostic, Diagnostics};

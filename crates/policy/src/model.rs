@@ -10,6 +10,7 @@
 //!
 //! Source: Parley §3.1 (services, contention points, min, max, weight, the star service as caps).
 
+use std::fmt;
 use std::net::IpAddr;
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, PerDirection, PerPoint, RackId, ServiceId,
@@ -111,11 +112,30 @@ impl Default for Share {
 /// Racks and machines in canonical order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    pub(crate) racks: Vec<Rack>,
-    pub(crate) machines: Vec<Machine>,
+    racks: Vec<Rack>,
+    machines: Vec<Machine>,
+    /// Places in `racks` and `machines`, sorted by name.
+    racks_by_name: Vec<u32>,
+    machines_by_name: Vec<u32>,
+}
+
+/// The places `0..len` sorted by name, and the place of one name among them.
+fn index_by_name<'a>(len: usize, name: impl Fn(u32) -> &'a str) -> Vec<u32> {
+    let mut index: Vec<u32> = (0..len as u32).collect();
+    index.sort_by_key(|place| name(*place));
+    index
+}
+fn find<'a>(index: &[u32], wanted: &str, name: impl Fn(u32) -> &'a str) -> Option<u32> {
+    index.binary_search_by_key(&wanted, |place| name(*place)).ok().map(|i| index[i])
 }
 
 impl Network {
+    /// A network from tables that are already in canonical order.
+    pub(crate) fn new(racks: Vec<Rack>, machines: Vec<Machine>) -> Self {
+        let racks_by_name = index_by_name(racks.len(), |i| &racks[i as usize].name);
+        let machines_by_name = index_by_name(machines.len(), |i| &machines[i as usize].name);
+        Self { racks, machines, racks_by_name, machines_by_name }
+    }
     /// All racks; a [`RackId`] is the place in this table.
     pub fn racks(&self) -> &[Rack] {
         &self.racks
@@ -134,11 +154,11 @@ impl Network {
     }
     /// The id of the rack with this name.
     pub fn rack_named(&self, name: &str) -> Option<RackId> {
-        self.racks.iter().position(|rack| rack.name == name).map(|i| RackId(i as u32))
+        find(&self.racks_by_name, name, |i| &self.racks[i as usize].name).map(RackId)
     }
     /// The id of the machine with this name.
     pub fn machine_named(&self, name: &str) -> Option<MachineId> {
-        self.machines.iter().position(|machine| machine.name == name).map(|i| MachineId(i as u32))
+        find(&self.machines_by_name, name, |i| &self.machines[i as usize].name).map(MachineId)
     }
 }
 
@@ -196,11 +216,19 @@ impl Machine {
 /// The tree of services in canonical order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Services {
-    pub(crate) all: Vec<Service>,
-    pub(crate) roots: Vec<ServiceId>,
+    all: Vec<Service>,
+    roots: Vec<ServiceId>,
+    /// Places in `all`, sorted by path.
+    by_path: Vec<u32>,
 }
 
 impl Services {
+    /// A tree from a table that is already in canonical order.
+    pub(crate) fn new(all: Vec<Service>) -> Self {
+        let by_path = index_by_name(all.len(), |i| &all[i as usize].path);
+        let roots = (0..all.len()).filter(|i| all[*i].parent.is_none()).map(|i| ServiceId(i as u32)).collect();
+        Self { all, roots, by_path }
+    }
     /// All services, parents before children; a [`ServiceId`] is the place in this table.
     pub fn all(&self) -> &[Service] {
         &self.all
@@ -215,7 +243,19 @@ impl Services {
     }
     /// The id of the service with this path, such as `dfs/hbase`.
     pub fn named(&self, path: &str) -> Option<ServiceId> {
-        self.all.iter().position(|service| service.path == path).map(|i| ServiceId(i as u32))
+        find(&self.by_path, path, |i| &self.all[i as usize].path).map(ServiceId)
+    }
+    /// All filters in the order in which a packet is compared with them; the first that matches decides.
+    ///
+    /// Filters of endpoints ([`Match::is_endpoint`]) come before those of headers, within each group lower
+    /// [`Service::order`] first, then lower id. Where two filters of different services overlap, the group
+    /// or the order decides, never the id: such policies are refused.
+    pub fn classification_order(&self) -> Vec<(ServiceId, &Match)> {
+        let mut filters: Vec<_> =
+            self.leaves().flat_map(|(id, service)| service.matches.iter().map(move |filter| (id, filter))).collect();
+        // Stable: the filters of one service keep their order.
+        filters.sort_by_key(|(id, filter)| (!filter.is_endpoint(), self.get(*id).order, *id));
+        filters
     }
     /// Every id with its service, in order.
     pub fn iter(&self) -> impl Iterator<Item = (ServiceId, &Service)> {
@@ -298,7 +338,7 @@ pub struct Match {
     pub address: Option<ipnet::IpNet>,
     /// A glob (`*`, `?`) over the name of the interface that the packet leaves or enters by.
     pub interface: Option<String>,
-    /// The path of the control group that the packet's socket is in.
+    /// The path of the control group that the packet's socket is in, or of one above that.
     pub cgroup: Option<String>,
     /// The differentiated-services code point, 0 to 63.
     pub dscp: Option<u8>,
@@ -311,6 +351,22 @@ impl Match {
     /// headers. Endpoint filters are tried first: a tenant's traffic is the tenant's on every port.
     pub fn is_endpoint(&self) -> bool {
         self.interface.is_some() || self.cgroup.is_some() || self.vni.is_some()
+    }
+    /// The filter in one spelling, the same for all equal filters: for sorting, fingerprints and messages.
+    pub fn canonical_text(&self) -> String {
+        let fields = [
+            self.protocol.map(|protocol| format!("protocol {protocol}")),
+            self.ports.map(|(first, last)| match first == last {
+                true => format!("port {first}"),
+                false => format!("port {first}-{last}"),
+            }),
+            self.address.map(|address| format!("address {address}")),
+            self.interface.as_ref().map(|interface| format!("interface {interface}")),
+            self.cgroup.as_ref().map(|cgroup| format!("cgroup {cgroup}")),
+            self.dscp.map(|dscp| format!("dscp {dscp}")),
+            self.vni.map(|vni| format!("vni {vni}")),
+        ];
+        fields.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -327,6 +383,21 @@ impl Protocol {
     pub const ICMP: Self = Self(1);
     /// SCTP, 132.
     pub const SCTP: Self = Self(132);
+    /// ICMP for IPv6, 58.
+    pub const ICMPV6: Self = Self(58);
+    /// The names that files may use, with their numbers.
+    pub(crate) const NAMES: [(&'static str, u8); 5] =
+        [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58), ("sctp", 132)];
+}
+
+impl fmt::Display for Protocol {
+    /// The name where there is one, otherwise the number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Self::NAMES.iter().find(|(_, number)| *number == self.0) {
+            Some((name, _)) => f.pad(name),
+            None => f.pad(&self.0.to_string()),
+        }
+    }
 }
 
 /// `latency: { message: 1MB, p99: 20ms }`: a completion time to keep.

@@ -1,0 +1,275 @@
+//! Admission control: the minima must be feasible.
+//!
+//! Rules, at each contention point and in each direction (Parley §3.1):
+//! 1. no service's minimum is above the maximum of a service that it is nested in;
+//! 2. a parent's minimum is at least the sum of its children's;
+//! 3. the minima of the top-level services fit each machine, each rack's uplink and the fabric, where the
+//!    capacity is the speed or the cap, whichever is lower. A service may send from any machine, so every
+//!    machine must have room for all of them.
+//!
+//! Rule 2 makes it enough to look at top-level services in rule 3. What is equal is told once: both
+//! directions together, and all machines (or racks) of the same capacity together.
+//!
+//! Worked example: `dfs` with rack min 6 Gb/s and `web` with 5 Gb/s do not fit an uplink of 10 Gb/s: the
+//! minima sum to 11 Gb/s, 1 Gb/s more than the capacity.
+
+use crate::names::list_names;
+use crate::read::{ReadCaps, ReadNetwork, ReadService};
+use std::collections::BTreeMap;
+use weir_document::{Field, Problems, Span};
+use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection};
+
+/// Reports everything that does not fit. Values that were reported before are left out of all sums.
+pub(crate) fn check(network: &ReadNetwork, services: &[ReadService], caps: &ReadCaps, problems: &mut Problems) {
+    let mut contradictory = vec![false; services.len()];
+    for (id, service) in services.iter().enumerate() {
+        contradictory[id] = above_an_ancestor(service, services, problems);
+    }
+    for service in services.iter().filter(|service| !service.service.is_leaf()) {
+        let children = &service.service.children;
+        if !children.iter().any(|child| contradictory[child.index()]) {
+            below_its_children(service, services, problems);
+        }
+    }
+    for point in ContentionPoint::ALL {
+        Fit { network, services, caps, point }.check(problems);
+    }
+}
+
+/// `tx`, `rx` or both, for messages.
+fn directions(list: &[Direction]) -> &'static str {
+    match list {
+        [Direction::Tx] => "tx",
+        [Direction::Rx] => "rx",
+        _ => "tx and rx",
+    }
+}
+
+/// Groups the directions for which `value` gives the same, in order; `None` is left out.
+fn same_in_directions<T: Ord>(mut value: impl FnMut(Direction) -> Option<T>) -> Vec<(T, Vec<Direction>)> {
+    let mut groups: BTreeMap<T, Vec<Direction>> = BTreeMap::new();
+    for direction in Direction::ALL {
+        if let Some(value) = value(direction) {
+            groups.entry(value).or_default().push(direction);
+        }
+    }
+    groups.into_iter().collect()
+}
+
+/// Rule 1. Gives whether something was reported.
+fn above_an_ancestor(service: &ReadService, services: &[ReadService], problems: &mut Problems) -> bool {
+    let mut found = false;
+    for point in ContentionPoint::ALL {
+        let conflict = |direction: Direction| {
+            let Field::Value(min, min_span) = service.shares[point][direction].min else { return None };
+            let mut above = service.service.parent;
+            while let Some(id) = above {
+                let ancestor = &services[id.index()];
+                if let Field::Value(max, max_span) = ancestor.shares[point][direction].max
+                    && min > max
+                {
+                    return Some((min, min_span, max, max_span, id));
+                }
+                above = ancestor.service.parent;
+            }
+            None
+        };
+        for ((min, min_span, max, max_span, id), list) in same_in_directions(conflict) {
+            found = true;
+            problems.error_with(
+                min_span,
+                format!(
+                    "service `{}`: the minimum {min} at the {point} ({}) is above the maximum {max} of `{}`, in which it is nested",
+                    service.service.path(),
+                    directions(&list),
+                    services[id.index()].service.path(),
+                ),
+                "lower this `min` or raise that `max`",
+                (max_span, "the maximum"),
+            );
+        }
+    }
+    found
+}
+
+/// Rule 2.
+fn below_its_children(service: &ReadService, services: &[ReadService], problems: &mut Problems) {
+    let children = || service.service.children.iter().map(|id| (id.index(), &services[id.index()]));
+    for point in ContentionPoint::ALL {
+        let shortfall = |direction: Direction| {
+            let own = service.shares[point][direction].min;
+            let minima = minima(children(), point, direction);
+            let own_bps = own.value().unwrap_or_default();
+            (!own.is_bad() && minima.sum > u128::from(own_bps.bps())).then(|| (own.span(), own_bps, minima))
+        };
+        for ((span, own, minima), list) in same_in_directions(shortfall) {
+            let path = service.service.path();
+            let needed = rate(minima.sum);
+            let hint = match span {
+                Some(_) => format!("raise it to `{needed}`, or lower the minima of the children"),
+                None => {
+                    format!("write `{point}: {{ min: {needed} }}` on `{path}`, or lower the minima of the children")
+                }
+            };
+            problems.error_with(
+                span.unwrap_or(service.name),
+                format!(
+                    "service `{path}`: the minimum {own} at the {point} ({}) is below the sum of its children's minima, {needed}: {}",
+                    directions(&list),
+                    minima.list(services),
+                ),
+                hint,
+                (minima.largest_span, "the largest of them"),
+            );
+        }
+    }
+}
+
+/// Minima that are added up.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Minima {
+    /// Bit/s.
+    sum: u128,
+    largest_span: Span,
+    /// Largest first.
+    parts: Vec<(std::cmp::Reverse<Bandwidth>, usize)>,
+}
+
+impl Minima {
+    /// The largest few with their services.
+    fn list(&self, services: &[ReadService]) -> String {
+        const SHOWN: usize = 5;
+        let shown = self.parts.iter().take(SHOWN);
+        let mut text = shown
+            .map(|(min, id)| format!("`{}` {}", services[*id].service.path(), min.0))
+            .collect::<Vec<_>>()
+            .join(", ");
+        if self.parts.len() > SHOWN {
+            text.push_str(&format!(" and {} more", self.parts.len() - SHOWN));
+        }
+        text
+    }
+}
+
+fn minima<'a>(
+    services: impl Iterator<Item = (usize, &'a ReadService)>,
+    point: ContentionPoint,
+    direction: Direction,
+) -> Minima {
+    let mut minima = Minima { sum: 0, largest_span: Span::default(), parts: Vec::new() };
+    let mut largest = Bandwidth::ZERO;
+    for (id, service) in services {
+        let Field::Value(min, span) = service.shares[point][direction].min else { continue };
+        minima.sum += u128::from(min.bps());
+        minima.parts.push((std::cmp::Reverse(min), id));
+        if min > largest {
+            (largest, minima.largest_span) = (min, span);
+        }
+    }
+    minima.parts.sort_unstable();
+    minima
+}
+
+/// A sum as people write it. Sums above what a [`Bandwidth`] holds are given in Tb/s, rounded up.
+fn rate(bps: u128) -> String {
+    match u64::try_from(bps) {
+        Ok(bps) if bps <= Bandwidth::MAX.bps() => Bandwidth::from_bps(bps).to_string(),
+        _ => format!("{} Tb/s", bps.div_ceil(1_000_000_000_000)),
+    }
+}
+
+/// Where a capacity comes from.
+type Capacity = (Bandwidth, Option<Span>);
+
+/// Rule 3 at one contention point.
+struct Fit<'a> {
+    network: &'a ReadNetwork,
+    services: &'a [ReadService],
+    caps: &'a ReadCaps,
+    point: ContentionPoint,
+}
+
+impl Fit<'_> {
+    fn check(&self, problems: &mut Problems) {
+        let point = self.point;
+        let roots = || self.services.iter().enumerate().filter(|(_, service)| service.service.parent.is_none());
+        // Places with the same two capacities have the same problem.
+        let mut places: BTreeMap<[Option<Bandwidth>; 2], (PerDirection<Option<Span>>, Vec<&str>)> = BTreeMap::new();
+        for (name, capacities) in self.places() {
+            let [tx, rx] = capacities;
+            let spans = PerDirection { tx: tx.and_then(|(_, span)| span), rx: rx.and_then(|(_, span)| span) };
+            let rates = capacities.map(|capacity| capacity.map(|(rate, _)| rate));
+            places.entry(rates).or_insert_with(|| (spans, Vec::new())).1.push(name);
+        }
+        let sums =
+            PerDirection { tx: minima(roots(), point, Direction::Tx), rx: minima(roots(), point, Direction::Rx) };
+        for ([tx, rx], (spans, names)) in places {
+            let capacities = PerDirection { tx, rx };
+            let excess = |direction: Direction| {
+                let capacity = capacities[direction]?;
+                let minima = &sums[direction];
+                (minima.sum > u128::from(capacity.bps())).then(|| (capacity, spans[direction], minima.clone()))
+            };
+            for ((capacity, span, minima), list) in same_in_directions(excess) {
+                let shortfall = rate(minima.sum - u128::from(capacity.bps()));
+                let place = match point {
+                    ContentionPoint::Machine if names.len() == 1 => {
+                        format!("machine {}", list_names(names.iter().copied()))
+                    }
+                    ContentionPoint::Machine => format!("machines {}", list_names(names.iter().copied())),
+                    ContentionPoint::Rack if names.len() == 1 => format!("rack {}", list_names(names.iter().copied())),
+                    ContentionPoint::Rack => format!("racks {}", list_names(names.iter().copied())),
+                    ContentionPoint::Fabric => "the fabric".to_owned(),
+                };
+                let cause = format!(
+                    "the minima do not fit {place} ({}): they sum to {}, the capacity is {capacity}, {shortfall} are missing: {}",
+                    directions(&list),
+                    rate(minima.sum),
+                    minima.list(self.services),
+                );
+                let hint = format!("lower {point} minima by {shortfall} in all, or raise the capacity");
+                match span {
+                    Some(span) => problems.error_with(minima.largest_span, cause, hint, (span, "the capacity")),
+                    None => problems.error(minima.largest_span, cause, hint),
+                }
+            }
+        }
+    }
+
+    /// Every machine, rack, or the fabric, with its capacities (tx, rx). `None` where one was reported.
+    fn places(&self) -> Vec<(&str, [Option<Capacity>; 2])> {
+        let (network, caps) = (&self.network.network, &self.caps[self.point]);
+        let capacities = |speed: &dyn Fn(Direction) -> Option<Capacity>| {
+            Direction::ALL.map(|direction| {
+                let speed = speed(direction)?;
+                Some(match caps[direction] {
+                    Field::Value(cap, span) if cap < speed.0 => (cap, Some(span)),
+                    _ => speed,
+                })
+            })
+        };
+        let written = |field: Field<Bandwidth>| field.value().map(|rate| (rate, field.span()));
+        match self.point {
+            ContentionPoint::Machine => network
+                .machines()
+                .iter()
+                .zip(&self.network.nics)
+                .map(|(machine, nic)| (machine.name(), capacities(&|direction| written(nic[direction]))))
+                .collect(),
+            ContentionPoint::Rack => network
+                .racks()
+                .iter()
+                .zip(&self.network.uplinks)
+                .map(|(rack, uplink)| (rack.name(), capacities(&|direction| written(uplink[direction]))))
+                .collect(),
+            ContentionPoint::Fabric => {
+                let uplinks = |direction: Direction| {
+                    let all: Option<Vec<_>> =
+                        self.network.uplinks.iter().map(|uplink| uplink[direction].value()).collect();
+                    all.filter(|all| !all.is_empty()).map(|all| (all.into_iter().sum(), None))
+                };
+                vec![("", capacities(&uplinks))]
+            }
+        }
+    }
+}

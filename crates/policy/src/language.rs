@@ -1,0 +1,362 @@
+//! The policy language: what a policy file may contain, as one static description.
+//!
+//! The check, the reader's hints and `schemas/policy.schema.json` all come from [`POLICY`]. What spans
+//! several places (a machine in two racks, minima that do not fit) is checked by [`crate::read`],
+//! [`crate::admission`] and [`crate::overlap`].
+
+use crate::filter_syntax as syntax;
+use crate::names;
+use weir_document::scalar::Scalar;
+use weir_document::shape::{Key, List, Map, Record, Shape};
+
+/// Bytes of a policy file. A policy of 100,000 services takes about 10 MB.
+pub const MAX_FILE: u64 = 16 << 20;
+/// Machines of a network.
+pub const MAX_MACHINES: usize = 100_000;
+/// Services of a policy, leaves and inner ones.
+pub const MAX_SERVICES: usize = 100_000;
+/// Filters of one service.
+pub const MAX_FILTERS: usize = 1_000;
+/// Filters of a policy.
+pub const MAX_ALL_FILTERS: usize = 200_000;
+
+static NAME: Scalar =
+    Scalar::Checked { what: "a name", check: names::check_name, pattern: names::NAME_PATTERN, example: "m1" };
+static MACHINE_RANGE: Scalar = Scalar::Checked {
+    what: "a machine or a range of machines",
+    check: names::check_range,
+    pattern: names::RANGE_PATTERN,
+    example: "m1",
+};
+static RATE: Scalar = Scalar::Rate { unlimited: false, zero: false };
+static LIMIT: Scalar = Scalar::Rate { unlimited: true, zero: false };
+static WEIGHT: Scalar = Scalar::Weight;
+static SIZE: Scalar = Scalar::Bytes;
+static TIME: Scalar = Scalar::Duration { zero: false };
+static VERSION: Scalar = Scalar::Words { what: "a format version that this program reads", words: &["1"] };
+
+pub(crate) const SHARING_WORDS: &[&str] = &["add", "fill"];
+static SHARING: Scalar = Scalar::Words { what: "a sharing rule", words: SHARING_WORDS };
+pub(crate) const LEVEL_WORDS: &[&str] = &["guaranteed", "1", "2", "3", "4", "5", "6", "7", "8"];
+static LEVEL: Scalar = Scalar::Words { what: "a level", words: LEVEL_WORDS };
+static ORDER: Scalar = Scalar::Integer { what: "an order", min: i32::MIN as i128, max: i32::MAX as i128 };
+static VMS: Scalar = Scalar::Integer { what: "a number of virtual machines", min: 1, max: 1_000_000 };
+
+/// The whole file.
+pub static POLICY: Record = Record {
+    id: "policy",
+    what: "a policy",
+    doc: "How services share a datacenter network.",
+    keys: &[
+        Key::required("weir", Shape::Scalar(&VERSION), "The version of this format.", "weir: 1"),
+        Key::optional(
+            "sharing",
+            Shape::Scalar(&SHARING),
+            "How services divide what is left: `add` gives guarantees first and the excess by weight (the default), \
+             `fill` clips one fair share between min and max. A service may choose for its own children.",
+            "sharing: add",
+        ),
+        Key::required(
+            "network",
+            Shape::Record(&NETWORK),
+            "Racks and machines.",
+            "network: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } } }",
+        ),
+        Key::required(
+            "services",
+            Shape::Map(&SERVICES),
+            "The services that share the network, by name.",
+            "services: { web: { match: [ { protocol: tcp, port: 80 } ] } }",
+        ),
+        Key::optional(
+            "caps",
+            Shape::Record(&CAPS),
+            "Caps on the sum of all traffic at a point (the papers' star service).",
+            "caps: { rack: 9Gb/s }",
+        ),
+        Key::optional(
+            "tenants",
+            Shape::Map(&TENANTS),
+            "Requests for virtual machines that each get the same bandwidth (hose model).",
+            "tenants: { red: { vms: 10, bandwidth: 100Mb/s } }",
+        ),
+    ],
+};
+
+static NETWORK: Record = Record {
+    id: "network",
+    what: "a network",
+    doc: "Machines in racks, racks on a fabric.",
+    keys: &[
+        Key::optional(
+            "nic",
+            RATE_OR_RATES,
+            "The speed of every machine's network interface where `machines` does not say otherwise.",
+            "nic: 10Gb/s",
+        ),
+        Key::required(
+            "racks",
+            Shape::Map(&RACKS),
+            "The racks, by name.",
+            "racks: { r1: { uplink: 80Gb/s, machines: [\"m[1-10]\"] } }",
+        ),
+        Key::optional(
+            "machines",
+            Shape::Map(&MACHINES),
+            "What is special about single machines or ranges of them.",
+            "machines: { m1: { nic: 25Gb/s, address: 10.0.0.1 } }",
+        ),
+    ],
+};
+
+const RATE_OR_RATES: Shape = Shape::OneOf(&[Shape::Scalar(&RATE), Shape::Record(&RATES)]);
+static RATES: Record = Record {
+    id: "rates",
+    what: "a pair of rates",
+    doc: "A rate for each direction, seen from the machine or the rack.",
+    keys: &[
+        Key::required("tx", Shape::Scalar(&RATE), "Transmit.", "tx: 10Gb/s"),
+        Key::required("rx", Shape::Scalar(&RATE), "Receive.", "rx: 10Gb/s"),
+    ],
+};
+
+static RACKS: Map = Map { what: "a mapping of racks by name", name: &NAME, value: Shape::Record(&RACK), min: 1 };
+static RACK: Record = Record {
+    id: "rack",
+    what: "a rack",
+    doc: "Machines behind one uplink.",
+    keys: &[
+        Key::required(
+            "uplink",
+            RATE_OR_RATES,
+            "The speed to and from the fabric; several uplinks count as one pipe.",
+            "uplink: 80Gb/s",
+        ),
+        Key::required(
+            "machines",
+            Shape::List(&MACHINE_NAMES),
+            "The machines in it: names, or ranges such as `m[1-10]`.",
+            "machines: [m1, m2]",
+        ),
+    ],
+};
+static MACHINE_NAMES: List = List { what: "a list of machines", item: Shape::Scalar(&MACHINE_RANGE), min: 1 };
+
+static MACHINES: Map = Map {
+    what: "a mapping of machines by name or range",
+    name: &MACHINE_RANGE,
+    value: Shape::Record(&MACHINE),
+    min: 0,
+};
+static MACHINE: Record = Record {
+    id: "machine",
+    what: "a machine",
+    doc: "What is special about a machine.",
+    keys: &[
+        Key::optional("nic", RATE_OR_RATES, "The speed of its network interface.", "nic: 25Gb/s"),
+        Key::optional(
+            "address",
+            Shape::Scalar(&Scalar::Checked {
+                what: "an IP address",
+                check: syntax::check_ip,
+                pattern: r"^[0-9A-Fa-f:.]+$",
+                example: "10.0.0.1",
+            }),
+            "Where its agent listens for the other machines of the rack.",
+            "address: 10.0.0.1",
+        ),
+    ],
+};
+
+static SERVICES: Map =
+    Map { what: "a mapping of services by name", name: &NAME, value: Shape::Record(&SERVICE), min: 1 };
+static SERVICE: Record = Record {
+    id: "service",
+    what: "a service",
+    doc: "A bundle of traffic. A leaf has `match`; one with `services` holds what its children share.",
+    keys: &[
+        Key::optional(
+            "match",
+            Shape::List(&FILTERS),
+            "The packets that belong to it: any of these filters.",
+            "match: [ { protocol: tcp, port: 80 } ]",
+        ),
+        Key::optional("machine", Shape::Record(&LEVEL_SHARE), "Its share of each machine.", "machine: { min: 3Gb/s }"),
+        Key::optional(
+            "rack",
+            Shape::Record(&LEVEL_SHARE),
+            "Its share of each rack's uplink.",
+            "rack: { min: 6Gb/s, weight: 2 }",
+        ),
+        Key::optional("fabric", Shape::Record(&LEVEL_SHARE), "Its share of the fabric.", "fabric: { max: 1Tb/s }"),
+        Key::optional("sharing", Shape::Scalar(&SHARING), "How its children divide what it has.", "sharing: fill"),
+        Key::optional(
+            "services",
+            Shape::Map(&SERVICES),
+            "The services nested in it.",
+            "services: { hbase: { match: [ { port: 60000 } ] } }",
+        ),
+        Key::optional(
+            "order",
+            Shape::Scalar(&ORDER),
+            "Where its filters overlap another service's, the lowest order is tried first; 0 where not written.",
+            "order: 1",
+        ),
+        Key::optional(
+            "latency",
+            Shape::Record(&LATENCY),
+            "A completion time to keep.",
+            "latency: { message: 1MB, p99: 20ms }",
+        ),
+        Key::optional("level", Shape::Scalar(&LEVEL), "The QJump level it is put on.", "level: guaranteed"),
+    ],
+};
+
+macro_rules! share_keys {
+    ($($more:expr),*) => {
+        &[
+            Key::optional("min", Shape::Scalar(&RATE), "The guarantee; none where not written.", "min: 3Gb/s"),
+            Key::optional("max", Shape::Scalar(&LIMIT), "The limit; unlimited where not written.", "max: 1Gb/s"),
+            Key::optional(
+                "weight",
+                Shape::Scalar(&WEIGHT),
+                "The part taken of what is left over; 1 where not written.",
+                "weight: 2",
+            ),
+            $($more),*
+        ]
+    };
+}
+static LEVEL_SHARE: Record = Record {
+    id: "share",
+    what: "a share",
+    doc: "What a service is given at one level: both directions, and what differs in one of them.",
+    keys: share_keys![
+        Key::optional("tx", Shape::Record(&ONE_SHARE), "What differs for transmit.", "tx: { max: 1Gb/s }"),
+        Key::optional("rx", Shape::Record(&ONE_SHARE), "What differs for receive.", "rx: { max: 1Gb/s }")
+    ],
+};
+static ONE_SHARE: Record = Record {
+    id: "direction-share",
+    what: "a share in one direction",
+    doc: "What a service is given at one level in one direction.",
+    keys: share_keys![],
+};
+
+static FILTERS: List = List { what: "a list of filters", item: Shape::Record(&FILTER), min: 1 };
+static FILTER: Record = Record {
+    id: "filter",
+    what: "a filter",
+    doc: "A packet matches when every field that is written does. Ports and addresses are the service's own end.",
+    keys: &[
+        Key::optional(
+            "protocol",
+            Shape::Scalar(&Scalar::Checked {
+                what: "a protocol",
+                check: syntax::check_protocol,
+                pattern: r"^(tcp|udp|icmp|icmpv6|sctp|[0-9]{1,3})$",
+                example: "tcp",
+            }),
+            "`tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, or a protocol number.",
+            "protocol: tcp",
+        ),
+        Key::optional(
+            "port",
+            Shape::Scalar(&Scalar::Checked {
+                what: "a port or a range of ports",
+                check: syntax::check_ports,
+                pattern: r"^[0-9]{1,5}(-[0-9]{1,5})?$",
+                example: "7000-7099",
+            }),
+            "A port or a range of them, at either end of the packet.",
+            "port: 7000-7099",
+        ),
+        Key::optional(
+            "address",
+            Shape::Scalar(&Scalar::Checked {
+                what: "an address prefix",
+                check: syntax::check_prefix,
+                pattern: r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
+                example: "10.0.0.0/8",
+            }),
+            "A prefix that the source or the destination address is in.",
+            "address: 10.0.0.0/8",
+        ),
+        Key::optional(
+            "interface",
+            Shape::Scalar(&Scalar::Checked {
+                what: "an interface glob",
+                check: syntax::check_interface,
+                pattern: r"^[^ /\t]{1,64}$",
+                example: "tap*",
+            }),
+            "A glob (`*`, `?`) over the name of the network interface.",
+            "interface: \"tap*\"",
+        ),
+        Key::optional(
+            "cgroup",
+            Shape::Scalar(&Scalar::Checked {
+                what: "the path of a control group",
+                check: syntax::check_cgroup,
+                pattern: r"^(/[^/]+)+$",
+                example: "/system.slice/web.service",
+            }),
+            "The control group that the packet's socket is in, or one above it.",
+            "cgroup: /system.slice/web.service",
+        ),
+        Key::optional(
+            "dscp",
+            Shape::Scalar(&Scalar::Integer { what: "a DSCP value", min: 0, max: 63 }),
+            "The differentiated-services code point.",
+            "dscp: 46",
+        ),
+        Key::optional(
+            "vni",
+            Shape::Scalar(&Scalar::Integer { what: "a VXLAN network identifier", min: 0, max: (1 << 24) - 1 }),
+            "The VXLAN network identifier.",
+            "vni: 4711",
+        ),
+    ],
+};
+
+static LATENCY: Record = Record {
+    id: "latency",
+    what: "a latency target",
+    doc: "What 99 of 100 messages of a size must finish within.",
+    keys: &[
+        Key::required("message", Shape::Scalar(&SIZE), "The size of a message.", "message: 1MB"),
+        Key::required("p99", Shape::Scalar(&TIME), "The completion time.", "p99: 20ms"),
+    ],
+};
+
+const CAP: Shape = Shape::OneOf(&[Shape::Scalar(&RATE), Shape::Record(&CAP_RATES)]);
+static CAP_RATES: Record = Record {
+    id: "cap-rates",
+    what: "a cap for each direction",
+    doc: "A cap for one direction or for both; no cap in a direction that is not written.",
+    keys: &[
+        Key::optional("tx", Shape::Scalar(&RATE), "Transmit.", "tx: 9Gb/s"),
+        Key::optional("rx", Shape::Scalar(&RATE), "Receive.", "rx: 9Gb/s"),
+    ],
+};
+static CAPS: Record = Record {
+    id: "caps",
+    what: "the caps",
+    doc: "Caps on the sum of all traffic, per level.",
+    keys: &[
+        Key::optional("machine", CAP, "At each machine.", "machine: 9Gb/s"),
+        Key::optional("rack", CAP, "At each rack's uplink.", "rack: 9Gb/s"),
+        Key::optional("fabric", CAP, "At the fabric.", "fabric: 90Gb/s"),
+    ],
+};
+
+static TENANTS: Map = Map { what: "a mapping of tenants by name", name: &NAME, value: Shape::Record(&TENANT), min: 0 };
+static TENANT: Record = Record {
+    id: "tenant",
+    what: "a tenant",
+    doc: "Virtual machines that each get the same bandwidth.",
+    keys: &[
+        Key::required("vms", Shape::Scalar(&VMS), "How many.", "vms: 10"),
+        Key::required("bandwidth", Shape::Scalar(&RATE), "The bandwidth of each one's hose.", "bandwidth: 100Mb/s"),
+    ],
+};

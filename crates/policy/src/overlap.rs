@@ -1,0 +1,220 @@
+//! Packets that would belong to two services: filters that overlap without an order.
+//!
+//! Problem: where two leaf services match the same packet, something must decide which one it is charged
+//! to, and it must not be the order of the file. Rule: filters of endpoints are tried before filters of
+//! headers, so one of each never conflict; within each group services with different `order` do not
+//! conflict; any other two filters of different services must have no packet in common.
+//!
+//! Two filters have a packet in common if each field has a value in common. Ports and addresses match
+//! either end of a packet, so strictly a packet from port 80 to port 443 is matched by both `port: 80` and
+//! `port: 443`. That is not counted: ports and addresses are compared as those of the service's own end,
+//! since otherwise no two services could be told apart by port. (The filter tried first takes such a
+//! packet, the same on every host.)
+//!
+//! Approach: each field of a filter is an interval, so filters are boxes. Of each group, sort along the
+//! field in which the fewest pairs overlap and compare only those: ten thousand services with ports of
+//! their own cost ten thousand comparisons.
+//!
+//! Worked example: `{ protocol: tcp, port: 7000-7099 }` and `{ port: 7050 }` overlap in "tcp port 7050";
+//! `{ protocol: udp, port: 7050 }` does not overlap the first.
+
+use crate::glob;
+use crate::model::{Match, Protocol};
+use crate::read::ReadService;
+use ipnet::IpNet;
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
+use weir_document::{Problems, Span};
+
+/// Pairs of services that are reported; an operator fixes the first few and sees the rest vanish.
+const MAX_REPORTED: usize = 100;
+
+/// An interval in one field, both ends included. The first number keeps IPv4 and IPv6 apart.
+type Interval = ((u8, u128), (u8, u128));
+/// Everything a field can be: what a filter without the field matches.
+const ANY: Interval = ((0, 0), (u8::MAX, u128::MAX));
+
+/// A filter, whose it is, and where it stands.
+struct Entry<'a> {
+    service: usize,
+    filter: &'a Match,
+    span: Span,
+}
+
+/// Reports every two services with overlapping filters and no order between them.
+pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
+    let mut groups: BTreeMap<(bool, i32), Vec<Entry<'_>>> = BTreeMap::new();
+    for (service, read) in services.iter().enumerate().filter(|(_, read)| read.service.is_leaf()) {
+        for (filter, span) in read.service.matches.iter().zip(&read.match_spans) {
+            let group = (filter.is_endpoint(), read.service.order);
+            groups.entry(group).or_default().push(Entry { service, filter, span: *span });
+        }
+    }
+    let mut reported: HashSet<(usize, usize)> = HashSet::new();
+    for entries in groups.values() {
+        for_each_candidate(entries, &mut |a, b| {
+            if a.service == b.service || !overlaps(a.filter, b.filter) {
+                return true;
+            }
+            // The one further down in the file is reported, the other one explains it.
+            let (first, second) = if a.span < b.span { (a, b) } else { (b, a) };
+            if reported.insert((first.service, second.service)) {
+                report(services, first, second, problems);
+            }
+            reported.len() < MAX_REPORTED
+        });
+        if reported.len() >= MAX_REPORTED {
+            return;
+        }
+    }
+}
+
+fn report(services: &[ReadService], first: &Entry<'_>, second: &Entry<'_>, problems: &mut Problems) {
+    let (a, b) = (services[first.service].service.path(), services[second.service].service.path());
+    problems.error_with(
+        second.span,
+        format!("services `{a}` and `{b}` both match {} and have no order", common(first.filter, second.filter)),
+        format!("narrow one of the filters, or write different `order` on `{a}` and `{b}`: the lowest is tried first"),
+        (first.span, format!("`{a}`")),
+    );
+}
+
+/// Calls `visit` with every pair that may overlap, until it says `false`.
+fn for_each_candidate<'a>(entries: &'a [Entry<'a>], visit: &mut impl FnMut(&'a Entry<'a>, &'a Entry<'a>) -> bool) {
+    let Some(field) = FIELDS.iter().map(|field| sorted(entries, *field)).min_by_key(|sorted| pairs(sorted)) else {
+        return;
+    };
+    for (i, (interval, a)) in field.iter().enumerate() {
+        for (other, b) in &field[i + 1..] {
+            if other.0 > interval.1 {
+                break;
+            }
+            if !visit(&entries[*a], &entries[*b]) {
+                return;
+            }
+        }
+    }
+}
+
+/// The intervals of all entries in one field, sorted by their starts.
+fn sorted(entries: &[Entry<'_>], field: fn(&Match, usize) -> Interval) -> Vec<(Interval, usize)> {
+    let common = common_cgroup(entries);
+    let mut all: Vec<_> = entries.iter().enumerate().map(|(i, entry)| (field(entry.filter, common), i)).collect();
+    all.sort_unstable();
+    all
+}
+
+/// How many pairs of sorted intervals overlap.
+fn pairs(sorted: &[(Interval, usize)]) -> u64 {
+    let later = |i: usize| sorted[i + 1..].partition_point(|(other, _)| other.0 <= sorted[i].0.1) as u64;
+    (0..sorted.len()).map(later).sum()
+}
+
+/// The fields to sort along. The number is the length of what all paths of control groups start with.
+const FIELDS: [fn(&Match, usize) -> Interval; 6] = [
+    |filter, _| filter.ports.map_or(ANY, |(first, last)| ((0, first.into()), (0, last.into()))),
+    |filter, _| filter.address.map_or(ANY, |net| address_interval(&net)),
+    |filter, _| filter.vni.map_or(ANY, |vni| ((0, vni.into()), (0, vni.into()))),
+    |filter, _| filter.dscp.map_or(ANY, |dscp| ((0, dscp.into()), (0, dscp.into()))),
+    |filter, _| {
+        filter.interface.as_ref().map_or(ANY, |glob| {
+            let literal = glob.find(['*', '?']).unwrap_or(glob.len());
+            text_interval(&glob[..literal], literal < glob.len())
+        })
+    },
+    |filter, common| filter.cgroup.as_ref().map_or(ANY, |path| text_interval(path.get(common..).unwrap_or(""), true)),
+];
+
+fn address_interval(net: &IpNet) -> Interval {
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(v4) => (4, u128::from(v4.to_bits())),
+        IpAddr::V6(v6) => (6, v6.to_bits()),
+    };
+    (bits(net.network()), bits(net.broadcast()))
+}
+
+/// All texts that are `start`, or with `open` that start with it, by their first 16 bytes.
+fn text_interval(start: &str, open: bool) -> Interval {
+    let mut low = [0; 16];
+    let length = start.len().min(16);
+    low[..length].copy_from_slice(&start.as_bytes()[..length]);
+    let mut high = low;
+    if open {
+        high[length..].fill(0xff);
+    }
+    ((0, u128::from_be_bytes(low)), (0, u128::from_be_bytes(high)))
+}
+
+/// How many bytes all paths of control groups have in common at their start.
+fn common_cgroup(entries: &[Entry<'_>]) -> usize {
+    let mut paths = entries.iter().filter_map(|entry| entry.filter.cgroup.as_deref());
+    let Some(first) = paths.next() else { return 0 };
+    let common = paths.fold(first.len(), |common, path| {
+        first.bytes().zip(path.bytes()).take(common).take_while(|(a, b)| a == b).count()
+    });
+    (0..=common).rev().find(|end| first.is_char_boundary(*end)).unwrap_or(0)
+}
+
+/// Whether some packet matches both filters.
+pub(crate) fn overlaps(a: &Match, b: &Match) -> bool {
+    protocols_overlap(a, b)
+        && both(a.ports, b.ports, |x, y| x.0 <= y.1 && y.0 <= x.1)
+        && both(a.address, b.address, |x, y| x.contains(&y) || y.contains(&x))
+        && both(a.dscp, b.dscp, |x, y| x == y)
+        && both(a.vni, b.vni, |x, y| x == y)
+        && both(a.interface.as_deref(), b.interface.as_deref(), glob::overlap)
+        && both(a.cgroup.as_deref(), b.cgroup.as_deref(), |x, y| is_at_or_below(x, y) || is_at_or_below(y, x))
+}
+
+/// A field that one of them lacks has every value in common.
+fn both<T>(a: Option<T>, b: Option<T>, overlap: impl FnOnce(T, T) -> bool) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => overlap(a, b),
+        _ => true,
+    }
+}
+
+/// Without a protocol a filter with ports matches the protocols that have them, one without matches all.
+fn protocols_overlap(a: &Match, b: &Match) -> bool {
+    let accepts = |filter: &Match, protocol: Protocol| filter.ports.is_none() || protocol.has_ports();
+    match (a.protocol, b.protocol) {
+        (Some(a), Some(b)) => a == b,
+        (Some(protocol), None) => accepts(b, protocol),
+        (None, Some(protocol)) => accepts(a, protocol),
+        (None, None) => true,
+    }
+}
+
+fn is_at_or_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What two overlapping filters have in common, for a message.
+fn common(a: &Match, b: &Match) -> String {
+    let narrower = |x: &str, y: &str| if x.len() >= y.len() { x.to_owned() } else { y.to_owned() };
+    let text = |x: &Option<String>, y: &Option<String>| match (x, y) {
+        (Some(x), Some(y)) => Some(narrower(x, y)),
+        (x, y) => x.clone().or_else(|| y.clone()),
+    };
+    let meet = Match {
+        protocol: a.protocol.or(b.protocol),
+        ports: match (a.ports, b.ports) {
+            (Some(x), Some(y)) => Some((x.0.max(y.0), x.1.min(y.1))),
+            (x, y) => x.or(y),
+        },
+        address: match (a.address, b.address) {
+            (Some(x), Some(y)) => Some(if x.contains(&y) { y } else { x }),
+            (x, y) => x.or(y),
+        },
+        dscp: a.dscp.or(b.dscp),
+        vni: a.vni.or(b.vni),
+        // Two globs have no shortest name in common that would be worth computing: name one of them.
+        interface: text(&a.interface, &b.interface),
+        cgroup: text(&a.cgroup, &b.cgroup),
+    };
+    format!("`{}`", meet.canonical_text())
+}
+
+#[cfg(test)]
+#[path = "overlap_tests.rs"]
+mod tests;

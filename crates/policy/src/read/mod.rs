@@ -1,0 +1,134 @@
+//! From a file to a [`Policy`]: every rule is checked here or in the modules called from here.
+//!
+//! Approach: text → tree → check against [`crate::language`] → network and services with the places they
+//! were written at → rules that span several places ([`crate::overlap`], [`crate::admission`]) → policy.
+//! Each step goes on with what the ones before found sound, so independent mistakes are all told in one
+//! run; what is known to be wrong is left out of later sums, so one mistake is not told twice.
+//!
+//! Worked example: a file with a misspelt key in one service, `min: 3` without a unit in a second and a
+//! minimum above its maximum in a third gives three errors, in the order of the file.
+
+mod network;
+mod services;
+mod share;
+
+pub(crate) use network::ReadNetwork;
+pub(crate) use services::ReadService;
+
+use crate::language::{MAX_FILE, POLICY, SHARING_WORDS};
+use crate::model::{Caps, Policy, Services, Sharing, Tenant};
+use crate::names::natural_order;
+use crate::{admission, digest, overlap};
+use std::path::Path;
+use std::sync::Arc;
+use weir_document::shape::Shape;
+use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, check, scalar, tree};
+use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, PerPoint};
+
+impl Policy {
+    /// Reads a policy file of at most [`MAX_FILE`] bytes. The notes say what is accepted but has no effect.
+    pub fn read(path: impl AsRef<Path>) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
+        Self::from_source(&Source::read(path.as_ref(), MAX_FILE)?)
+    }
+    /// Reads a policy from a text; `name` stands in messages.
+    pub fn parse(name: &str, text: &str) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
+        Self::from_source(&Source::from_bytes(name, text.as_bytes().to_vec(), MAX_FILE)?)
+    }
+    /// Reads a policy from a source.
+    pub fn from_source(source: &Arc<Source>) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
+        let mut problems = Problems::new(source);
+        let policy = tree::parse(source, &mut problems).map(|root| {
+            check::check(&root, &Shape::Record(&POLICY), &mut problems);
+            read(&root, &mut problems)
+        });
+        let (policy, notes) = problems.finish(policy)?;
+        match policy {
+            Some(policy) => Ok((policy, notes)),
+            None => unreachable!("a source without a tree has an error"),
+        }
+    }
+}
+
+/// A cap with the place it was written at.
+pub(crate) type ReadCaps = PerPoint<PerDirection<Field<Bandwidth>>>;
+
+/// Reads a checked tree. The result is a policy only if no error was reported.
+fn read(root: &Node, problems: &mut Problems) -> Policy {
+    let sharing = sharing(root).value().unwrap_or_default();
+    let network = network::read(root.get("network"), problems);
+    let services = services::read(root.get("services"), sharing, problems);
+    let read_caps = caps(root.get("caps"));
+    overlap::check(&services, problems);
+    admission::check(&network, &services, &read_caps, problems);
+    notes(root, &services, problems);
+
+    let mut caps = Caps::default();
+    for point in ContentionPoint::ALL {
+        for direction in Direction::ALL {
+            caps[point][direction] = read_caps[point][direction].value().unwrap_or(Bandwidth::UNLIMITED);
+        }
+    }
+    let services = Services::new(services.into_iter().map(|read| read.service).collect());
+    let tenants = tenants(root.get("tenants"));
+    let network = network.network;
+    let digest = digest::of(sharing, &network, &services, &caps);
+    Policy { sharing, network, services, caps, tenants, digest }
+}
+
+/// Reads `sharing:` of the file or of a service.
+fn sharing(node: &Node) -> Field<Sharing> {
+    node.field("sharing", |text| scalar::word(text, "", SHARING_WORDS).map(|i| [Sharing::Add, Sharing::Fill][i]))
+}
+
+/// Reads a rate, or a mapping with a rate for `tx`, `rx` or both.
+fn rates(node: Option<&Node>) -> PerDirection<Field<Bandwidth>> {
+    let Some(node) = node else { return PerDirection::both(Field::Absent) };
+    let rate = |text: &str| scalar::rate(text, false, false);
+    if node.entries().is_empty() {
+        return PerDirection::both(node.read(rate));
+    }
+    PerDirection { tx: node.field("tx", rate), rx: node.field("rx", rate) }
+}
+
+fn caps(node: Option<&Node>) -> ReadCaps {
+    let cap = |point: ContentionPoint| rates(node.and_then(|node| node.get(point.name())));
+    PerPoint {
+        machine: cap(ContentionPoint::Machine),
+        rack: cap(ContentionPoint::Rack),
+        fabric: cap(ContentionPoint::Fabric),
+    }
+}
+
+fn tenants(node: Option<&Node>) -> Vec<Tenant> {
+    let mut tenants: Vec<_> = node
+        .map_or(&[][..], Node::entries)
+        .iter()
+        .filter_map(|(key, node)| {
+            let vms = node.field("vms", |text| scalar::integer(text, "", 1, 1_000_000)).value()?;
+            let bandwidth = node.field("bandwidth", |text| scalar::rate(text, false, false)).value()?;
+            Some(Tenant { name: key.text.clone(), vms: u32::try_from(vms).ok()?, bandwidth })
+        })
+        .collect();
+    tenants.sort_by(|a, b| natural_order(&a.name, &b.name));
+    tenants
+}
+
+/// One note for each kind of key that is read but that nothing acts on in this version.
+fn notes(root: &Node, services: &[ReadService], problems: &mut Problems) {
+    let mut note = |key: &str, spans: Vec<weir_document::Span>| {
+        let Some(first) = spans.iter().min() else { return };
+        let times = match spans.len() {
+            1 => String::new(),
+            n => format!(" ({n} times in this file)"),
+        };
+        problems.note(
+            *first,
+            format!("`{key}` is read but not enforced by this version{times}"),
+            "shares are enforced as written; this key changes nothing yet",
+        );
+    };
+    note("latency", services.iter().filter_map(|service| service.latency_span).collect());
+    note("level", services.iter().filter_map(|service| service.level_span).collect());
+    let tenants = root.entries().iter().filter(|(key, _)| key.text == "tenants");
+    note("tenants", tenants.map(|(key, _)| key.span).collect());
+}

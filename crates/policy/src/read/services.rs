@@ -1,0 +1,276 @@
+//! The tree of services, read in canonical order with the places that later rules speak about.
+//!
+//! Siblings are sorted by name before ids are given, parents come before children: the order of the file
+//! leaves no trace. `sharing:` is inherited: a service without it divides as its parent does, a top-level
+//! service as the file says.
+
+use super::share::{self, ReadShare};
+use crate::filter_syntax as syntax;
+use crate::language::{LEVEL_WORDS, MAX_ALL_FILTERS, MAX_FILTERS, MAX_SERVICES};
+use crate::model::{LatencyTarget, Match, Protocol, QosLevel, Service, Sharing};
+use crate::names::natural_order;
+use weir_document::{Field, Key, Node, Problems, Span, scalar};
+use weir_units::{ContentionPoint, Direction, PerDirection, PerPoint, ServiceId};
+
+/// A service with the places it was written at.
+#[derive(Debug)]
+pub(crate) struct ReadService {
+    pub(crate) service: Service,
+    /// Its name, the key of the mapping.
+    pub(crate) name: Span,
+    pub(crate) shares: PerPoint<PerDirection<ReadShare>>,
+    /// Where each of `service.matches` stands.
+    pub(crate) match_spans: Vec<Span>,
+    pub(crate) latency_span: Option<Span>,
+    pub(crate) level_span: Option<Span>,
+}
+
+/// Reads all services. A [`ServiceId`] is the place in the result.
+pub(crate) fn read(node: Option<&Node>, sharing: Sharing, problems: &mut Problems) -> Vec<ReadService> {
+    let mut reader = Reader { services: Vec::new(), filters: 0, full: false, problems };
+    if let Some(node) = node {
+        reader.siblings(node, None, sharing);
+    }
+    reader.services
+}
+
+struct Reader<'a> {
+    services: Vec<ReadService>,
+    filters: usize,
+    full: bool,
+    problems: &'a mut Problems,
+}
+
+impl Reader<'_> {
+    /// Reads the services of one mapping and everything below; the depth is bounded by that of the tree.
+    fn siblings(&mut self, node: &Node, parent: Option<ServiceId>, inherited: Sharing) -> Vec<ServiceId> {
+        let mut entries: Vec<_> = node.entries().iter().collect();
+        entries.sort_by(|(a, _), (b, _)| natural_order(&a.text, &b.text));
+        let mut ids = Vec::new();
+        for (key, node) in entries {
+            if self.services.len() >= MAX_SERVICES {
+                if !std::mem::replace(&mut self.full, true) {
+                    self.problems.error(
+                        key.span,
+                        format!("the policy has more than {MAX_SERVICES} services"),
+                        "bundle services that are treated alike into one with several filters",
+                    );
+                }
+                break;
+            }
+            self.refuse_loop(key, parent);
+            ids.push(self.service(key, node, parent, inherited));
+        }
+        ids
+    }
+
+    /// A service inside one of its own name would be its own ancestor.
+    fn refuse_loop(&mut self, key: &Key, parent: Option<ServiceId>) {
+        let mut above = parent;
+        while let Some(id) = above {
+            let ancestor = &self.services[id.index()];
+            let path = &ancestor.service.path;
+            if path.rsplit('/').next() == Some(&key.text) {
+                let inner = self.services[parent.unwrap_or(id).index()].service.path();
+                return self.problems.error_with(
+                    key.span,
+                    format!("`{inner}/{}` makes a loop: `{}` is nested inside itself", key.text, key.text),
+                    "give the inner service another name",
+                    (ancestor.name, "inside this one"),
+                );
+            }
+            above = ancestor.service.parent;
+        }
+    }
+
+    fn service(&mut self, key: &Key, node: &Node, parent: Option<ServiceId>, inherited: Sharing) -> ServiceId {
+        let id = ServiceId(self.services.len() as u32);
+        let path = match parent {
+            Some(parent) => format!("{}/{}", self.services[parent.index()].service.path, key.text),
+            None => key.text.clone(),
+        };
+        let sharing = super::sharing(node);
+        let mut level_shares =
+            |point: ContentionPoint| share::read(&path, point, node.get(point.name()), self.problems);
+        let shares = PerPoint {
+            machine: level_shares(ContentionPoint::Machine),
+            rack: level_shares(ContentionPoint::Rack),
+            fabric: level_shares(ContentionPoint::Fabric),
+        };
+        let mut service = Service {
+            path,
+            parent,
+            children: Vec::new(),
+            sharing: sharing.value().unwrap_or(inherited),
+            matches: Vec::new(),
+            order: node.field("order", order).value().unwrap_or(0),
+            shares: PerPoint::default(),
+            latency: node.get("latency").and_then(latency),
+            level: node.field("level", level).value(),
+        };
+        for point in ContentionPoint::ALL {
+            for direction in Direction::ALL {
+                service.shares[point][direction] = shares[point][direction].share();
+            }
+        }
+        let match_spans = self.filters(node, &mut service);
+        self.leaf_or_inner(key, node, &service.path);
+        let key_span = |name: &str| node.entries().iter().find(|(key, _)| key.text == name).map(|(key, _)| key.span);
+        self.services.push(ReadService {
+            name: key.span,
+            shares,
+            match_spans,
+            latency_span: key_span("latency"),
+            level_span: key_span("level"),
+            service,
+        });
+        if let Some(children) = node.get("services") {
+            let sharing = self.services[id.index()].service.sharing;
+            let children = self.siblings(children, Some(id), sharing);
+            self.services[id.index()].service.children = children;
+        }
+        id
+    }
+
+    /// Leaves have filters and nothing that is for children; services with children the other way round.
+    fn leaf_or_inner(&mut self, key: &Key, node: &Node, path: &str) {
+        // What is not a mapping has been reported as such.
+        if node.scalar().is_some() || !node.items().is_empty() || matches!(node.kind, weir_document::Kind::Refused) {
+            return;
+        }
+        let misplaced = |name: &str| node.entries().iter().find(|(key, _)| key.text == name).map(|(key, _)| key.span);
+        if node.get("services").is_some() {
+            if let Some(span) = misplaced("match") {
+                self.problems.error(
+                    span,
+                    format!("service `{path}` has both `match` and `services`"),
+                    "packets belong to leaves: move `match` into a service nested in this one",
+                );
+            }
+            if let Some(span) = misplaced("order") {
+                self.problems.error(
+                    span,
+                    format!("service `{path}` has an `order` but no filters of its own"),
+                    "write `order` on the leaves whose matches overlap",
+                );
+            }
+            return;
+        }
+        if node.get("match").is_none() {
+            self.problems.error(
+                key.span,
+                format!("service `{path}` has no match"),
+                "say which packets belong to it, for example `match: [ { protocol: tcp, port: 80 } ]`, or nest services in it",
+            );
+        }
+        if let Some(span) = misplaced("sharing") {
+            self.problems.error(
+                span,
+                format!("service `{path}` has no children that could share"),
+                "remove `sharing`, or write it on the service above",
+            );
+        }
+    }
+
+    /// Reads the filters into `service`, sorted and each once, and gives their places.
+    fn filters(&mut self, node: &Node, service: &mut Service) -> Vec<Span> {
+        let Some(list) = node.get("match") else { return Vec::new() };
+        self.filters += list.items().len();
+        if list.items().len() > MAX_FILTERS || self.filters > MAX_ALL_FILTERS {
+            if !std::mem::replace(&mut self.full, true) {
+                self.problems.error(
+                    list.span,
+                    format!("too many filters: at most {MAX_FILTERS} in a service and {MAX_ALL_FILTERS} in a policy"),
+                    "use ranges of ports and address prefixes",
+                );
+            }
+            return Vec::new();
+        }
+        let mut filters: Vec<_> =
+            list.items().iter().filter_map(|item| self.filter(item).map(|filter| (filter, item.span))).collect();
+        // In an order of their own: two files that list the same filters are the same policy.
+        filters.sort_by_cached_key(|(filter, span)| (filter.canonical_text(), *span));
+        filters.dedup_by(|(a, _), (b, _)| a == b);
+        let spans;
+        (service.matches, spans) = filters.into_iter().unzip();
+        spans
+    }
+
+    fn filter(&mut self, node: &Node) -> Option<Match> {
+        let fields = ["protocol", "port", "address", "interface", "cgroup", "dscp", "vni"];
+        if matches!(&node.kind, weir_document::Kind::Mapping(entries) if entries.is_empty()) {
+            self.problems.error(
+                node.span,
+                "the filter is empty and would match every packet",
+                "to match everything, say so: `{ address: 0.0.0.0/0 }` and `{ address: \"::/0\" }`",
+            );
+            return None;
+        }
+        let protocol = node.field("protocol", syntax::protocol);
+        let ports = node.field("port", syntax::ports);
+        if let (Field::Value(protocol, _), Field::Value(_, span)) = (&protocol, &ports)
+            && !protocol.has_ports()
+        {
+            self.problems.error(
+                *span,
+                format!("packets of protocol {protocol} have no ports"),
+                "remove `port`, or write `protocol: tcp`, `udp` or `sctp`",
+            );
+        }
+        let integer = |text: &str| scalar::integer(text, "", 0, u32::MAX.into());
+        let filter = Match {
+            protocol: protocol.value(),
+            ports: ports.value(),
+            address: node.field("address", syntax::prefix).value(),
+            interface: node.get("interface").and_then(Node::scalar).and_then(|text| syntax::interface(text).ok()),
+            cgroup: node.get("cgroup").and_then(Node::scalar).and_then(|text| syntax::cgroup(text).ok()),
+            dscp: node
+                .field("dscp", integer)
+                .value()
+                .and_then(|dscp| u8::try_from(dscp).ok())
+                .filter(|dscp| *dscp < 64),
+            vni: node
+                .field("vni", integer)
+                .value()
+                .and_then(|vni| u32::try_from(vni).ok())
+                .filter(|vni| vni >> 24 == 0),
+        };
+        // A field that is wrong has been reported; without it the filter would match more than is meant.
+        let read = [
+            filter.protocol.is_some(),
+            filter.ports.is_some(),
+            filter.address.is_some(),
+            filter.interface.is_some(),
+            filter.cgroup.is_some(),
+            filter.dscp.is_some(),
+            filter.vni.is_some(),
+        ];
+        let sound = fields.iter().zip(read).all(|(field, read)| read == node.get(field).is_some());
+        (sound && filter != Match::default()).then_some(filter)
+    }
+}
+
+fn order(text: &str) -> Result<i32, scalar::Refusal> {
+    scalar::integer(text, "an order", i32::MIN.into(), i32::MAX.into()).map(|order| order as i32)
+}
+
+fn latency(node: &Node) -> Option<LatencyTarget> {
+    let message = node.field("message", scalar::size).value()?;
+    let p99 = node.field("p99", |text| scalar::time(text, false)).value()?;
+    Some(LatencyTarget { message, p99 })
+}
+
+fn level(text: &str) -> Result<QosLevel, scalar::Refusal> {
+    // The first word is `guaranteed`, the n-th after it is the level n.
+    scalar::word(text, "a level", LEVEL_WORDS).map(|place| match place {
+        0 => QosLevel::Guaranteed,
+        n => QosLevel::Numbered(n as u8),
+    })
+}
+
+impl Protocol {
+    /// Whether packets of this protocol carry ports: TCP, UDP and SCTP.
+    pub fn has_ports(self) -> bool {
+        matches!(self, Self::TCP | Self::UDP | Self::SCTP)
+    }
+}
