@@ -28,7 +28,7 @@
 //!
 //! Source: Parley §3.1, §3.2.2, Figs 6 and 14.
 
-use crate::water::{Held, Level, Vessel, level};
+use crate::water::{Level, Vessel, level};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Weight};
 
@@ -100,7 +100,7 @@ impl Filling {
         } else if guaranteed >= u128::from(capacity.bps()) {
             self.shrink_guarantees(capacity.bps(), guaranteed, children);
         } else {
-            self.pour(sharing, capacity.bps(), guaranteed as u64, children);
+            self.pour(sharing, capacity.bps(), (guaranteed, usable), children);
         }
     }
 
@@ -126,7 +126,7 @@ impl Filling {
         self.hand_out(left);
     }
 
-    fn pour(&mut self, sharing: Sharing, capacity: u64, guaranteed: u64, children: &[Child]) {
+    fn pour(&mut self, sharing: Sharing, capacity: u64, (guaranteed, usable): (u128, u128), children: &[Child]) {
         // An unlimited rim would overflow; nobody can hold more than the capacity anyway.
         let vessel = |child: &Child| {
             let (floor, rim) = (child.guaranteed().bps(), child.usable().bps().min(capacity));
@@ -135,34 +135,65 @@ impl Filling {
                 Sharing::Fill => Vessel { lower: floor, upper: rim, weight: child.weight.thousandths() },
             }
         };
-        let amount = match sharing {
-            Sharing::Add => capacity - guaranteed,
-            Sharing::Fill => capacity,
+        let (amount, bounds) = match sharing {
+            Sharing::Add => (capacity - guaranteed as u64, (0, usable - guaranteed)),
+            Sharing::Fill => (capacity, (guaranteed, usable)),
         };
-        self.vessels.clear();
-        self.vessels.extend(children.iter().map(vessel));
-        let level = level(&mut self.vessels, amount);
+        let level = level(children, vessel, bounds, amount, &mut self.vessels);
 
         let mut part = PartOf::new(level);
-        self.remainders.clear();
         let mut left = amount;
-        for (i, child) in children.iter().enumerate() {
-            let vessel = vessel(child);
-            let held = level.held(&vessel);
-            let (poured, decision) = match held {
-                Held::Lower => (vessel.lower, Decision::Level),
-                Held::Upper if child.usable().bps() > capacity => (vessel.upper, Decision::Level),
-                Held::Upper => (vessel.upper, at_the_rim(child, level, &vessel)),
-                Held::Level => {
-                    let (whole, remainder) = part.of(vessel.weight);
-                    self.remainders.push((remainder, i as u32));
-                    (whole, Decision::Level)
-                }
-            };
+        // The smallest and the largest remainder, to see whether they differ at all.
+        let (mut least, mut most) = (u64::MAX, 0);
+        self.shares.resize(children.len(), Bandwidth::ZERO);
+        self.decisions.resize(children.len(), Decision::Level);
+        let results = self.shares.iter_mut().zip(&mut self.decisions);
+        for (child, (share, decision)) in children.iter().zip(results) {
+            let Vessel { lower, upper, weight } = vessel(child);
+            let (whole, remainder) = part.of(weight);
+            // Whole numbers compare with level × weight as
+            // with its whole part. Bounds fall at random, so this is written without branches to mispredict.
+            let poured = whole.clamp(lower, upper);
+            let full = upper <= whole;
+            let rises = !full & ((lower < whole) | ((lower == whole) & (remainder > 0)));
             left -= poured;
-            let floor = if sharing == Sharing::Add { child.guaranteed().bps() } else { 0 };
-            self.shares.push(Bandwidth::from_bps(floor + poured));
-            self.decisions.push(if child.usable() == Bandwidth::ZERO { uncontended(child) } else { decision });
+            let base = if sharing == Sharing::Add { child.guaranteed().bps() } else { 0 };
+            *share = Bandwidth::from_bps(base + poured);
+            least = if rises { least.min(remainder) } else { least };
+            most = if rises { most.max(remainder) } else { most };
+            // A demand that the level just reaches is limited as well.
+            let reached = (upper == whole) & (remainder == 0) & (child.demand < child.max);
+            let held = full & !reached & (child.usable().bps() <= capacity);
+            let own = uncontended(child);
+            *decision = if held { own } else { Decision::Level };
+        }
+        if left == 0 {
+            return;
+        }
+        // Only who stands strictly between its bounds has a remainder.
+        let rises = |child: &Child, whole: u64, remainder: u64| {
+            let v = vessel(child);
+            v.upper > whole && (v.lower < whole || (v.lower == whole && remainder > 0))
+        };
+        if least == most {
+            for (share, child) in self.shares.iter_mut().zip(children) {
+                let (whole, remainder) = part.of(child.weight.thousandths());
+                if left > 0 && rises(child, whole, remainder) {
+                    *share += Bandwidth::from_bps(1);
+                    left -= 1;
+                }
+                if left == 0 {
+                    break;
+                }
+            }
+            return;
+        }
+        self.remainders.clear();
+        for (i, child) in children.iter().enumerate() {
+            let (whole, remainder) = part.of(child.weight.thousandths());
+            if rises(child, whole, remainder) {
+                self.remainders.push((remainder, i as u32));
+            }
         }
         self.hand_out(left);
     }
@@ -186,39 +217,47 @@ impl Filling {
 
 /// Nobody competes: a child is held only by its own maximum.
 fn uncontended(child: &Child) -> Decision {
-    if child.demand >= child.max && !child.max.is_unlimited() { Decision::Max } else { Decision::Demand }
+    if (child.demand >= child.max) & !child.max.is_unlimited() { Decision::Max } else { Decision::Demand }
 }
 
-/// A child that holds all it can use although others want more: by its maximum, by its demand, or, where
-/// the level stands exactly at its demand, by the level.
-fn at_the_rim(child: &Child, level: Level, vessel: &Vessel) -> Decision {
-    if child.demand >= child.max {
-        return uncontended(child);
-    }
-    let rim = u128::from(vessel.upper) * u128::from(level.denominator);
-    let reached = rim == u128::from(level.numerator) * u128::from(vessel.weight);
-    if reached { Decision::Level } else { Decision::Demand }
-}
-
-/// `level × weight` as whole and remainder, remembering the last weight: most children share one.
+/// `level × weight` as whole and remainder, remembered by weight: most children share a few.
 struct PartOf {
     level: Level,
-    weight: u32,
-    part: (u64, u64),
+    /// Whole and remainder of the level itself, so that most parts need no division in 128 bits.
+    unit: (u64, u64),
+    known: [(u32, u64, u64); PartOf::SLOTS],
 }
 
 impl PartOf {
+    const SLOTS: usize = 64;
+
     fn new(level: Level) -> Self {
-        Self { level, weight: 0, part: (0, 0) }
+        let unit = (level.numerator / level.denominator, level.numerator % level.denominator);
+        Self { level, unit, known: [(0, 0, 0); Self::SLOTS] }
     }
+
+    #[inline]
     fn of(&mut self, weight: u32) -> (u64, u64) {
-        if weight != self.weight {
-            let product = u128::from(self.level.numerator) * u128::from(weight);
-            let denominator = u128::from(self.level.denominator);
-            self.weight = weight;
-            self.part = ((product / denominator) as u64, (product % denominator) as u64);
+        // Fibonacci hashing: weights are often multiples of the same number.
+        let slot = (weight.wrapping_mul(0x9E37_79B9) >> 26) as usize;
+        let (known, whole, remainder) = self.known[slot];
+        if known == weight {
+            return (whole, remainder);
         }
-        self.part
+        let (whole, remainder) = self.divide(weight);
+        self.known[slot] = (weight, whole, remainder);
+        (whole, remainder)
+    }
+
+    fn divide(&self, weight: u32) -> (u64, u64) {
+        let denominator = self.level.denominator;
+        match self.unit.1.checked_mul(u64::from(weight)) {
+            Some(rest) => (self.unit.0 * u64::from(weight) + rest / denominator, rest % denominator),
+            None => {
+                let product = u128::from(self.level.numerator) * u128::from(weight);
+                ((product / u128::from(denominator)) as u64, (product % u128::from(denominator)) as u64)
+            }
+        }
     }
 }
 

@@ -23,4 +23,8 @@ pub mod rack;
 pub mod tree;
 pub mod water;
 
+pub use explain::{Explanation, Step, StepRow, explain};
+pub use fabric::{Allocation, NetworkShares, allocate};
 pub use fill::{Child, Decision};
+pub use rack::{Constraint, FabricLimit, InstanceShare, RackAllocator, RackShares};
+pub use tree::{ShareTree, TreeShares};

@@ -1,1 +1,297 @@
-//! Empty.
+//! One rack: machines' interfaces under the rack's uplink.
+//!
+//! Problem: a (machine, service) instance is held by two trees that cross: its machine's (all services of
+//! the machine share the interface) and its rack's (all machines of a service share the service's part of
+//! the uplink). "The most constrained policy determines the service allocation" (Parley §3.1).
+//!
+//! Approach, two passes as Parley §3.2.2, with the machines at the bottom:
+//!
+//! 1. Up: each machine's tree is shared by demand. What an instance gets there is all that it can bring to
+//!    the uplink: its demand at the rack.
+//! 2. Down: the rack's tree is shared among services, each service's part among its machines (with the
+//!    machine's min and weight). The result is never above the machine's.
+//!
+//! Where the rack holds an instance below what its machine gave it, the interface has room again for the
+//! machine's other services. The two passes are then repeated with that instance's demand lowered to what
+//! the rack left it, until nothing changes or [`ROUNDS`] are done; the result is within every capacity after
+//! any round, so stopping early wastes but never overloads.
+//!
+//! Worked example, Parley Fig 1 (10 Gb/s everywhere, rack capped at 9, VM at most 1, DFS at least 6 with
+//! weight 2): all backlogged, each machine halves its interface; at the rack VM gets 1 and DFS 8, so each
+//! machine's VM gets 0.5 and its DFS 4.
+
+use crate::tree::{Holder, Scratch, ShareTree, TreeShares};
+use std::fmt;
+use std::sync::Arc;
+use weir_policy::{Policy, Share};
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
+
+/// Repetitions after which the rest is left for the next period. Random policies need 2, rarely 3.
+pub const ROUNDS: u32 = 8;
+
+/// Computes the shares of all (machine, service) instances of a rack. Make one per policy and keep it.
+#[derive(Debug, Clone)]
+pub struct RackAllocator {
+    policy: Arc<Policy>,
+    rack: RackId,
+    leaves: Vec<ServiceId>,
+    machine_trees: PerDirection<ShareTree>,
+    rack_trees: PerDirection<ShareTree>,
+}
+
+/// What one instance gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InstanceShare {
+    /// The bandwidth, at most the demand.
+    pub share: Bandwidth,
+    /// What decided it. Anything but [`Constraint::Demand`] means that a limit at `share` is needed.
+    pub decided_by: Constraint,
+}
+
+/// A limit that the fabric sets on the rack's sum of a leaf service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FabricLimit {
+    /// The most that the rack's machines may have together; [`Bandwidth::UNLIMITED`] when none.
+    pub limit: Bandwidth,
+    /// What decided it at the fabric.
+    pub decided_by: Constraint,
+}
+
+impl FabricLimit {
+    /// No limit.
+    pub const NONE: Self = Self { limit: Bandwidth::UNLIMITED, decided_by: Constraint::Demand };
+}
+
+/// What decided a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Constraint {
+    /// The instance's own demand: it needs no limit.
+    Demand,
+    /// The capacity of a machine's interface, shared with the machine's other services.
+    Machine(MachineId),
+    /// The capacity of a rack's uplink, shared with the rack's other instances.
+    Rack(RackId),
+    /// The capacity of the fabric, shared with all racks.
+    Fabric,
+    /// The maximum of a service at a point.
+    Max(ServiceId, ContentionPoint),
+}
+
+impl Constraint {
+    /// Whether a limit is needed to keep the instance to its share.
+    pub fn is_limit(self) -> bool {
+        self != Self::Demand
+    }
+    /// In words with the policy's names: `demand`, `rack r1`, `max of dfs at rack`.
+    pub fn display(self, policy: &Policy) -> impl fmt::Display + '_ {
+        ConstraintIn { constraint: self, policy }
+    }
+}
+
+struct ConstraintIn<'a> {
+    constraint: Constraint,
+    policy: &'a Policy,
+}
+
+impl fmt::Display for ConstraintIn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let network = self.policy.network();
+        match self.constraint {
+            Constraint::Demand => f.write_str("demand"),
+            Constraint::Machine(machine) => write!(f, "machine {}", network.machine(machine).name()),
+            Constraint::Rack(rack) => write!(f, "rack {}", network.rack(rack).name()),
+            Constraint::Fabric => f.write_str("fabric"),
+            Constraint::Max(service, point) => {
+                write!(f, "max of {} at {point}", self.policy.services().get(service).path())
+            }
+        }
+    }
+}
+
+/// The shares of a rack in one direction, with the trees they came from for explanations.
+#[derive(Debug, Default)]
+pub struct RackShares {
+    /// By instance number, see [`RackAllocator::instance`].
+    pub instances: Vec<InstanceShare>,
+    /// The last round's sharing of the rack's tree.
+    pub(crate) rack: TreeShares,
+    /// The last round's sharing of each machine's tree.
+    pub(crate) machines: Vec<TreeShares>,
+    /// The demands that the last round's machine trees saw.
+    pub(crate) demands: Vec<Bandwidth>,
+    scratch: Scratch,
+}
+
+impl RackAllocator {
+    /// An allocator for one rack of a policy.
+    pub fn new(policy: &Arc<Policy>, rack: RackId) -> Self {
+        let machines = policy.network().rack(rack).machines().len();
+        let machine_tree = |direction| ShareTree::of_services(policy, ContentionPoint::Machine, direction);
+        let rack_tree = |direction| {
+            // A machine's part of its service's bandwidth. Its maximum already holds in the machine's tree.
+            let part = |service: ServiceId, _| {
+                let share = policy.services().get(service).share(ContentionPoint::Machine, direction);
+                Some(Share { max: Bandwidth::UNLIMITED, ..share })
+            };
+            ShareTree::of_services_split(policy, ContentionPoint::Rack, direction, machines, part)
+        };
+        Self {
+            policy: Arc::clone(policy),
+            rack,
+            leaves: policy.services().leaves().map(|(id, _)| id).collect(),
+            machine_trees: PerDirection { tx: machine_tree(Direction::Tx), rx: machine_tree(Direction::Rx) },
+            rack_trees: PerDirection { tx: rack_tree(Direction::Tx), rx: rack_tree(Direction::Rx) },
+        }
+    }
+
+    /// The policy that it works for.
+    pub fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+    /// The rack.
+    pub fn rack(&self) -> RackId {
+        self.rack
+    }
+    /// The rack's machines, ascending.
+    pub fn machines(&self) -> &[MachineId] {
+        self.policy.network().rack(self.rack).machines()
+    }
+    /// The leaf services, ascending.
+    pub fn leaves(&self) -> &[ServiceId] {
+        &self.leaves
+    }
+    /// How many instances the rack has.
+    pub fn instance_count(&self) -> usize {
+        self.leaves.len() * self.machines().len()
+    }
+    /// The instance number of the `leaf`-th leaf service on the `machine`-th machine of the rack.
+    pub fn instance(&self, leaf: usize, machine: usize) -> usize {
+        leaf * self.machines().len() + machine
+    }
+    pub(crate) fn rack_tree(&self, direction: Direction) -> &ShareTree {
+        &self.rack_trees[direction]
+    }
+    pub(crate) fn machine_tree(&self, direction: Direction) -> &ShareTree {
+        &self.machine_trees[direction]
+    }
+
+    /// Shares the rack in one direction. `demands` is by instance number. `fabric` limits the rack's sum of
+    /// each leaf service, by leaf; empty when the fabric sets no limits.
+    ///
+    /// # Panics
+    /// If there is not one demand for each instance.
+    pub fn allocate(
+        &self,
+        direction: Direction,
+        demands: &[Bandwidth],
+        fabric: &[FabricLimit],
+        result: &mut RackShares,
+    ) {
+        assert_eq!(demands.len(), self.instance_count(), "one demand for each instance");
+        let machines = self.machines().len();
+        result.machines.resize_with(machines, TreeShares::default);
+        result.demands.clear();
+        result.demands.extend_from_slice(demands);
+        result.instances.clear();
+        result
+            .instances
+            .resize(demands.len(), InstanceShare { share: Bandwidth::ZERO, decided_by: Constraint::Demand });
+        // What the rack left each instance in an earlier round, and by what.
+        let mut ceilings = vec![Constraint::Demand; demands.len()];
+        for _ in 0..ROUNDS {
+            let offered = self.share_machines(direction, result);
+            self.share_rack(direction, &offered, fabric, &mut ceilings, result);
+            if !self.lower_demands(&offered, &ceilings, result) {
+                break;
+            }
+        }
+    }
+
+    /// Up: what each instance can bring to the uplink.
+    fn share_machines(&self, direction: Direction, result: &mut RackShares) -> Vec<Bandwidth> {
+        let machines = self.machines();
+        let mut offered = vec![Bandwidth::ZERO; result.demands.len()];
+        let mut own = Vec::with_capacity(self.leaves.len());
+        for (m, machine) in machines.iter().enumerate() {
+            own.clear();
+            own.extend((0..self.leaves.len()).map(|leaf| result.demands[self.instance(leaf, m)]));
+            let capacity = self.policy.machine_capacity(*machine, direction);
+            let tree = &self.machine_trees[direction];
+            let no_limit = |_| Bandwidth::UNLIMITED;
+            tree.share(capacity, &own, no_limit, &mut result.machines[m], &mut result.scratch);
+            for leaf in 0..self.leaves.len() {
+                offered[self.instance(leaf, m)] = result.machines[m].leaf(tree, leaf);
+            }
+        }
+        offered
+    }
+
+    /// Down: what the rack leaves each of them.
+    fn share_rack(
+        &self,
+        direction: Direction,
+        offered: &[Bandwidth],
+        fabric: &[FabricLimit],
+        ceilings: &mut [Constraint],
+        result: &mut RackShares,
+    ) {
+        let from_fabric = |service: ServiceId| {
+            let leaf = self.leaves.binary_search(&service).ok();
+            leaf.and_then(|leaf| fabric.get(leaf)).copied().unwrap_or(FabricLimit::NONE)
+        };
+        let capacity = self.policy.rack_capacity(self.rack, direction);
+        let tree = &self.rack_trees[direction];
+        tree.share(capacity, offered, |service| from_fabric(service).limit, &mut result.rack, &mut result.scratch);
+        for (leaf, service) in self.leaves.iter().enumerate() {
+            for (m, machine) in self.machines().iter().enumerate() {
+                let i = self.instance(leaf, m);
+                let own_max = self.policy.services().get(*service).share(ContentionPoint::Rack, direction).max;
+                let decided_by = match result.rack.holder(tree, i) {
+                    Holder::Capacity => Constraint::Rack(self.rack),
+                    Holder::Max(Some(held)) if held == *service && from_fabric(held).limit < own_max => {
+                        from_fabric(held).decided_by
+                    }
+                    Holder::Max(held) => Constraint::Max(held.unwrap_or(*service), ContentionPoint::Rack),
+                    // An earlier round's limit still holds: it is what made the demand this small.
+                    Holder::Nobody if ceilings[i].is_limit() => ceilings[i],
+                    Holder::Nobody => match result.machines[m].holder(&self.machine_trees[direction], leaf) {
+                        Holder::Nobody => Constraint::Demand,
+                        Holder::Capacity => Constraint::Machine(*machine),
+                        Holder::Max(held) => Constraint::Max(held.unwrap_or(*service), ContentionPoint::Machine),
+                    },
+                };
+                result.instances[i] = InstanceShare { share: result.rack.leaf(tree, i), decided_by };
+                if result.rack.holder(tree, i) != Holder::Nobody {
+                    ceilings[i] = decided_by;
+                }
+            }
+        }
+    }
+
+    /// Lowers the demand of instances that the rack holds where that makes room for others on the machine.
+    /// Whether another round can change anything.
+    fn lower_demands(&self, offered: &[Bandwidth], ceilings: &[Constraint], result: &mut RackShares) -> bool {
+        let mut again = false;
+        for m in 0..self.machines().len() {
+            let instances = (0..self.leaves.len()).map(|leaf| self.instance(leaf, m));
+            let crowded = |i: usize| matches!(result.instances[i].decided_by, Constraint::Machine(_));
+            let held = |i: usize| ceilings[i].is_limit() && result.instances[i].share < offered[i];
+            if !instances.clone().any(crowded) || !instances.clone().any(held) {
+                continue;
+            }
+            for i in instances.filter(|i| held(*i)).collect::<Vec<_>>() {
+                result.demands[i] = result.instances[i].share;
+                again = true;
+            }
+        }
+        again
+    }
+}
+
+impl RackShares {
+    /// What a leaf service has in the whole rack, over all machines.
+    pub fn of_service(&self, allocator: &RackAllocator, leaf: usize) -> Bandwidth {
+        let machines = allocator.machines().len();
+        self.instances[leaf * machines..(leaf + 1) * machines].iter().map(|instance| instance.share).sum()
+    }
+}

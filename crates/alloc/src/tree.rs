@@ -1,1 +1,306 @@
-//! Empty.
+//! Shares over a tree, in two passes.
+//!
+//! Problem: services nest (`dfs/hbase`), and at a rack each service is split further over machines. A share
+//! must respect every node on the way to the root.
+//!
+//! Approach (Parley §3.2.2): one pass from the leaves up sums what each node can use, `min(demand, max)` of
+//! its children; one pass from the root down shares each node's bandwidth among its children with
+//! [`fill`](crate::fill). A node's own maximum is applied where its parent shares, so the demand that Fig 6
+//! prints for `Rest` is 11 although its maximum is 10.
+//!
+//! A leaf is limited when its own demand reaches its share; what decided it is found by walking up to the
+//! first node that is held by its own maximum, or to the root's capacity.
+//!
+//! [`TreeShares::headroom`] is advice for people: what a node that is not limited could take at once. It is
+//! its guarantee where that is more than its demand, divided among its children as if they asked for all
+//! (Fig 6 shows DFS with 30, split 15 and 15, against a demand of 5).
+//!
+//! Worked example, Fig 6: capacity 50, DFS (min 30: demands 2, 3) and Rest (max 10) of VM (4, 5) and MR (2).
+//! Up: DFS 5, VM 9, MR 2, Rest 11. Down: all fits in 50, Rest is held to 10; in it VM 8, MR 2; in VM 4 and 4.
+
+use crate::fill::{Child, Decision, Filling};
+use weir_policy::{Policy, Services, Share, Sharing};
+use weir_units::{Bandwidth, ContentionPoint, Direction, ServiceId};
+
+/// A tree of takers at one contention point in one direction. Node 0 is the root: the capacity itself.
+#[derive(Debug, Clone)]
+pub struct ShareTree {
+    /// Breadth first, so that children stand together and after their parent.
+    nodes: Vec<Node>,
+    /// The node of each leaf, by the caller's leaf number.
+    leaves: Vec<u32>,
+}
+
+#[derive(Debug, Clone)]
+struct Node {
+    share: Share,
+    sharing: Sharing,
+    parent: u32,
+    /// First child and number of children.
+    children: (u32, u32),
+    /// The service that the node stands for; none for the root. A leaf's split has its leaf's service.
+    service: Option<ServiceId>,
+}
+
+/// What each node of a tree asked for and got.
+#[derive(Debug, Default, Clone)]
+pub struct TreeShares {
+    demands: Vec<Bandwidth>,
+    shares: Vec<Bandwidth>,
+    decisions: Vec<Decision>,
+}
+
+/// What holds a leaf to its share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// Nothing: it has all it asked for.
+    Nobody,
+    /// The maximum of a service on the way to the root; none for the maximum of the leaf's own split.
+    Max(Option<ServiceId>),
+    /// The root's capacity.
+    Capacity,
+}
+
+impl ShareTree {
+    /// The tree of a policy's services at a point. Leaf numbers count the leaf services in id order.
+    pub fn of_services(policy: &Policy, point: ContentionPoint, direction: Direction) -> Self {
+        Self::of_services_split(policy, point, direction, 1, |_, _| None)
+    }
+
+    /// The same with each leaf service split over `parts` equal places (machines of a rack, racks of the
+    /// fabric); `share` gives the share of a part, or `None` to leave the leaf whole. The leaf number of part `p` of
+    /// the l-th leaf service is `l × parts + p`.
+    pub fn of_services_split(
+        policy: &Policy,
+        point: ContentionPoint,
+        direction: Direction,
+        parts: usize,
+        share: impl Fn(ServiceId, usize) -> Option<Share>,
+    ) -> Self {
+        let services = policy.services();
+        let mut tree = Self { nodes: vec![Node::root(policy.sharing())], leaves: Vec::new() };
+        let mut node_of = vec![0u32; services.all().len()];
+        tree.add_children(0, services, services.roots(), point, direction, &mut node_of);
+        let mut next = 1;
+        while next < tree.nodes.len() {
+            if let Some(service) = tree.nodes[next].service {
+                tree.add_children(next, services, services.get(service).children(), point, direction, &mut node_of);
+            }
+            next += 1;
+        }
+        for (id, service) in services.leaves() {
+            let parent = node_of[id.index()];
+            let first = tree.nodes.len() as u32;
+            for part in 0..parts {
+                match share(id, part) {
+                    Some(share) => {
+                        let node =
+                            Node { share, sharing: service.sharing(), parent, children: (0, 0), service: Some(id) };
+                        tree.leaves.push(tree.nodes.len() as u32);
+                        tree.nodes.push(node);
+                    }
+                    None => tree.leaves.push(parent),
+                }
+            }
+            if tree.nodes.len() as u32 > first {
+                tree.nodes[parent as usize].children = (first, tree.nodes.len() as u32 - first);
+            }
+        }
+        tree
+    }
+
+    fn add_children(
+        &mut self,
+        parent: usize,
+        services: &Services,
+        children: &[ServiceId],
+        point: ContentionPoint,
+        direction: Direction,
+        node_of: &mut [u32],
+    ) {
+        self.nodes[parent].children = (self.nodes.len() as u32, children.len() as u32);
+        for &id in children {
+            let service = services.get(id);
+            node_of[id.index()] = self.nodes.len() as u32;
+            self.nodes.push(Node {
+                share: service.share(point, direction),
+                sharing: service.sharing(),
+                parent: parent as u32,
+                children: (0, 0),
+                service: Some(id),
+            });
+        }
+    }
+
+    /// How many leaves there are: the length of the demands.
+    pub fn leaf_count(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// Shares `capacity` among the leaves. `tighter` may lower the maximum of a service's node (a limit
+    /// from a point above); it is asked once for each node that stands for a whole service.
+    ///
+    /// # Panics
+    /// If there is not one demand for each leaf.
+    pub fn share(
+        &self,
+        capacity: Bandwidth,
+        demands: &[Bandwidth],
+        tighter: impl Fn(ServiceId) -> Bandwidth,
+        shares: &mut TreeShares,
+        filling: &mut Scratch,
+    ) {
+        assert_eq!(demands.len(), self.leaves.len(), "one demand for each leaf");
+        let n = self.nodes.len();
+        shares.demands.clear();
+        shares.demands.resize(n, Bandwidth::ZERO);
+        shares.shares.clear();
+        shares.shares.resize(n, Bandwidth::ZERO);
+        shares.decisions.clear();
+        shares.decisions.resize(n, Decision::Demand);
+        filling.maxima.clear();
+        filling.maxima.extend(self.nodes.iter().enumerate().map(|(i, node)| match node.service {
+            Some(service) if !self.is_part(i) => node.share.max.min(tighter(service)),
+            _ => node.share.max,
+        }));
+        for (node, demand) in self.leaves.iter().zip(demands) {
+            shares.demands[*node as usize] = *demand;
+        }
+        for i in (1..n).rev() {
+            let usable = shares.demands[i].min(filling.maxima[i]);
+            shares.demands[self.nodes[i].parent as usize] += usable;
+        }
+        shares.shares[0] = shares.demands[0].min(capacity);
+        for (i, node) in self.nodes.iter().enumerate() {
+            let (first, count) = (node.children.0 as usize, node.children.1 as usize);
+            if count == 0 {
+                continue;
+            }
+            let has = if i == 0 { capacity } else { shares.shares[i] };
+            filling.children.clear();
+            filling.children.extend((first..first + count).map(|c| {
+                let share = Share { max: filling.maxima[c], ..self.nodes[c].share };
+                Child::new(share, shares.demands[c])
+            }));
+            filling.filling.fill(node.sharing, has, &filling.children);
+            shares.shares[first..first + count].copy_from_slice(&filling.filling.shares);
+            shares.decisions[first..first + count].copy_from_slice(&filling.filling.decisions);
+        }
+    }
+
+    /// Whether a node is a part of a split leaf: its parent stands for the same service.
+    fn is_part(&self, node: usize) -> bool {
+        node != 0 && self.nodes[node].service == self.nodes[self.nodes[node].parent as usize].service
+    }
+
+    /// The way from the root to a leaf, the root left out: (service, is it a part, node).
+    pub(crate) fn path(&self, leaf: usize) -> Vec<PathNode> {
+        let mut path = Vec::new();
+        let mut at = self.leaves[leaf] as usize;
+        while at != 0 {
+            let node = &self.nodes[at];
+            path.push(PathNode {
+                node: at,
+                service: node.service,
+                part: self.is_part(at),
+                sharing: self.nodes[node.parent as usize].sharing,
+            });
+            at = node.parent as usize;
+        }
+        path.reverse();
+        path
+    }
+
+    /// A node and all that share with it.
+    pub(crate) fn siblings(&self, node: usize) -> std::ops::Range<usize> {
+        let (first, count) = self.nodes[self.nodes[node].parent as usize].children;
+        first as usize..(first + count) as usize
+    }
+    pub(crate) fn service_of(&self, node: usize) -> Option<ServiceId> {
+        self.nodes[node].service
+    }
+    pub(crate) fn share_of(&self, node: usize) -> Share {
+        self.nodes[node].share
+    }
+}
+
+/// One node on the way from the root to a leaf.
+pub(crate) struct PathNode {
+    pub(crate) node: usize,
+    pub(crate) service: Option<ServiceId>,
+    pub(crate) part: bool,
+    /// How its parent shares.
+    pub(crate) sharing: Sharing,
+}
+
+impl Node {
+    fn root(sharing: Sharing) -> Self {
+        Self { share: Share::default(), sharing, parent: 0, children: (0, 0), service: None }
+    }
+}
+
+/// Scratch space for sharing; reuse it to avoid allocation.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    filling: Filling,
+    children: Vec<Child>,
+    maxima: Vec<Bandwidth>,
+}
+
+impl TreeShares {
+    /// What a leaf got.
+    pub fn leaf(&self, tree: &ShareTree, leaf: usize) -> Bandwidth {
+        self.shares[tree.leaves[leaf] as usize]
+    }
+
+    /// Whether a leaf must be limited to what it got, and by what.
+    pub fn holder(&self, tree: &ShareTree, leaf: usize) -> Holder {
+        let mut at = tree.leaves[leaf] as usize;
+        if self.decisions[at] == Decision::Demand {
+            return Holder::Nobody;
+        }
+        loop {
+            match self.decisions[at] {
+                Decision::Max if tree.is_part(at) => return Holder::Max(None),
+                Decision::Max => return Holder::Max(tree.nodes[at].service),
+                // A node that is satisfied holds nobody back; its children then compete for the capacity.
+                Decision::Level | Decision::Demand if tree.nodes[at].parent == 0 => return Holder::Capacity,
+                Decision::Level | Decision::Demand => at = tree.nodes[at].parent as usize,
+            }
+        }
+    }
+
+    /// What a service as a whole got (the first node that stands for it).
+    pub fn service(&self, tree: &ShareTree, service: ServiceId) -> Option<Bandwidth> {
+        tree.nodes.iter().position(|node| node.service == Some(service)).map(|i| self.shares[i])
+    }
+
+    pub(crate) fn node(&self, node: usize) -> (Bandwidth, Bandwidth, Decision) {
+        (self.demands[node], self.shares[node], self.decisions[node])
+    }
+
+    /// What each leaf could take at once, for display: see the module's doc.
+    pub fn headroom(&self, tree: &ShareTree, scratch: &mut Scratch) -> Vec<Bandwidth> {
+        let mut headroom = self.shares.clone();
+        for (i, node) in tree.nodes.iter().enumerate() {
+            let (first, count) = (node.children.0 as usize, node.children.1 as usize);
+            // What the node has beyond what its children use is divided as if they asked for all of it.
+            if i != 0 && count > 0 && self.decisions[i] == Decision::Demand && headroom[i] > self.shares[i] {
+                scratch.children.clear();
+                let asking = tree.nodes[first..first + count].iter();
+                scratch.children.extend(asking.map(|child| Child::new(child.share, Bandwidth::UNLIMITED)));
+                scratch.filling.fill(node.sharing, headroom[i], &scratch.children);
+                for (c, share) in (first..).zip(&scratch.filling.shares) {
+                    headroom[c] = self.shares[c].max(*share);
+                }
+            } else {
+                for c in first..first + count {
+                    if self.decisions[c] == Decision::Demand {
+                        headroom[c] = self.shares[c].max(tree.nodes[c].share.min);
+                    }
+                }
+            }
+        }
+        tree.leaves.iter().map(|leaf| headroom[*leaf as usize]).collect()
+    }
+}

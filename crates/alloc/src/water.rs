@@ -11,6 +11,11 @@
 //! the vessels at each guess, so the whole costs a few linear scans. An adversary can make it one vessel at
 //! a guess, so after [`GUESSES`] the rest is solved by halving the sorted bounds: n log n whatever the input.
 //!
+//! With many vessels even a few scans cost, so [`level`] first looks at a sample of [`SAMPLE`] of them. The
+//! sample's level, a little lower and a little higher, is a bracket: one scan settles every vessel that the
+//! whole bracket leaves full, on its floor or free, and only the few in doubt are kept. If the answer falls
+//! outside the bracket (a sample can mislead), the vessels are solved again without it.
+//!
 //! Levels are exact fractions (bit/s over thousandths of weight); comparisons are products in 128 bits.
 //!
 //! Worked example: amount 9, demands (rims) 1, 3 and unbounded, weights 1. The first guess is 3 each; the
@@ -19,6 +24,8 @@
 //!
 //! Source: Bertsekas and Gallager, Data Networks, §6.5.2, cited by Parley §3.2.2; the settle-and-repeat
 //! order is the one of Parley ("each iteration satiates the demand for one service"), many at a time.
+
+use std::cmp::Ordering;
 
 /// A bounded taker: receives `level × weight`, but at least `lower` and at most `upper`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +59,12 @@ pub enum Held {
 }
 
 impl Level {
+    /// Orders levels as the fractions that they are.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let left = u128::from(self.numerator) * u128::from(other.denominator);
+        let right = u128::from(other.numerator) * u128::from(self.denominator);
+        left.cmp(&right)
+    }
     /// Which bound of the vessel, if any, holds at this level.
     pub fn held(self, vessel: &Vessel) -> Held {
         let at = u128::from(self.numerator) * u128::from(vessel.weight);
@@ -65,6 +78,17 @@ impl Level {
         }
     }
 }
+
+/// The fewest vessels that are looked at to guess the level of many; of more than 64 times as many, one in 64.
+pub const SAMPLE: usize = 1024;
+/// The most vessels that are looked at: enough for a bracket of two hundredths where it is widest.
+const LARGEST_SAMPLE: usize = 8 * SAMPLE;
+/// Half the bracket's width in standard deviations of a sample's level: narrow, since a miss costs only time.
+const BRACKET_DEVIATIONS: f64 = 2.5;
+/// The bracket is worth its scan from this many vessels on.
+const MANY: usize = 4 * SAMPLE;
+/// Bounds of the bracket are whole bit/s per thousandth below this, so that a bound × weight fits 64 bits.
+const BRACKET_TOP: u64 = 1 << 33;
 
 /// How many guesses are made before the rest is solved by halving. Random demands need 4 to 8.
 const GUESSES: u32 = 24;
@@ -80,8 +104,8 @@ struct Poured {
 }
 
 impl Poured {
-    fn measure(vessels: &[Vessel], level: Level) -> Self {
-        let mut poured = Self::default();
+    fn measure(vessels: &[Vessel], free: u64, level: Level) -> Self {
+        let mut poured = Self { level_weight: free, ..Self::default() };
         for vessel in vessels {
             match level.held(vessel) {
                 Held::Lower => {
@@ -99,41 +123,123 @@ impl Poured {
     }
 
     /// Whether the vessels hold more (`Greater`), less or exactly `amount` at the level they were measured at.
-    fn against(&self, amount: u64, level: Level) -> std::cmp::Ordering {
+    fn against(&self, amount: u64, level: Level) -> Ordering {
         let bounds = self.lower + self.upper;
         let Some(rest) = u128::from(amount).checked_sub(bounds) else {
-            return std::cmp::Ordering::Greater;
+            return Ordering::Greater;
         };
         let between = u128::from(level.numerator) * u128::from(self.level_weight);
         between.cmp(&(rest * u128::from(level.denominator)))
     }
 }
 
-/// The level at which `vessels` hold exactly `amount`. The vector is used as scratch space and left in no
-/// particular state.
+/// The level at which the vessels, seen through `vessel`, hold exactly `amount`. `lowers` and `uppers` are
+/// the sums of their bounds, which every caller has at hand. `scratch` is left in no particular state.
 ///
 /// # Panics
-/// In tests, if `amount` is not between the sum of the lower bounds and the sum of the upper bounds.
-pub fn level(vessels: &mut Vec<Vessel>, amount: u64) -> Level {
-    debug_assert!(vessels.iter().map(|v| u128::from(v.lower)).sum::<u128>() <= u128::from(amount));
-    debug_assert!(vessels.iter().map(|v| u128::from(v.upper)).sum::<u128>() >= u128::from(amount));
+/// In tests, if `amount` is not between `lowers` and `uppers`.
+pub fn level<T>(
+    takers: &[T],
+    vessel: impl Fn(&T) -> Vessel,
+    (lowers, uppers): (u128, u128),
+    amount: u64,
+    scratch: &mut Vec<Vessel>,
+) -> Level {
+    debug_assert!(lowers <= u128::from(amount) && u128::from(amount) <= uppers, "{lowers} ≤ {amount} ≤ {uppers}");
+    if takers.len() >= MANY {
+        let part = (u128::from(amount) - lowers) as f64 / (uppers - lowers).max(1) as f64;
+        if let Some((low, high)) = bracket(takers, &vessel, part, scratch)
+            && let Some(level) = level_within(takers, &vessel, amount, (low, high), scratch)
+        {
+            return level;
+        }
+    }
+    scratch.clear();
+    scratch.extend(takers.iter().map(vessel));
+    solve(scratch, amount, 0)
+}
+
+/// Whole levels below and above the sample's level at `part` of the way between its empty and its full.
+fn bracket<T>(takers: &[T], vessel: impl Fn(&T) -> Vessel, part: f64, scratch: &mut Vec<Vessel>) -> Option<(u64, u64)> {
+    let stride = takers.len() / (takers.len() / 64).clamp(SAMPLE, LARGEST_SAMPLE);
+    let sample: Vec<Vessel> = takers.iter().step_by(stride).map(vessel).collect();
+    let (lower, upper) =
+        sample.iter().fold((0u128, 0u128), |(l, u), v| (l + u128::from(v.lower), u + u128::from(v.upper)));
+    // A sample of m misjudges a proportion by about this much; vessels are no coins, but the bracket is checked.
+    let m = sample.len() as f64;
+    let width = BRACKET_DEVIATIONS * (part * (1.0 - part) / m).sqrt() + 1.0 / m;
+    let mut at = |part: f64| {
+        let amount = lower + ((upper - lower) as f64 * part) as u128;
+        scratch.clear();
+        scratch.extend_from_slice(&sample);
+        // A sample's bounds may add up to more than any one amount; such demands are left to `solve`.
+        Some(solve(scratch, u64::try_from(amount.clamp(lower, upper)).ok()?, 0))
+    };
+    let low = if part > width { at(part - width)? } else { Level { numerator: 0, denominator: 1 } };
+    let low = low.numerator / low.denominator;
+    let high = if part + width < 1.0 {
+        let high = at(part + width)?;
+        high.numerator / high.denominator + 1
+    } else {
+        BRACKET_TOP
+    };
+    (low < high && high <= BRACKET_TOP).then_some((low, high))
+}
+
+/// The level if it lies within the bracket: one scan, then the vessels in doubt.
+fn level_within<T>(
+    takers: &[T],
+    vessel: impl Fn(&T) -> Vessel,
+    amount: u64,
+    (low, high): (u64, u64),
+    doubtful: &mut Vec<Vessel>,
+) -> Option<Level> {
+    doubtful.clear();
+    let (mut settled, mut free) = (0u128, 0u64);
+    for taker in takers {
+        let v = vessel(taker);
+        let (low, high) = (low * u64::from(v.weight), high * u64::from(v.weight));
+        // Which of these holds falls at random: sums of products mispredict nothing.
+        let full = v.upper <= low;
+        let floored = !full & (v.lower >= high);
+        let clear = !full & (v.lower <= low) & (v.upper >= high);
+        settled += u128::from(v.upper * u64::from(full) + v.lower * u64::from(floored));
+        free += u64::from(v.weight) * u64::from(clear);
+        if !(full | floored | clear) {
+            doubtful.push(v);
+        }
+    }
+    let rest = u64::try_from(u128::from(amount).checked_sub(settled)?).ok()?;
+    let least: u128 = doubtful.iter().map(|v| u128::from(v.lower)).sum();
+    let most: u128 = doubtful.iter().map(|v| u128::from(v.upper)).sum();
+    if least > u128::from(rest) || (free == 0 && most < u128::from(rest)) {
+        return None;
+    }
+    let level = solve(doubtful, rest, free);
+    let inside = u128::from(low) * u128::from(level.denominator) <= u128::from(level.numerator)
+        && u128::from(level.numerator) <= u128::from(high) * u128::from(level.denominator);
+    inside.then_some(level)
+}
+
+/// The level of `vessels` beside `free` weight without bounds, by settling and guessing again.
+fn solve(vessels: &mut Vec<Vessel>, amount: u64, free: u64) -> Level {
     let mut amount = amount;
-    let mut weight: u64 = vessels.iter().map(|v| u64::from(v.weight)).sum();
+    let mut weight: u64 = free + vessels.iter().map(|v| u64::from(v.weight)).sum::<u64>();
     let mut last = Level { numerator: 0, denominator: 1 };
     for _ in 0..GUESSES {
         if weight == 0 {
             return last;
         }
         let guess = Level { numerator: amount, denominator: weight };
-        let poured = Poured::measure(vessels, guess);
+        let poured = Poured::measure(vessels, free, guess);
         match poured.against(amount, guess) {
-            std::cmp::Ordering::Equal => return guess,
-            std::cmp::Ordering::Greater => {
+            Ordering::Equal => return guess,
+            Ordering::Greater => {
                 amount -= poured.lower as u64;
                 weight -= poured.lower_weight;
                 vessels.retain(|v| guess.held(v) != Held::Lower);
             }
-            std::cmp::Ordering::Less => {
+            Ordering::Less => {
                 amount -= poured.upper as u64;
                 weight -= poured.upper_weight;
                 vessels.retain(|v| guess.held(v) != Held::Upper);
@@ -141,119 +247,36 @@ pub fn level(vessels: &mut Vec<Vessel>, amount: u64) -> Level {
         }
         last = guess;
     }
-    halve(vessels, amount, last)
+    halve(vessels, amount, free, last)
 }
 
 /// The level by bisection over the bounds themselves: at the last bound that is still too low (or right),
 /// every vessel's state is known and the rest is one division.
-fn halve(vessels: &[Vessel], amount: u64, last: Level) -> Level {
-    let mut bounds: Vec<Level> = vessels
-        .iter()
-        .flat_map(|v| [v.lower, v.upper].map(|bound| Level { numerator: bound, denominator: u64::from(v.weight) }))
-        .collect();
-    bounds.sort_unstable_by_key(|bound| Fraction(*bound));
-    // The first bound at which the vessels hold more than the amount.
-    let over = bounds.partition_point(|bound| Poured::measure(vessels, *bound).against(amount, *bound).is_le());
+fn halve(vessels: &[Vessel], amount: u64, free: u64, last: Level) -> Level {
+    let bound = |bound: u64, v: &Vessel| Level { numerator: bound, denominator: u64::from(v.weight) };
+    let mut bounds: Vec<Level> = vessels.iter().flat_map(|v| [bound(v.lower, v), bound(v.upper, v)]).collect();
+    // With free weight the level may lie below every bound.
+    bounds.push(Level { numerator: 0, denominator: 1 });
+    bounds.sort_unstable_by(Level::cmp);
+    let over = bounds.partition_point(|b| Poured::measure(vessels, free, *b).against(amount, *b).is_le());
     let Some(below) = over.checked_sub(1).map(|i| bounds[i]) else { return last };
-    let poured = Poured::measure(vessels, below);
-    if poured.against(amount, below).is_eq() {
-        return below;
-    }
-    // Between this bound and the next one, vessels at `Lower` stay there unless their floor is this very
-    // bound; those start to rise with the level.
-    let rising = vessels.iter().filter(|v| {
-        let floor = Fraction(Level { numerator: v.lower, denominator: u64::from(v.weight) });
-        let rim = Fraction(Level { numerator: v.upper, denominator: u64::from(v.weight) });
-        floor <= Fraction(below) && Fraction(below) < rim
-    });
-    let (mut settled, mut width) = (0u128, 0u64);
-    let all: u128 = poured.lower + poured.upper;
-    for vessel in rising {
-        width += u64::from(vessel.weight);
-        if below.held(vessel) == Held::Lower {
-            settled += u128::from(vessel.lower);
+    // Just above this bound a vessel rises if its floor is not higher and its rim is.
+    let (mut held, mut width) = (0u128, free);
+    for v in vessels {
+        let floor_reached = bound(v.lower, v).cmp(&below).is_le();
+        if below.held(v) == Held::Upper {
+            held += u128::from(v.upper);
+        } else if floor_reached {
+            width += u64::from(v.weight);
+        } else {
+            held += u128::from(v.lower);
         }
     }
     match width {
         0 => below,
-        _ => Level { numerator: (u128::from(amount) - (all - settled)) as u64, denominator: width },
-    }
-}
-
-/// Orders levels as the fractions that they are.
-#[derive(Clone, Copy)]
-struct Fraction(Level);
-
-impl PartialEq for Fraction {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-impl Eq for Fraction {}
-impl PartialOrd for Fraction {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Fraction {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let left = u128::from(self.0.numerator) * u128::from(other.0.denominator);
-        let right = u128::from(other.0.numerator) * u128::from(self.0.denominator);
-        left.cmp(&right)
+        _ => Level { numerator: (u128::from(amount) - held) as u64, denominator: width },
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn vessel(lower: u64, upper: u64, weight: u32) -> Vessel {
-        Vessel { lower, upper, weight }
-    }
-
-    #[test]
-    fn worked_example() {
-        // 9 into rims 1, 3, 9: guess 3 holds 7; rims 1 and 3 settle; 9 − 4 = 5 over weight 1.
-        let mut vessels = vec![vessel(0, 1, 1), vessel(0, 3, 1), vessel(0, 9, 1)];
-        assert_eq!(level(&mut vessels, 9), Level { numerator: 5, denominator: 1 });
-    }
-
-    #[test]
-    fn floors_push_the_level_down() {
-        // 10 into floor 6 and none: guess 5 holds 6 + 5 = 11; the floor settles; 4 is left for the other.
-        let mut vessels = vec![vessel(6, 10, 1), vessel(0, 10, 1)];
-        assert_eq!(level(&mut vessels, 10), Level { numerator: 4, denominator: 1 });
-    }
-
-    fn vessels() -> impl Strategy<Value = Vec<Vessel>> {
-        let one = (0u64..60, 0u64..60, 1u32..5).prop_map(|(a, b, w)| vessel(a.min(b), a.max(b), w));
-        proptest::collection::vec(one, 1..12)
-    }
-
-    proptest! {
-        /// Both ways to the level describe the same filling, and it holds exactly the amount.
-        #[test]
-        fn halving_and_guessing_agree(vessels in vessels(), part in 0u64..=100) {
-            let low: u64 = vessels.iter().map(|v| v.lower).sum();
-            let high: u64 = vessels.iter().map(|v| v.upper).sum();
-            let amount = low + (high - low) * part / 100;
-            let guessed = level(&mut vessels.clone(), amount);
-            let halved = halve(&vessels, amount, Level { numerator: 0, denominator: 1 });
-            for found in [guessed, halved] {
-                let poured = Poured::measure(&vessels, found);
-                prop_assert!(poured.against(amount, found).is_eq(), "{found:?} does not hold {amount}");
-            }
-        }
-    }
-
-    #[test]
-    fn one_settles_at_each_guess_and_the_rest_is_halved() {
-        // Rims in geometric progression against weights that keep the guess just above the next rim.
-        let mut vessels: Vec<Vessel> = (0..59).map(|i| vessel(0, 1 << i, 1)).collect();
-        vessels.push(vessel(0, 1 << 59, 1));
-        let amount = (1u64 << 59) - 1 + 5;
-        let found = level(&mut vessels.clone(), amount);
-        assert!(Poured::measure(&vessels, found).against(amount, found).is_eq());
-    }
-}
+mod tests;
