@@ -1,0 +1,198 @@
+//! What one HTB class is given, from a service's guarantee, limit and weight to the kernel's numbers.
+//!
+//! Problem: HTB takes rates in bytes per second with 64-bit attributes above 34 Gb/s, bursts as times in
+//! ticks, a quantum in bytes and a queue of its own; each has a value that breaks fairness or latency.
+//! Approach, per class:
+//!
+//! - **rate** is the guarantee, **ceil** the limit in force, neither below [`RATE_MIN`] (HTB has no zero);
+//! - **burst** is 1 ms at the rate, at least two frames: HTB's timers are high-resolution, so a burst bridges the lateness
+//!   of a timer and not a tick of the scheduler, and small rates in scaled-down labs stay smooth;
+//! - **quantum** is the largest segment times the weight over the smallest weight: spare bandwidth is divided
+//!   by weight only when every quantum holds a segment (measured: linux-facts);
+//! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least ten frames and two segments. The kernel's
+//!   default, 1,000 packets, is 4 s at 3 Mb/s.
+//!
+//! Worked example: min 3 Gb/s, max 10 Gb/s, weight 2 of 1, frames of 1,514 B without offload: rate 375,000,000 B/s, ceil
+//! 1,250,000,000 B/s, burst 375,000 B in 1 ms = 15,625 ticks, quantum 3,028 B, queue 25,000,000 B.
+//!
+//! Source: net/sched/sch_htb.c; linux/pkt_sched.h; iproute2 tc/q_htb.c.
+
+use crate::netlink::Message;
+use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
+use weir_units::{Bandwidth, Bytes, Duration, Weight};
+
+/// The smallest rate that a class is given: with it a frame still passes within seconds, and HTB's 60 s
+/// memory of debts holds 60 kB.
+pub const RATE_MIN: Bandwidth = Bandwidth::from_bps(8_000);
+/// How long a full queue takes to drain at the limit: several round trips of a datacenter, and enough for TCP
+/// across the scaled-down rates of the lab.
+pub const QUEUE_TIME: Duration = Duration::from_millis(20);
+/// What a burst bridges; see the module's head.
+const BURST_TIME: Duration = Duration::from_millis(1);
+/// Weights further apart than this would make one round of the scheduler longer than a queue.
+const QUANTUM_RATIO_MAX: u64 = 1024;
+/// psched ticks are 64 ns (PSCHED_SHIFT 6).
+const TICK_NS: u128 = 64;
+
+const TCA_HTB_PARMS: u16 = 1;
+const TCA_HTB_RATE64: u16 = 6;
+const TCA_HTB_CEIL64: u16 = 7;
+/// tc_ratespec.linklayer: sizes are taken as they are, so that no table has to be sent along.
+const TC_LINKLAYER_ETHERNET: u8 = 1;
+
+/// What a service is given on this interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassSpec {
+    /// The class's minor number.
+    pub minor: u16,
+    /// The guarantee; zero for none.
+    pub min: Bandwidth,
+    /// The limit in force; the interface's rate where it is higher.
+    pub max: Bandwidth,
+    /// The part taken of what is left over.
+    pub weight: Weight,
+}
+
+/// How the interface sends: what queues and bursts are measured by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segments {
+    /// The largest frame on the wire.
+    pub frame: Bytes,
+    /// The largest buffer that enters a queue at once. A host that forwards for guests takes 64 KiB, whatever
+    /// the interface offloads itself: a queue drops what is larger than its limit.
+    pub segment: Bytes,
+}
+
+/// A class in the kernel's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Class {
+    rate: u64,
+    ceil: u64,
+    burst: u32,
+    cburst: u32,
+    quantum: u32,
+    pub(crate) queue: u32,
+}
+
+impl Class {
+    /// `lightest` is the smallest weight among the classes that share.
+    pub(crate) fn new(spec: &ClassSpec, nic: Bandwidth, segments: Segments, lightest: Weight) -> Self {
+        let ceil = spec.max.min(nic).max(RATE_MIN);
+        let rate = spec.min.min(ceil).max(RATE_MIN);
+        let share = u64::from(spec.weight.thousandths()).div_ceil(u64::from(lightest.thousandths()).max(1));
+        let quantum = if share <= QUANTUM_RATIO_MAX {
+            segments.segment.get() * u64::from(spec.weight.thousandths()) / u64::from(lightest.thousandths()).max(1)
+        } else {
+            segments.segment.get() * QUANTUM_RATIO_MAX
+        };
+        let queue = ceil.bytes_in(QUEUE_TIME).get().max(10 * segments.frame.get()).max(2 * segments.segment.get());
+        Self {
+            rate: rate.bps() / 8,
+            ceil: ceil.bps() / 8,
+            burst: burst_ticks(rate, segments),
+            cburst: burst_ticks(ceil, segments),
+            quantum: u32::try_from(quantum).unwrap_or(u32::MAX),
+            queue: u32::try_from(queue).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The request that creates or changes this class.
+    pub(crate) fn message(&self, flags: i32, interface: u32, handle: u32, parent: u32) -> Message {
+        Message::new(libc::RTM_NEWTCLASS, flags, &tcmsg(interface, handle, parent)).text(TCA_KIND, "htb").nest(
+            TCA_OPTIONS,
+            |m| {
+                m.attribute(TCA_HTB_PARMS, &self.parameters())
+                    .attribute(TCA_HTB_RATE64, &self.rate.to_ne_bytes())
+                    .attribute(TCA_HTB_CEIL64, &self.ceil.to_ne_bytes())
+            },
+        )
+    }
+
+    /// struct tc_htb_opt. The 32-bit rates saturate; the kernel takes the 64-bit attributes where they are larger.
+    fn parameters(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(44);
+        for rate in [self.rate, self.ceil] {
+            // tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
+            bytes.extend([0, TC_LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0]);
+            bytes.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
+        }
+        for word in [self.burst, self.cburst, self.quantum, 0, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+/// The burst as the time that it takes at the rate.
+fn burst_ticks(rate: Bandwidth, segments: Segments) -> u32 {
+    let bytes = rate.bytes_in(BURST_TIME).get().max(2 * segments.frame.get());
+    let ns = u128::from(bytes) * 8_000_000_000 / u128::from(rate.bps());
+    u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX).max(1)
+}
+
+/// The request that creates or changes the bfifo below a class.
+pub(crate) fn queue_message(flags: i32, interface: u32, class: u32, limit: u32) -> Message {
+    // A leaf's major is its class's minor: unique, since all classes are ours.
+    let handle = (class & 0xffff) << 16;
+    Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(interface, handle, class))
+        .text(TCA_KIND, "bfifo")
+        .attribute(TCA_OPTIONS, &limit.to_ne_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Segments = Segments { frame: Bytes::new(1514), segment: Bytes::new(1514) };
+    const OFFLOAD: Segments = Segments { frame: Bytes::new(1514), segment: Bytes::new(65_550) };
+    const NIC: Bandwidth = Bandwidth::from_gbps(10);
+
+    fn weight(thousandths: u32) -> Weight {
+        Weight::from_thousandths(thousandths).expect("a weight")
+    }
+
+    fn spec(min: Bandwidth, max: Bandwidth, thousandths: u32) -> ClassSpec {
+        ClassSpec { minor: 0x10, min, max, weight: weight(thousandths) }
+    }
+
+    #[test]
+    fn the_worked_example() {
+        let class = Class::new(&spec(Bandwidth::from_gbps(3), Bandwidth::UNLIMITED, 2000), NIC, PLAIN, Weight::ONE);
+        assert_eq!((class.rate, class.ceil), (375_000_000, 1_250_000_000));
+        assert_eq!((class.burst, class.cburst), (15_625, 15_625));
+        assert_eq!((class.quantum, class.queue), (3028, 25_000_000));
+    }
+
+    #[test]
+    fn small_rates_have_small_bursts_and_short_queues() {
+        // 3 Mb/s: two frames are 8.07 ms, ten are 40 ms.
+        let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 1000), NIC, PLAIN, Weight::ONE);
+        assert_eq!(class.rate, 1000);
+        assert_eq!(class.ceil, 375_000);
+        assert_eq!(class.cburst, 3028 * 8 / 3 * 1000 / 64);
+        assert_eq!(class.queue, 15_140);
+    }
+
+    #[test]
+    fn a_queue_and_a_quantum_hold_a_segment() {
+        let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 500), NIC, OFFLOAD, weight(500));
+        assert_eq!((class.quantum, class.queue), (65_550, 131_100));
+        let heavy = Class::new(&spec(Bandwidth::ZERO, NIC, 1_000_000_000), NIC, OFFLOAD, weight(1));
+        assert_eq!(u64::from(heavy.quantum), 65_550 * 1024);
+    }
+
+    #[test]
+    fn a_limit_below_the_guarantee_wins() {
+        let class = Class::new(&spec(Bandwidth::from_gbps(3), Bandwidth::from_gbps(1), 1000), NIC, PLAIN, Weight::ONE);
+        assert_eq!((class.rate, class.ceil), (125_000_000, 125_000_000));
+    }
+
+    #[test]
+    fn rates_above_32_bits_saturate_there() {
+        let nic = Bandwidth::from_gbps(100);
+        let class = Class::new(&spec(nic, nic, 1000), nic, PLAIN, Weight::ONE);
+        assert_eq!(class.parameters()[8..12], u32::MAX.to_ne_bytes());
+        assert_eq!(class.rate, 12_500_000_000);
+        assert_eq!(class.parameters().len(), 44);
+    }
+}

@@ -1,0 +1,296 @@
+//! [`HtbTree`]: the shaper of an interface, one HTB class for each service.
+//!
+//! Problem: hold every service to its limit and give it its guarantee, change limits every few hundred
+//! microseconds, and leave the host as it was found. Approach: a root class at the interface's rate, one leaf
+//! per service and one for unclassified traffic (which is guaranteed nothing and limited by nothing). The BPF
+//! program chooses the class; this module only sets numbers, in one netlink batch per change. Only classes
+//! whose numbers differ are sent.
+//!
+//! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`] (or drop). A killed agent
+//! leaves the tree behind with its last rates; the next `install` adopts it without a gap in shaping.
+//!
+//! ```text
+//! 7765: htb root, default 2
+//!   7765:1     rate = ceil = the interface
+//!     7765:2     unclassified: rate 8 kb/s, ceil the interface
+//!     7765:10    service 0
+//!     7765:11    service 1 ...        each with a bfifo
+//! ```
+//!
+//! On a NIC with several transmit queues the tree replaces `mq`: one lock for all queues.
+//!
+//! Source: linux-facts (measured costs), Parley §3.2 (root rate limiters per service).
+
+use crate::class::{Class, ClassSpec, Segments, queue_message};
+use crate::interface::{Interface, InterfaceError};
+use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
+use crate::tc::{self, Found, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
+use std::collections::BTreeMap;
+use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
+
+/// The major number of our qdisc: `we` in ASCII, which nobody picks by accident.
+pub const MAJOR: u16 = 0x7765;
+/// The minor number of the class that all others share.
+const ROOT_MINOR: u16 = 1;
+/// The minor number of the class of unclassified traffic.
+pub const DEFAULT_MINOR: u16 = 2;
+/// The minor number of service 0.
+pub const FIRST_MINOR: u16 = 0x10;
+/// Above this, leaf queues' majors would meet the ones that the kernel hands out (0x8000) and our own.
+const MINOR_MAX: u16 = 0x7000;
+
+const HANDLE: u32 = (MAJOR as u32) << 16;
+const TCA_HTB_INIT: u16 = 2;
+/// Inside TCA_STATS2: bytes and packets, the queue's counters, packets in 64 bits.
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+
+/// The class of a service.
+pub fn minor(service: ServiceId) -> Option<u16> {
+    u16::try_from(service.0).ok()?.checked_add(FIRST_MINOR).filter(|minor| *minor <= MINOR_MAX)
+}
+
+/// Why a tree cannot be installed, changed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum HtbError {
+    /// Somebody put a qdisc there on purpose.
+    #[error(
+        "{interface} has the qdisc {found}, which the kernel did not put there; \
+         delete it (tc qdisc del dev {interface} root) or force its replacement"
+    )]
+    ForeignQdisc {
+        /// The interface.
+        interface: String,
+        /// What was found.
+        found: Qdisc,
+    },
+    /// A class number that is not for services.
+    #[error("{minor:#x} is not the number of a service's class ({FIRST_MINOR:#x} to {MINOR_MAX:#x})")]
+    Minor {
+        /// The number.
+        minor: u16,
+    },
+    /// More services than classes have numbers.
+    #[error("service {} has no class number (they end at {MINOR_MAX:#x})", service.0)]
+    Service {
+        /// The service.
+        service: ServiceId,
+    },
+    /// The kernel refused.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The interface cannot be read.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+}
+
+/// What a class has sent and what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassStatus {
+    /// The class.
+    pub minor: u16,
+    /// Bytes sent.
+    pub bytes: Bytes,
+    /// Buffers sent (with offload, one stands for several packets).
+    pub packets: u32,
+    /// Bytes waiting.
+    pub backlog: Bytes,
+    /// Buffers dropped since the queue was full.
+    pub drops: u32,
+}
+
+/// An HTB tree on one interface; removed when dropped.
+#[derive(Debug)]
+pub struct HtbTree {
+    socket: Socket,
+    interface: u32,
+    nic: Bandwidth,
+    segments: Segments,
+    found: Found,
+    specs: BTreeMap<u16, ClassSpec>,
+    /// What the kernel has; differs from what the specs ask for only inside [`HtbTree::set`].
+    in_force: BTreeMap<u16, Class>,
+    installed: bool,
+}
+
+impl HtbTree {
+    /// Puts the tree on `interface` (of the calling thread's namespace), with a class for each spec.
+    ///
+    /// A tree that a killed agent left is taken over as it is and brought to `specs`. A qdisc that somebody
+    /// else put there is an error, or with `force` replaced for good.
+    pub fn install(
+        interface: &Interface,
+        nic: Bandwidth,
+        specs: &[ClassSpec],
+        segments: Segments,
+        force: bool,
+    ) -> Result<Self, HtbError> {
+        let mut socket = Socket::open()?;
+        let qdiscs = tc::qdiscs(&mut socket, interface.index())?;
+        let found = tc::found(&qdiscs, HANDLE);
+        if let (Found::Foreign(qdisc), false) = (&found, force) {
+            return Err(HtbError::ForeignQdisc { interface: interface.name().into(), found: qdisc.clone() });
+        }
+        let mut tree = Self {
+            socket,
+            interface: interface.index(),
+            nic,
+            segments,
+            found,
+            specs: BTreeMap::new(),
+            in_force: BTreeMap::new(),
+            installed: false,
+        };
+        for spec in specs {
+            if !(FIRST_MINOR..=MINOR_MAX).contains(&spec.minor) {
+                return Err(HtbError::Minor { minor: spec.minor });
+            }
+        }
+        let mut orphans = Vec::new();
+        if tree.found == Found::Leftover {
+            let kept = |minor: u16| minor == DEFAULT_MINOR || specs.iter().any(|spec| spec.minor == minor);
+            orphans = tree.status()?.into_iter().map(|class| class.minor).filter(|minor| !kept(*minor)).collect();
+        } else {
+            tree.socket.request("install htb", vec![tree.root_message()])?;
+        }
+        // From here on a failure removes what is there.
+        tree.installed = true;
+        let all = ClassSpec { minor: ROOT_MINOR, min: nic, max: nic, weight: Weight::ONE };
+        let root = Class::new(&all, nic, segments, Weight::ONE);
+        let mut batch = vec![root.message(libc::NLM_F_CREATE, tree.interface, tree.handle(ROOT_MINOR), HANDLE)];
+        batch.extend(
+            orphans
+                .into_iter()
+                .map(|minor| Message::new(libc::RTM_DELTCLASS, 0, &tcmsg(tree.interface, tree.handle(minor), 0))),
+        );
+        tree.socket.request("create the root class", batch)?;
+        let unclassified =
+            ClassSpec { minor: DEFAULT_MINOR, min: Bandwidth::ZERO, max: Bandwidth::UNLIMITED, weight: Weight::ONE };
+        tree.apply(specs.iter().copied().chain([unclassified]))?;
+        Ok(tree)
+    }
+
+    /// Gives classes new numbers, in one batch; classes that are not there yet are created.
+    pub fn set(&mut self, specs: &[ClassSpec]) -> Result<(), HtbError> {
+        if let Some(spec) = specs.iter().find(|spec| !(FIRST_MINOR..=MINOR_MAX).contains(&spec.minor)) {
+            return Err(HtbError::Minor { minor: spec.minor });
+        }
+        self.apply(specs.iter().copied())
+    }
+
+    /// What was at the root before.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// Counters of every leaf class, by minor number.
+    pub fn status(&mut self) -> Result<Vec<ClassStatus>, HtbError> {
+        let request = Message::new(libc::RTM_GETTCLASS, 0, &tcmsg(self.interface, 0, 0));
+        let replies = self.socket.dump("list classes", request)?;
+        let mut classes: Vec<ClassStatus> = replies
+            .iter()
+            .filter(|reply| reply.kind == libc::RTM_NEWTCLASS && reply.payload.len() >= TCMSG)
+            .filter_map(|reply| {
+                let handle = read_u32(&reply.payload, 8);
+                let minor = handle as u16;
+                if handle & 0xffff_0000 != HANDLE || minor == ROOT_MINOR {
+                    return None;
+                }
+                let stats = attribute(&reply.payload[TCMSG..], TCA_STATS2).unwrap_or_default();
+                let basic = attribute(stats, TCA_STATS_BASIC).unwrap_or_default();
+                let queue = attribute(stats, TCA_STATS_QUEUE).unwrap_or_default();
+                Some(ClassStatus {
+                    minor,
+                    bytes: Bytes::new(read_u64(basic, 0)),
+                    packets: read_u32(basic, 8),
+                    backlog: Bytes::new(u64::from(read_u32(queue, 4))),
+                    drops: read_u32(queue, 8),
+                })
+            })
+            .collect();
+        classes.sort_by_key(|class| class.minor);
+        Ok(classes)
+    }
+
+    /// Deletes the tree; the kernel puts its default back.
+    pub fn remove(mut self) -> Result<(), HtbError> {
+        self.delete()
+    }
+
+    /// Goes without deleting: the kernel keeps the last rates and the next `install` takes over.
+    pub fn leave(mut self) {
+        self.installed = false;
+    }
+
+    fn delete(&mut self) -> Result<(), HtbError> {
+        if !std::mem::take(&mut self.installed) {
+            return Ok(());
+        }
+        let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(self.interface, HANDLE, TC_H_ROOT));
+        match self.socket.request("remove htb", vec![request]) {
+            // The interface, or the qdisc with it, is gone: nothing is left of ours.
+            Err(error) if matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT)) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    /// Merges `changed` into what is wanted and sends the classes whose numbers differ.
+    fn apply(&mut self, changed: impl Iterator<Item = ClassSpec>) -> Result<(), HtbError> {
+        for spec in changed {
+            self.specs.insert(spec.minor, spec);
+        }
+        let lightest = self.specs.values().map(|spec| spec.weight).min().unwrap_or(Weight::ONE);
+        let mut batch = Vec::new();
+        let mut sent = Vec::new();
+        for (minor, spec) in &self.specs {
+            let mut class = Class::new(spec, self.nic, self.segments, lightest);
+            let handle = self.handle(*minor);
+            let old = self.in_force.get(minor);
+            // A queue within a factor of two of its limit stays: resizing it with every change of rate would
+            // double the cost of a change.
+            let resize = old.is_none_or(|old| class.queue > old.queue.saturating_mul(2) || class.queue < old.queue / 2);
+            if let (Some(old), false) = (old, resize) {
+                class.queue = old.queue;
+            }
+            if old == Some(&class) {
+                continue;
+            }
+            batch.push(class.message(libc::NLM_F_CREATE, self.interface, handle, self.handle(ROOT_MINOR)));
+            if resize {
+                let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+                batch.push(queue_message(flags, self.interface, handle, class.queue));
+            }
+            sent.push((*minor, class));
+        }
+        self.socket.request("set classes", batch)?;
+        self.in_force.extend(sent);
+        Ok(())
+    }
+
+    fn handle(&self, minor: u16) -> u32 {
+        HANDLE | u32::from(minor)
+    }
+
+    fn root_message(&self) -> Message {
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        let root = Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(self.interface, HANDLE, TC_H_ROOT));
+        with_defaults(root.text(TCA_KIND, "htb"))
+    }
+}
+
+/// Appends the options of an HTB qdisc to the request that makes one.
+pub(crate) fn with_defaults(message: Message) -> Message {
+    let mut options = Vec::new();
+    // tc_htb_glob: version, rate2quantum (unused: every quantum is set), default class, debug, direct packets.
+    for word in [3, 10, u32::from(DEFAULT_MINOR), 0, 0] {
+        options.extend(u32::to_ne_bytes(word));
+    }
+    message.nest(TCA_OPTIONS, |m| m.attribute(TCA_HTB_INIT, &options))
+}
+
+impl Drop for HtbTree {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the next install takes over what stays.
+        let _ = self.delete();
+    }
+}

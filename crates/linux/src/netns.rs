@@ -1,0 +1,247 @@
+//! Network namespaces for the lab and the tests: make, enter, run inside, clean up.
+//!
+//! Problem: a lab is many hosts on one kernel; when it crashes, namespaces and processes stay behind; and code
+//! in one process must act inside one namespace without moving the rest of the process. Approach: every name
+//! starts with the lab's [`Prefix`], and nothing without it is ever touched; a closure runs on a thread of
+//! its own that enters the namespace and ends there; a child enters between fork and exec.
+//!
+//! Worked example: with the prefix `wl7`, `prefix.create("m1")` makes `/run/netns/wl7-m1`;
+//! `netns.run(|| Interface::named("lo"))` looks in there; `prefix.cleanup()` kills whatever still runs in any
+//! `wl7-*` and deletes it.
+//!
+//! Source: namespaces(7), setns(2), ip-netns(8).
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where `ip netns` keeps names.
+const NAMES: &str = "/run/netns";
+
+/// Why a namespace cannot be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum NetnsError {
+    /// Not a name that only a lab would use.
+    #[error("`{0}` is not a prefix for namespaces: 2 to 8 lower-case letters and digits, a letter first")]
+    Prefix(String),
+    /// A system call failed.
+    #[error("{what} {name}: {error}")]
+    Io {
+        /// What was attempted.
+        what: &'static str,
+        /// On what.
+        name: String,
+        /// The kernel's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// `ip` failed.
+    #[error("ip {arguments}: {message}")]
+    Ip {
+        /// Its arguments.
+        arguments: String,
+        /// What it printed.
+        message: String,
+    },
+}
+
+fn io_error(what: &'static str, name: impl Into<String>) -> impl FnOnce(io::Error) -> NetnsError {
+    let name = name.into();
+    move |error| NetnsError::Io { what, name, error }
+}
+
+/// What the names of one lab's namespaces start with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prefix(String);
+
+impl Prefix {
+    /// A prefix of 2 to 8 lower-case letters and digits that starts with a letter.
+    pub fn new(text: &str) -> Result<Self, NetnsError> {
+        let fits = (2..=8).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+            && text.starts_with(|c: char| c.is_ascii_lowercase());
+        if fits { Ok(Self(text.into())) } else { Err(NetnsError::Prefix(text.into())) }
+    }
+
+    /// Makes the namespace `prefix-name` with its loopback interface up; deleted when dropped.
+    pub fn create(&self, name: &str) -> Result<Netns, NetnsError> {
+        let full = format!("{}-{name}", self.0);
+        ip(["netns", "add", &full])?;
+        let netns = Netns { name: full };
+        netns.ip(["link", "set", "lo", "up"])?;
+        Ok(netns)
+    }
+
+    /// The namespaces with this prefix that exist now, by name.
+    pub fn existing(&self) -> Result<Vec<String>, NetnsError> {
+        let entries = match fs::read_dir(NAMES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(io_error("list", NAMES))?,
+        };
+        let start = format!("{}-", self.0);
+        let names: BTreeSet<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| name.starts_with(&start))
+            .collect();
+        Ok(names.into_iter().collect())
+    }
+
+    /// Kills what runs in namespaces with this prefix and deletes them: what a crash left behind. Returns the
+    /// names that were deleted.
+    pub fn cleanup(&self) -> Result<Vec<String>, NetnsError> {
+        let names = self.existing()?;
+        for name in &names {
+            // Dropping deletes again, which finds nothing.
+            Netns { name: name.clone() }.delete()?;
+        }
+        Ok(names)
+    }
+}
+
+/// A network namespace with a name; deleted, and what runs in it killed, when dropped.
+#[derive(Debug)]
+pub struct Netns {
+    name: String,
+}
+
+impl Netns {
+    /// The name that `ip netns` knows.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new(NAMES).join(&self.name)
+    }
+
+    /// Runs `work` on a thread inside the namespace and returns what it returns. A panic in it goes on here.
+    ///
+    /// Sockets opened there stay in the namespace wherever they are used later.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
+        let file = File::open(self.path()).map_err(io_error("open namespace", &self.name))?;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                enter(&file).map_err(io_error("enter namespace", &self.name))?;
+                Ok(work())
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// A command that will run inside the namespace.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, NetnsError> {
+        let file = File::open(self.path()).map_err(io_error("open namespace", &self.name))?;
+        let mut command = Command::new(program);
+        // SAFETY: between fork and exec only setns is called, which is a plain system call; the file was
+        // opened before and is closed with the command.
+        unsafe { command.pre_exec(move || enter(&file)) };
+        Ok(command)
+    }
+
+    /// Runs `ip` inside the namespace and returns what it prints.
+    pub fn ip<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Result<String, NetnsError> {
+        let mut all = vec!["-n", self.name.as_str()];
+        for argument in arguments {
+            all.push(argument);
+        }
+        ip(all)
+    }
+
+    /// The processes inside the namespace.
+    pub fn processes(&self) -> Result<Vec<i32>, NetnsError> {
+        let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino()));
+        let own = id(&self.path()).map_err(io_error("read namespace", &self.name))?;
+        let entries = fs::read_dir("/proc").map_err(io_error("list", "/proc"))?;
+        Ok(entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            // A process that ends meanwhile is no longer inside.
+            .filter(|pid: &i32| id(Path::new(&format!("/proc/{pid}/ns/net"))).is_ok_and(|found| found == own))
+            .collect())
+    }
+
+    /// Kills what runs inside and deletes the namespace with all that is in it.
+    pub fn delete(&self) -> Result<(), NetnsError> {
+        if !self.path().exists() {
+            return Ok(());
+        }
+        for pid in self.processes()? {
+            // SAFETY: plain system call on a process that is inside our namespace.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        ip(["netns", "del", &self.name]).map(|_| ())
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        // Nobody is left to tell; Prefix::cleanup finds what stays.
+        let _ = self.delete();
+    }
+}
+
+/// Joins two namespaces by a veth pair; each end is up, with its address (such as `10.0.0.1/24`) if it has one.
+pub fn connect(a: (&Netns, &str, Option<&str>), b: (&Netns, &str, Option<&str>)) -> Result<(), NetnsError> {
+    let ((left, left_name, _), (right, right_name, _)) = (a, b);
+    left.ip(["link", "add", left_name, "type", "veth", "peer", "name", right_name, "netns", right.name()])?;
+    for (netns, name, address) in [a, b] {
+        if let Some(address) = address {
+            netns.ip(["address", "add", address, "dev", name])?;
+        }
+        netns.ip(["link", "set", name, "up"])?;
+    }
+    Ok(())
+}
+
+/// Runs `work` on a thread in a namespace without a name, which holds a loopback interface that is down and
+/// ends with the thread: a place to try things in.
+pub(crate) fn scratch<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: plain system call; it moves only the calling thread.
+            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(work())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn enter(namespace: &File) -> io::Result<()> {
+    // SAFETY: plain system call; it moves only the calling thread.
+    if unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn ip<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<String, NetnsError> {
+    let arguments: Vec<&str> = arguments.into_iter().collect();
+    let output = Command::new("ip").args(&arguments).output().map_err(io_error("start", "ip"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(NetnsError::Ip {
+        arguments: arguments.join(" "),
+        message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_that_could_hit_something_else_are_refused() {
+        for text in ["", "a", "A1", "we-", "1a", "ninechars", "../x", "we ir"] {
+            assert!(Prefix::new(text).is_err(), "{text}");
+        }
+        assert!(Prefix::new("wt1").is_ok());
+    }
+}

@@ -1,0 +1,148 @@
+//! What this host must have to run Weir or its lab, and how to get what is missing.
+//!
+//! Problem: a host lacks a capability, a kernel option or a tool, and the failure comes late and in the words of a
+//! system call. Approach: try each thing beforehand, in a scratch namespace where it has to be made, and say
+//! what is missing, why it is needed and what to do.
+//!
+//! Worked example: without iperf3, `check(Purpose::Lab)` has one entry: `iperf3: not found on the PATH; the lab
+//! sends real TCP with it (apt-get install iperf3)`.
+
+use crate::netlink::{Message, Socket};
+use crate::netns;
+use crate::shaper::{self, choose};
+use crate::tc;
+use std::fmt;
+use std::path::Path;
+
+/// What the host is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The agent on a production host.
+    Agent,
+    /// Experiments in namespaces.
+    Lab,
+}
+
+/// Something that is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// What.
+    pub what: &'static str,
+    /// What was found instead.
+    pub found: String,
+    /// Why it is needed and how to get it.
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.what, self.found, self.remedy)
+    }
+}
+
+/// linux/capability.h
+const CAPABILITIES: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
+const CAP_BPF: u32 = 39;
+
+/// Everything that is missing for `purpose`; empty when the host is ready.
+pub fn check(purpose: Purpose) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let mut need = |what, result: Result<(), String>, remedy| {
+        if let Err(found) = result {
+            missing.push(Missing { what, found, remedy });
+        }
+    };
+    let effective = effective_capabilities();
+    for (bit, name) in CAPABILITIES {
+        need(name, has(&effective, bit, name), "shaping and namespaces need it (run as root)");
+    }
+    // CAP_SYS_ADMIN includes CAP_BPF.
+    let bpf = has(&effective, CAP_BPF, "CAP_BPF").or_else(|_| has(&effective, 21, "CAP_BPF"));
+    need("CAP_BPF", bpf, "loading BPF programs needs it (run as root)");
+    let btf = Path::new("/sys/kernel/btf/vmlinux");
+    let btf = if btf.exists() { Ok(()) } else { Err(format!("{} is not there", btf.display())) };
+    need("kernel BTF", btf, "the maps carry types (a kernel with CONFIG_DEBUG_INFO_BTF=y)");
+    let scratch = |work: fn() -> Result<(), String>| {
+        netns::scratch(work).unwrap_or_else(|error| Err(format!("a scratch namespace cannot be made: {error}")))
+    };
+    need(
+        "a backend that enforces rates",
+        choose(shaper::probe()).map(drop).map_err(|error| error.to_string()),
+        "a kernel with CONFIG_NET_SCH_HTB",
+    );
+    need("clsact", scratch(try_clsact), "BPF programs attach to it (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)");
+    if purpose == Purpose::Lab {
+        need("veth", scratch(|| try_link("veth")), "the lab's cables (CONFIG_VETH)");
+        need("bridge", scratch(|| try_link("bridge")), "the lab's switches (CONFIG_BRIDGE)");
+        need("ip", on_path("ip"), "the lab makes namespaces with it (apt-get install iproute2)");
+        need("iperf3", on_path("iperf3"), "the lab sends real TCP with it (apt-get install iperf3)");
+    }
+    missing
+}
+
+/// The effective set of the calling thread, or why it cannot be read.
+fn effective_capabilities() -> Result<u64, String> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").map_err(|error| format!("/proc: {error}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).ok_or("/proc lists no capabilities")?;
+    u64::from_str_radix(line.trim(), 16).map_err(|error| format!("/proc: {error}"))
+}
+
+fn has(effective: &Result<u64, String>, bit: u32, name: &str) -> Result<(), String> {
+    match effective {
+        Ok(set) if set >> bit & 1 == 1 => Ok(()),
+        Ok(_) => Err(format!("this process does not have {name}")),
+        Err(reason) => Err(reason.clone()),
+    }
+}
+
+fn try_clsact() -> Result<(), String> {
+    const LOOPBACK: u32 = 1;
+    let mut socket = Socket::open().map_err(|error| error.to_string())?;
+    tc::add_clsact(&mut socket, LOOPBACK).map(drop).map_err(|error| error.to_string())
+}
+
+/// Makes a link of this kind in the namespace of the calling thread.
+fn try_link(kind: &str) -> Result<(), String> {
+    const IFLA_LINKINFO: u16 = 18;
+    const IFLA_INFO_KIND: u16 = 1;
+    // ifinfomsg: all zeros asks for a new link with a name of the kernel's choice.
+    let request = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &[0; 16])
+        .nest(IFLA_LINKINFO, |m| m.text(IFLA_INFO_KIND, kind));
+    let mut socket = Socket::open().map_err(|error| error.to_string())?;
+    socket.request("add a link", vec![request]).map_err(|error| error.to_string())
+}
+
+fn on_path(program: &str) -> Result<(), String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|directory| directory.join(program).is_file()) {
+        Ok(())
+    } else {
+        Err("not found on the PATH".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_not_there_is_named_with_its_remedy() {
+        let missing = Missing {
+            what: "iperf3",
+            found: on_path("no-such-tool").expect_err("missing"),
+            remedy: "apt-get install iperf3",
+        };
+        assert_eq!(missing.to_string(), "iperf3: not found on the PATH; apt-get install iperf3");
+    }
+
+    #[test]
+    fn checking_never_panics_and_names_everything_once() {
+        let missing = check(Purpose::Lab);
+        for entry in &missing {
+            println!("missing: {entry}");
+        }
+        let mut names: Vec<_> = missing.iter().map(|entry| entry.what).collect();
+        names.dedup();
+        assert_eq!(names.len(), missing.len());
+    }
+}

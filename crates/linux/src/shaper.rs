@@ -1,0 +1,198 @@
+//! [`Shaper`]: the one interface to whatever enforces rates on this host, and which of them it can have.
+//!
+//! Problem: two mechanisms hold a service to a rate: `edt` (departure times set in BPF, which only the qdisc fq
+//! obeys) and `htb` (a class per service). A host without fq ignores departure times without a word: a limit of 100 Mb/s then runs at
+//! 20 Gb/s. Approach: [`probe`] tries each in a scratch namespace and says what it found; [`choose`] takes what works or fails with
+//! every reason. There is no third way that enforces nothing.
+//!
+//! Source: design.md (two enforcement backends), linux-facts (EDT without fq is ignored).
+
+use crate::class::{ClassSpec, Segments};
+use crate::htb::{self, ClassStatus, HtbError, HtbTree};
+use crate::interface::Interface;
+use crate::netlink::{Message, Socket};
+use crate::netns;
+use crate::tc::{TC_H_ROOT, TCA_KIND, tcmsg};
+use std::fmt;
+use weir_units::{Bandwidth, ServiceId, Weight};
+
+/// A mechanism that enforces rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// Departure times set in BPF, obeyed by fq.
+    Edt,
+    /// One HTB class per service, chosen in BPF, numbers set by netlink.
+    Htb,
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Edt => "edt",
+            Self::Htb => "htb",
+        })
+    }
+}
+
+/// Whether a backend can be used here, and if not, why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Possible {
+    /// The backend.
+    pub backend: Backend,
+    /// The reason against it.
+    pub obstacle: Option<String>,
+}
+
+/// No backend works here.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing can enforce rates on this host: {}", .0.iter().map(|p| format!("{}: {}", p.backend, p.obstacle.as_deref().unwrap_or("-"))).collect::<Vec<_>>().join("; "))]
+pub struct NoBackend(pub Vec<Possible>);
+
+/// What a service may send on this interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServiceRate {
+    /// The service, a leaf of the policy.
+    pub service: ServiceId,
+    /// The guarantee; zero for none.
+    pub min: Bandwidth,
+    /// The limit in force.
+    pub max: Bandwidth,
+    /// The part taken of what is left over.
+    pub weight: Weight,
+}
+
+/// What has been sent through the shaper for one service, or for the unclassified traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServiceQueue {
+    /// None for unclassified traffic.
+    pub service: Option<ServiceId>,
+    /// Counters of its class.
+    pub class: ClassStatus,
+}
+
+/// Enforces rates on one interface.
+pub trait Shaper {
+    /// The mechanism.
+    fn backend(&self) -> Backend;
+    /// Sets the rates of these services together; others keep theirs.
+    fn set(&mut self, rates: &[ServiceRate]) -> Result<(), HtbError>;
+    /// What waits and what was dropped, by service.
+    fn queues(&mut self) -> Result<Vec<ServiceQueue>, HtbError>;
+    /// Leaves the interface as it was found.
+    fn remove(self: Box<Self>) -> Result<(), HtbError>;
+    /// Goes away and leaves the last rates in force, for an agent that restarts.
+    fn leave(self: Box<Self>);
+}
+
+/// Rates by HTB.
+#[derive(Debug)]
+pub struct HtbShaper {
+    tree: HtbTree,
+}
+
+impl HtbShaper {
+    /// Installs a class for each service; see [`HtbTree::install`].
+    pub fn install(
+        interface: &Interface,
+        nic: Bandwidth,
+        rates: &[ServiceRate],
+        segments: Segments,
+        force: bool,
+    ) -> Result<Self, HtbError> {
+        Ok(Self { tree: HtbTree::install(interface, nic, &specs(rates)?, segments, force)? })
+    }
+}
+
+impl Shaper for HtbShaper {
+    fn backend(&self) -> Backend {
+        Backend::Htb
+    }
+
+    fn set(&mut self, rates: &[ServiceRate]) -> Result<(), HtbError> {
+        self.tree.set(&specs(rates)?)
+    }
+
+    fn queues(&mut self) -> Result<Vec<ServiceQueue>, HtbError> {
+        let queue = |class: ClassStatus| ServiceQueue {
+            service: class.minor.checked_sub(htb::FIRST_MINOR).map(|id| ServiceId(u32::from(id))),
+            class,
+        };
+        Ok(self.tree.status()?.into_iter().map(queue).collect())
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), HtbError> {
+        self.tree.remove()
+    }
+
+    fn leave(self: Box<Self>) {
+        self.tree.leave();
+    }
+}
+
+fn specs(rates: &[ServiceRate]) -> Result<Vec<ClassSpec>, HtbError> {
+    rates
+        .iter()
+        .map(|rate| {
+            let minor = htb::minor(rate.service).ok_or(HtbError::Service { service: rate.service })?;
+            Ok(ClassSpec { minor, min: rate.min, max: rate.max, weight: rate.weight })
+        })
+        .collect()
+}
+
+/// Tries every backend on the loopback interface of a scratch namespace; nothing of the host is touched.
+pub fn probe() -> Vec<Possible> {
+    let tried = |kind: &'static str| match netns::scratch(|| add_to_loopback(kind)) {
+        Ok(Ok(())) => None,
+        Ok(Err(reason)) => Some(reason),
+        Err(error) => Some(format!("a scratch namespace cannot be made: {error}")),
+    };
+    let edt = tried("fq")
+        .unwrap_or_else(|| "the kernel has fq, but this version's BPF program does not set departure times".into());
+    vec![
+        Possible { backend: Backend::Edt, obstacle: Some(edt) },
+        Possible { backend: Backend::Htb, obstacle: tried("htb") },
+    ]
+}
+
+/// The backend to use: the first that is possible.
+pub fn choose(possible: Vec<Possible>) -> Result<Backend, NoBackend> {
+    match possible.iter().find(|p| p.obstacle.is_none()) {
+        Some(found) => Ok(found.backend),
+        None => Err(NoBackend(possible)),
+    }
+}
+
+/// Puts a qdisc with its defaults at the root of `lo`, in the namespace of the calling thread.
+fn add_to_loopback(kind: &str) -> Result<(), String> {
+    const LOOPBACK: u32 = 1;
+    let mut socket = Socket::open().map_err(|error| error.to_string())?;
+    let message = Message::new(
+        libc::RTM_NEWQDISC,
+        libc::NLM_F_CREATE | libc::NLM_F_REPLACE,
+        &tcmsg(LOOPBACK, u32::from(htb::MAJOR) << 16, TC_H_ROOT),
+    )
+    .text(TCA_KIND, kind);
+    let message = if kind == "htb" { htb::with_defaults(message) } else { message };
+    match socket.request(&format!("add {kind}"), vec![message]) {
+        Ok(()) => Ok(()),
+        Err(error) if error.errno() == Some(libc::ENOENT) => Err(format!("the kernel has no qdisc {kind}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chooses_what_works_and_tells_why_nothing_does() {
+        let edt = Possible { backend: Backend::Edt, obstacle: Some("the kernel has no qdisc fq".into()) };
+        let htb = |obstacle| Possible { backend: Backend::Htb, obstacle };
+        assert_eq!(choose(vec![edt.clone(), htb(None)]).expect("htb"), Backend::Htb);
+        let error = choose(vec![edt, htb(Some("not permitted".into()))]).expect_err("none");
+        assert_eq!(
+            error.to_string(),
+            "nothing can enforce rates on this host: edt: the kernel has no qdisc fq; htb: not permitted"
+        );
+    }
+}

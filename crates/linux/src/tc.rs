@@ -1,0 +1,139 @@
+//! Qdiscs as the kernel lists them, and the "host as found" rule.
+//!
+//! Problem: shaping replaces the root qdisc of an interface; what an operator (or another program) has put
+//! there must not be lost. Approach: qdiscs that the kernel makes by itself have handle `0:` and come back
+//! when ours is deleted; everything else was put there on purpose and is refused unless forced.
+//!
+//! Worked example: `mq 0: root` with `pfifo_fast 0:` below is the kernel's; `fq 8001: root` is somebody's.
+//!
+//! Source: linux/pkt_sched.h; net/sched/sch_generic.c attach_default_qdiscs().
+
+use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, text};
+use std::fmt;
+
+/// tcmsg: family and padding, interface, handle, parent, info.
+pub(crate) const TCMSG: usize = 20;
+pub(crate) const TC_H_ROOT: u32 = u32::MAX;
+pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
+/// The handle of ingress and clsact, which stand beside the root.
+const CLSACT_HANDLE: u32 = 0xffff_0000;
+pub(crate) const TCA_KIND: u16 = 1;
+pub(crate) const TCA_OPTIONS: u16 = 2;
+pub(crate) const TCA_STATS2: u16 = 7;
+
+pub(crate) fn tcmsg(interface: u32, handle: u32, parent: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    for word in [interface, handle, parent, 0] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes
+}
+
+/// A qdisc of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Qdisc {
+    /// `htb`, `pfifo_fast`, ...
+    pub kind: String,
+    /// Major number in the upper half; 0 when the kernel made it by itself.
+    pub handle: u32,
+    /// The class that it hangs below, `u32::MAX` for the root.
+    pub parent: u32,
+}
+
+impl Qdisc {
+    /// Whether it is the root qdisc.
+    pub fn is_root(&self) -> bool {
+        self.parent == TC_H_ROOT
+    }
+}
+
+impl fmt::Display for Qdisc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:x}:", self.kind, self.handle >> 16)
+    }
+}
+
+/// All qdiscs of an interface.
+pub fn qdiscs(socket: &mut Socket, interface: u32) -> Result<Vec<Qdisc>, NetlinkError> {
+    let request = Message::new(libc::RTM_GETQDISC, 0, &tcmsg(interface, 0, 0));
+    let replies = socket.dump("list qdiscs", request)?;
+    Ok(replies
+        .iter()
+        .filter(|reply| reply.kind == libc::RTM_NEWQDISC && reply.payload.len() >= TCMSG)
+        // Kernels list the qdiscs of all interfaces whatever the request says.
+        .filter(|reply| read_u32(&reply.payload, 4) == interface)
+        .map(|reply| Qdisc {
+            kind: attribute(&reply.payload[TCMSG..], TCA_KIND).map(text).unwrap_or_default(),
+            handle: read_u32(&reply.payload, 8),
+            parent: read_u32(&reply.payload, 12),
+        })
+        .collect())
+}
+
+/// What stood at the root before Weir came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// What the kernel makes by itself; it makes it again.
+    Default(String),
+    /// Our own, from an agent that was killed.
+    Leftover,
+    /// Somebody's.
+    Foreign(Qdisc),
+}
+
+/// Judges the qdiscs of an interface; `ours` is the handle that Weir uses.
+pub fn found(qdiscs: &[Qdisc], ours: u32) -> Found {
+    let root = qdiscs.iter().find(|qdisc| qdisc.is_root());
+    match root {
+        Some(root) if root.handle == ours && root.kind == "htb" => Found::Leftover,
+        Some(root) if root.handle != 0 => Found::Foreign(root.clone()),
+        // mq's children can be replaced while mq itself stays the kernel's.
+        _ => match qdiscs.iter().find(|q| !q.is_root() && q.handle != 0 && q.handle != CLSACT_HANDLE) {
+            Some(child) => Found::Foreign(child.clone()),
+            None => Found::Default(root.map(|root| root.kind.clone()).unwrap_or_default()),
+        },
+    }
+}
+
+/// Adds clsact; false when it (or ingress) is there already.
+pub(crate) fn add_clsact(socket: &mut Socket, interface: u32) -> Result<bool, NetlinkError> {
+    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    let request =
+        Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(interface, CLSACT_HANDLE, TC_H_CLSACT)).text(TCA_KIND, "clsact");
+    match socket.request("add clsact", vec![request]) {
+        Ok(()) => Ok(true),
+        Err(error) if error.errno() == Some(libc::EEXIST) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn delete_clsact(socket: &mut Socket, interface: u32) -> Result<(), NetlinkError> {
+    let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(interface, CLSACT_HANDLE, TC_H_CLSACT));
+    socket.request("delete clsact", vec![request])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn qdisc(kind: &str, major: u32, parent: u32) -> Qdisc {
+        Qdisc { kind: kind.into(), handle: major << 16, parent }
+    }
+
+    #[test]
+    fn tells_whose_a_root_is() {
+        let ours = 0x7765 << 16;
+        let judge = |qdiscs: &[Qdisc]| found(qdiscs, ours);
+        assert_eq!(judge(&[]), Found::Default(String::new()));
+        assert_eq!(judge(&[qdisc("noqueue", 0, TC_H_ROOT)]), Found::Default("noqueue".into()));
+        let clsact = qdisc("clsact", 0xffff, TC_H_CLSACT);
+        let mq = [qdisc("mq", 0, TC_H_ROOT), qdisc("fq_codel", 0, 1), qdisc("fq_codel", 0, 2), clsact];
+        assert_eq!(judge(&mq), Found::Default("mq".into()));
+        let fq = qdisc("fq", 0x8001, 1);
+        assert_eq!(judge(&[qdisc("mq", 0, TC_H_ROOT), fq.clone()]), Found::Foreign(fq));
+        assert_eq!(judge(&[qdisc("htb", 0x7765, TC_H_ROOT), qdisc("bfifo", 0x10, 0x7765_0010)]), Found::Leftover);
+        let other = qdisc("htb", 1, TC_H_ROOT);
+        assert_eq!(judge(std::slice::from_ref(&other)), Found::Foreign(other.clone()));
+        assert_eq!(other.to_string(), "htb 1:");
+    }
+}

@@ -1,0 +1,197 @@
+//! A host is left as it was found, whatever happens in between.
+
+mod common;
+
+use common::{Cable, interface, skipped};
+use std::io::Write;
+use weir_datapath::Classifier;
+use weir_linux::class::{ClassSpec, Segments};
+use weir_linux::htb::{FIRST_MINOR, HtbError, HtbTree};
+use weir_linux::loader::{Attachment, Classes, InterfaceDatapath, LoaderError};
+use weir_linux::netns::{Netns, Prefix};
+use weir_linux::shaper::{Backend, choose, probe};
+use weir_linux::tc::Found;
+use weir_units::{Bandwidth, Bytes, Weight};
+
+const SEGMENTS: Segments = Segments { frame: Bytes::new(1514), segment: Bytes::new(1514) };
+const NIC: Bandwidth = Bandwidth::from_gbps(1);
+
+fn classes(count: u16) -> Vec<ClassSpec> {
+    let class = |i| ClassSpec {
+        minor: FIRST_MINOR + i,
+        min: Bandwidth::from_mbps(10),
+        max: Bandwidth::from_mbps(50),
+        weight: Weight::ONE,
+    };
+    (0..count).map(class).collect()
+}
+
+fn install(count: u16, force: bool) -> Result<HtbTree, HtbError> {
+    HtbTree::install(&interface(), NIC, &classes(count), SEGMENTS, force)
+}
+
+/// Runs `tc` inside; `tc -n` would do the same here.
+fn tc(netns: &Netns, arguments: &str) -> String {
+    let mut command = netns.command("tc").expect("tc");
+    let output = command.args(arguments.split_whitespace()).output().expect("tc");
+    std::io::stderr().write_all(&output.stderr).expect("stderr");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// All that tc and ip say about the interfaces.
+fn state(netns: &Netns) -> String {
+    let link = netns.ip(["-d", "link", "show"]).expect("ip");
+    let filters = tc(netns, "filter show dev eth egress") + &tc(netns, "filter show dev eth ingress");
+    format!("{}{}{filters}{link}", tc(netns, "qdisc show"), tc(netns, "class show dev eth"))
+}
+
+#[test]
+fn a_backend_is_chosen_with_its_reasons() {
+    if skipped() {
+        return;
+    }
+    for possible in probe() {
+        println!("{}: {}", possible.backend, possible.obstacle.as_deref().unwrap_or("possible"));
+    }
+    assert_eq!(choose(probe()).expect("a backend"), Backend::Htb);
+}
+
+#[test]
+fn shaping_leaves_no_trace() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f1");
+    let before = state(&cable.a);
+    let tree = cable.a.run(|| install(3, false)).expect("enter").expect("install");
+    assert_eq!(*tree.found(), Found::Default("noqueue".into()));
+    let during = tc(&cable.a, "-d class show dev eth");
+    assert!(during.contains("class htb 7765:12 parent 7765:1"), "{during}");
+    assert!(during.contains("rate 10Mbit ceil 50Mbit"), "{during}");
+    assert!(tc(&cable.a, "qdisc show dev eth").contains("bfifo 12: parent 7765:12 limit 125000b"));
+    tree.remove().expect("remove");
+    assert_eq!(state(&cable.a), before);
+    drop(cable.a.run(|| install(3, false)).expect("enter").expect("install"));
+    assert_eq!(state(&cable.a), before, "dropping removes as well");
+}
+
+#[test]
+fn programs_leave_no_trace() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f2");
+    let before = state(&cable.a);
+    for (wanted, expected) in [
+        (None, Attachment::Tcx),
+        (Some(Attachment::Tcx), Attachment::Tcx),
+        (Some(Attachment::Clsact), Attachment::Clsact),
+    ] {
+        let attach = || {
+            let mut datapath = InterfaceDatapath::attach(&interface(), wanted).expect("attach");
+            datapath.set_rules(&Classifier::new([], Some("eth")).expect("rules"), Classes::Htb).expect("rules");
+            assert_eq!(datapath.attachment(), expected);
+            datapath
+        };
+        cable.a.run(|| attach().remove().expect("remove")).expect("enter");
+        assert_eq!(state(&cable.a), before, "{wanted:?}");
+        cable.a.run(|| drop(attach())).expect("enter");
+        assert_eq!(state(&cable.a), before, "{wanted:?}, dropped");
+    }
+}
+
+#[test]
+fn filters_of_a_killed_agent_are_replaced_and_others_are_kept() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f3");
+    let attach = || InterfaceDatapath::attach(&interface(), Some(Attachment::Clsact)).expect("attach");
+    // A killed agent drops nothing: its filters hold the programs.
+    cable.a.run(|| std::mem::forget(attach())).expect("enter");
+    assert_eq!(tc(&cable.a, "filter show dev eth egress").matches("weir_egress").count(), 1);
+    let second = cable.a.run(attach).expect("enter");
+    assert_eq!(tc(&cable.a, "filter show dev eth egress").matches("weir_egress").count(), 1);
+    cable.a.run(|| second.remove().expect("remove")).expect("enter");
+    assert_eq!(tc(&cable.a, "filter show dev eth egress"), "");
+    assert!(tc(&cable.a, "qdisc show dev eth").contains("clsact"), "clsact was there before the second agent");
+}
+
+#[test]
+fn two_agents_on_one_interface_are_refused() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f4");
+    let attach = || InterfaceDatapath::attach(&interface(), None);
+    let first = cable.a.run(attach).expect("enter").expect("attach");
+    let second = cable.a.run(attach).expect("enter");
+    assert!(matches!(&second, Err(LoaderError::AlreadyAttached(name)) if name == "eth"), "{second:?}");
+    drop(first);
+    assert!(cable.a.run(attach).expect("enter").is_ok());
+}
+
+#[test]
+fn a_foreign_qdisc_is_refused_unless_forced() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f5");
+    tc(&cable.a, "qdisc add dev eth root handle 1: tbf rate 100mbit burst 32kb latency 50ms");
+    let before = state(&cable.a);
+    let refused = cable.a.run(|| install(1, false)).expect("enter").expect_err("a foreign qdisc");
+    assert!(matches!(&refused, HtbError::ForeignQdisc { found, .. } if found.to_string() == "tbf 1:"), "{refused}");
+    assert_eq!(state(&cable.a), before);
+    let tree = cable.a.run(|| install(1, true)).expect("enter").expect("forced");
+    assert!(matches!(tree.found(), Found::Foreign(_)));
+    tree.remove().expect("remove");
+    assert!(tc(&cable.a, "qdisc show dev eth").contains("noqueue"));
+}
+
+#[test]
+fn the_tree_of_a_killed_agent_is_taken_over() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f6");
+    let before = state(&cable.a);
+    cable.a.run(|| install(4, false).expect("install").leave()).expect("enter");
+    assert!(tc(&cable.a, "class show dev eth").contains("7765:13"), "the last rates stay in force");
+    let mut tree = cable.a.run(|| install(2, false)).expect("enter").expect("taken over");
+    assert_eq!(*tree.found(), Found::Leftover);
+    let minors: Vec<u16> = tree.status().expect("classes").iter().map(|class| class.minor).collect();
+    assert_eq!(minors, [2, FIRST_MINOR, FIRST_MINOR + 1], "classes without a service are gone");
+    tree.remove().expect("remove");
+    assert_eq!(state(&cable.a), before);
+}
+
+#[test]
+fn rates_above_34_gbps_arrive_whole() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f7");
+    let nic = Bandwidth::from_gbps(400);
+    let spec = ClassSpec { minor: FIRST_MINOR, min: Bandwidth::from_gbps(100), max: nic, weight: Weight::ONE };
+    let install = || HtbTree::install(&interface(), nic, &[spec], SEGMENTS, false);
+    let _tree = cable.a.run(install).expect("enter").expect("install");
+    let classes = tc(&cable.a, "class show dev eth");
+    assert!(classes.contains("rate 100Gbit ceil 400Gbit"), "{classes}");
+}
+
+#[test]
+fn cleanup_finds_what_a_crash_left() {
+    if skipped() {
+        return;
+    }
+    let prefix = Prefix::new("wtf8").expect("a prefix");
+    prefix.cleanup().expect("clean up after an earlier run");
+    let netns = prefix.create("x").expect("a namespace");
+    let mut child = netns.command("sleep").expect("sleep").arg("600").spawn().expect("sleep");
+    assert_eq!(netns.processes().expect("processes"), [child.id() as i32]);
+    std::mem::forget(netns);
+    assert_eq!(prefix.existing().expect("names"), ["wtf8-x"]);
+    assert_eq!(prefix.cleanup().expect("clean up"), ["wtf8-x"]);
+    assert!(!child.wait().expect("the child").success(), "it was killed");
+    assert!(prefix.existing().expect("names").is_empty());
+}

@@ -1,0 +1,103 @@
+//! What the tests on real interfaces share: when to skip, two hosts on a cable, real TCP.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::process::{Child, Stdio};
+use std::time::Duration;
+use weir_linux::netns::{Netns, Prefix, connect};
+use weir_linux::requirements::{Purpose, check};
+
+/// True, with a line that says why, when this host cannot run the tests.
+pub(crate) fn skipped() -> bool {
+    let missing = check(Purpose::Lab);
+    for entry in &missing {
+        println!("skipped: needs {entry}");
+    }
+    !missing.is_empty()
+}
+
+/// Two namespaces, `a` at 10.77.0.1 and `b` at 10.77.0.2, joined by a veth pair `eth` - `eth` without offloads.
+pub(crate) struct Cable {
+    pub(crate) a: Netns,
+    pub(crate) b: Netns,
+}
+
+impl Cable {
+    /// `test` makes the prefix unique among tests that run at the same time.
+    pub(crate) fn new(test: &str) -> Self {
+        let prefix = Prefix::new(&format!("wt{test}")).expect("a prefix");
+        prefix.cleanup().expect("clean up after an earlier run");
+        let a = prefix.create("a").expect("namespace a");
+        let b = prefix.create("b").expect("namespace b");
+        connect((&a, "eth", Some("10.77.0.1/24")), (&b, "eth", Some("10.77.0.2/24"))).expect("a cable");
+        let cable = Self { a, b };
+        cable.set_offloads(false);
+        cable
+    }
+
+    pub(crate) fn set_offloads(&self, on: bool) {
+        for netns in [&self.a, &self.b] {
+            netns.run(|| interface().set_offloads(on)).expect("enter").expect("offloads");
+        }
+    }
+
+    /// Listens in `b` on `port` until dropped.
+    pub(crate) fn server(&self, port: u16) -> Server {
+        let port = port.to_string();
+        let mut command = self.b.command("iperf3").expect("iperf3");
+        let child = command.args(["-s", "-p", &port]).stdout(Stdio::null()).spawn().expect("an iperf3 server");
+        let server = Server(child);
+        for _ in 0..200 {
+            let mut probe = self.b.command("ss").expect("ss");
+            let listening = probe.args(["-Hltn", "sport", "=", &port]).output().expect("ss");
+            if !listening.stdout.is_empty() {
+                return server;
+            }
+            pause(Duration::from_millis(10));
+        }
+        panic!("the iperf3 server on port {port} does not listen");
+    }
+
+    /// Starts TCP from `a` to `b`.
+    pub(crate) fn client(&self, port: u16, seconds: &str) -> Child {
+        let mut command = self.a.command("iperf3").expect("iperf3");
+        let port = port.to_string();
+        command
+            .args(["-c", "10.77.0.2", "-p", &port, "-t", seconds, "-O", "0.5", "-J"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("an iperf3 client")
+    }
+
+    /// Runs TCP from `a` to `b` for two seconds and returns what arrived, in Mb/s of payload.
+    pub(crate) fn goodput(&self, port: u16) -> f64 {
+        received(self.client(port, "2"))
+    }
+}
+
+/// Waits for a client and returns what arrived, in Mb/s of payload.
+pub(crate) fn received(client: Child) -> f64 {
+    let output = client.wait_with_output().expect("iperf3");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON from iperf3");
+    let rate = result["end"]["sum_received"]["bits_per_second"].as_f64();
+    rate.unwrap_or_else(|| panic!("no result from iperf3: {result}")) / 1e6
+}
+
+/// The interface `eth` of the namespace that the thread is in.
+pub(crate) fn interface() -> weir_linux::interface::Interface {
+    weir_linux::interface::Interface::named("eth").expect("eth")
+}
+
+pub(crate) struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests on real interfaces wait for real things")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}

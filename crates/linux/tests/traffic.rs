@@ -1,0 +1,223 @@
+//! Real packets through real classes: what is metered, what is held, what a change does.
+
+mod common;
+
+use common::{Cable, interface, pause, received, skipped};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use weir_datapath::Classifier;
+use weir_linux::class::Segments;
+use weir_linux::loader::{Classes, InterfaceDatapath};
+use weir_linux::shaper::{HtbShaper, ServiceRate, Shaper};
+use weir_policy::{Match, Protocol};
+use weir_units::{Bandwidth, Bytes, Direction, ServiceId, Weight};
+
+const NIC: Bandwidth = Bandwidth::from_gbps(2);
+
+/// Measurements share two CPUs: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Service `i` is TCP on port 7000 + i.
+fn filters() -> Vec<(ServiceId, Match)> {
+    let filter = |i: u16| {
+        let ports = Some((7000 + i, 7000 + i));
+        (ServiceId(i.into()), Match { protocol: Some(Protocol::TCP), ports, ..Match::default() })
+    };
+    (0..3).map(filter).collect()
+}
+
+fn rate(service: u32, min: u64, max: Bandwidth) -> ServiceRate {
+    ServiceRate { service: ServiceId(service), min: Bandwidth::from_mbps(min), max, weight: Weight::ONE }
+}
+
+fn attach(classes: Classes) -> InterfaceDatapath {
+    let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
+    let filters = filters();
+    let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), Some("eth")).expect("supported");
+    datapath.set_rules(&classifier, classes).expect("rules");
+    datapath
+}
+
+fn shape(rates: &[ServiceRate]) -> Box<HtbShaper> {
+    let interface = interface();
+    let segments = Segments { frame: interface.frame_max(), segment: interface.largest_segment().expect("offloads") };
+    Box::new(HtbShaper::install(&interface, NIC, rates, segments, false).expect("install"))
+}
+
+/// TCP payload in a full frame: 1448 of 1514 B.
+fn goodput(rate: Bandwidth) -> f64 {
+    rate.bps() as f64 / 1e6 * 1448.0 / 1514.0
+}
+
+fn within(measured: f64, expected: f64, percent: f64) {
+    println!("{measured:.1} Mb/s of {expected:.1}");
+    assert!((measured / expected - 1.0).abs() * 100.0 <= percent, "{measured} is not {expected} ± {percent} %");
+}
+
+/// What `ip -s link` says: bytes and packets.
+fn counters(cable: &Cable, direction: &str) -> (u64, u64) {
+    let read = |what: &str| {
+        let mut cat = cable.a.command("ip").expect("ip");
+        let output = cat.args(["-s", "-j", "link", "show", "dev", "eth"]).output().expect("ip");
+        let links: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        links[0]["stats64"][direction][what].as_u64().expect("a counter")
+    };
+    (read("bytes"), read("packets"))
+}
+
+#[test]
+fn meters_count_what_the_interface_counts() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("t1");
+    let before = [counters(&cable, "tx"), counters(&cable, "rx")];
+    let datapath = cable.a.run(|| attach(Classes::None)).expect("enter");
+    let _server = cable.server(7001);
+    cable.goodput(7001);
+    let service = datapath.totals(Some(ServiceId(1))).expect("meters");
+    let rest = datapath.totals(None).expect("meters");
+    let after = [counters(&cable, "tx"), counters(&cable, "rx")];
+    for (i, direction) in Direction::ALL.into_iter().enumerate() {
+        let bytes = service[direction].bytes().get() + rest[direction].bytes().get();
+        let packets = service[direction].packets() + rest[direction].packets();
+        println!(
+            "{direction}: service {} B, other {} B",
+            service[direction].bytes().get(),
+            rest[direction].bytes().get()
+        );
+        assert_eq!((bytes, packets), (after[i].0 - before[i].0, after[i].1 - before[i].1), "{direction}");
+    }
+    assert!(service.tx.bytes() > Bytes::new(10_000_000));
+    assert_eq!(datapath.totals(Some(ServiceId(0))).expect("meters"), weir_linux::loader::Totals::default());
+}
+
+/// With offload on, one buffer is many packets: the meters count what would be on a wire.
+#[test]
+fn meters_count_segments_of_offloaded_buffers() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("t2");
+    cable.set_offloads(true);
+    let sender = cable.a.run(|| attach(Classes::None)).expect("enter");
+    let receiver = cable.b.run(|| attach(Classes::None)).expect("enter");
+    let _server = cable.server(7001);
+    cable.goodput(7001);
+    let sent = sender.totals(Some(ServiceId(1))).expect("meters").tx;
+    let arrived = receiver.totals(Some(ServiceId(1))).expect("meters").rx;
+    let per_packet = sent.bytes().get() / sent.packets();
+    println!("sent {} in {} packets of {per_packet} B", sent.bytes(), sent.packets());
+    assert!((1400..=1514).contains(&per_packet), "{per_packet} B per packet");
+    assert_eq!((sent.bytes(), sent.packets()), (arrived.bytes(), arrived.packets()), "both formulas agree");
+}
+
+#[test]
+fn a_service_is_held_to_its_limit_and_the_rest_is_not() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("t3");
+    let limits = [Bandwidth::from_mbps(100), Bandwidth::from_mbps(10), Bandwidth::from_mbps(500)];
+    let rates: Vec<_> = limits.iter().enumerate().map(|(i, max)| rate(i as u32, 1, *max)).collect();
+    let (_datapath, mut shaper) = cable.a.run(|| (attach(Classes::Htb), shape(&rates))).expect("enter");
+    for (i, limit) in limits.into_iter().enumerate() {
+        let port = 7000 + i as u16;
+        let _server = cable.server(port);
+        within(cable.goodput(port), goodput(limit), 5.0);
+    }
+    let _server = cable.server(5000);
+    let free = cable.goodput(5000);
+    println!("unclassified: {free:.0} Mb/s");
+    assert!(free > 600.0, "unclassified traffic takes what is free: {free}");
+    for queue in shaper.queues().expect("queues") {
+        println!("{queue:?}");
+        assert!(queue.class.bytes.get() > 1_000_000, "every class carried something");
+    }
+}
+
+#[test]
+fn a_change_of_rate_takes_effect() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("t4");
+    let limit = Bandwidth::from_mbps(50);
+    let (_datapath, mut shaper) = cable.a.run(|| (attach(Classes::Htb), shape(&[rate(0, 0, limit)]))).expect("enter");
+    let _server = cable.server(7000);
+    within(cable.goodput(7000), goodput(limit), 5.0);
+    // While it runs: from 50 Mb/s to 200 Mb/s after the first fifth of a second.
+    let client = cable.client(7000, "2");
+    pause(Duration::from_millis(200));
+    let raised = Bandwidth::from_mbps(200);
+    shaper.set(&[rate(0, 0, raised)]).expect("set");
+    within(received(client), goodput(raised), 6.0);
+    shaper.set(&[rate(0, 0, limit)]).expect("set");
+    within(cable.goodput(7000), goodput(limit), 5.0);
+}
+
+#[test]
+fn guarantees_hold_under_contention_and_what_is_left_goes_by_weight() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("t5");
+    // 300 Mb/s in all: service 0 is guaranteed 150 and takes no more, 1 and 2 share the other 150 one to two.
+    let rates = [
+        ServiceRate { max: Bandwidth::from_mbps(150), ..rate(0, 150, NIC) },
+        rate(1, 0, NIC),
+        ServiceRate { weight: Weight::from_thousandths(2000).expect("a weight"), ..rate(2, 0, NIC) },
+    ];
+    let install = || {
+        let interface = interface();
+        let segments = Segments { frame: interface.frame_max(), segment: interface.frame_max() };
+        HtbShaper::install(&interface, Bandwidth::from_mbps(300), &rates, segments, false).expect("install")
+    };
+    let (_datapath, _shaper) = cable.a.run(|| (attach(Classes::Htb), install())).expect("enter");
+    let _servers: Vec<_> = (7000..7003).map(|port| cable.server(port)).collect();
+    let clients: Vec<_> = (7000..7003).map(|port| cable.client(port, "2.5")).collect();
+    let measured: Vec<f64> = clients.into_iter().map(received).collect();
+    for (measured, expected) in measured.into_iter().zip([150, 50, 100]) {
+        within(measured, goodput(Bandwidth::from_mbps(expected)), 12.0);
+    }
+}
+
+/// Prints what a packet and a change cost; `cargo test -p weir-linux --test traffic -- --nocapture cost`.
+#[test]
+fn cost_of_packets_and_changes() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("t6");
+    let tcp: Vec<u8> = [
+        [0; 12].as_slice(),
+        &[8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 77, 0, 1, 10, 77, 0, 2],
+        &[0x9c, 0x40, 0x1b, 0x58, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 0, 0, 0, 0, 0, 0],
+    ]
+    .concat();
+    let mut datapath = cable.a.run(|| attach(Classes::Htb)).expect("enter");
+    let cost = datapath.cost(&tcp, 1_000_000).expect("test run");
+    println!("egress {:?}, ingress {:?} per packet (3 rules, the first matches)", cost.tx, cost.rx);
+    for count in [1u32, 100, 1000] {
+        let rates = |max: u64| (0..count).map(|i| rate(i, 0, Bandwidth::from_mbps(max))).collect::<Vec<_>>();
+        let mut shaper = cable.a.run(|| shape(&rates(100))).expect("enter");
+        let rounds = 20;
+        #[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
+        let start = std::time::Instant::now();
+        for round in 0..rounds {
+            shaper.set(&rates(100 + round % 2)).expect("set");
+        }
+        let each = start.elapsed() / (rounds as u32 * count);
+        println!("{count} classes in one batch: {each:?} per change");
+        shaper.remove().expect("remove");
+    }
+}

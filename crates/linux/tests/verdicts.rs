@@ -1,0 +1,161 @@
+//! The headers inside the kernel against the same headers called natively: packet for packet, step for step.
+
+mod common;
+#[path = "../../datapath/tests/frames/mod.rs"]
+mod frames;
+
+use aya::maps::Array;
+use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
+use aya::{Ebpf, Pod};
+use frames::{Random, filters, frame};
+use weir_datapath::{Classifier, Limiter, Packet, RULES_MAX, Rule, UNCLASSIFIED, parse};
+use weir_linux::loader::VERDICT_OBJECT;
+use weir_units::{Bandwidth, Bytes, Instant};
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Table {
+    count: u32,
+    reserved: u32,
+    rules: [Rule; RULES_MAX],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Found {
+    packet: Packet,
+    parsed: u32,
+    service: u32,
+}
+
+// SAFETY: integers only, no padding, every bit pattern is valid.
+unsafe impl Pod for Table {}
+// SAFETY: likewise.
+unsafe impl Pod for Found {}
+
+fn load(name: &str) -> Ebpf {
+    let mut object = Ebpf::load(VERDICT_OBJECT).expect("the kernel takes the object");
+    let program: &mut SchedClassifier = object.program_mut(name).expect(name).try_into().expect("a classifier");
+    program.load().unwrap_or_else(|error| panic!("the verifier takes {name}: {error:?}"));
+    object
+}
+
+fn run(object: &mut Ebpf, name: &str, frame: &[u8], repeat: u32) -> std::time::Duration {
+    let program: &mut SchedClassifier = object.program_mut(name).expect(name).try_into().expect("a classifier");
+    let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::new() };
+    let result = program.test_run(options).unwrap_or_else(|error| panic!("{error:?} on {frame:02x?}"));
+    assert_eq!(result.return_value, 0);
+    result.duration
+}
+
+fn set_rules(object: &mut Ebpf, rules: &[Rule]) {
+    let mut table = Table { count: rules.len() as u32, reserved: 0, rules: [Rule::default(); RULES_MAX] };
+    table.rules[..rules.len()].copy_from_slice(rules);
+    let map = object.map_mut("weir_tables").expect("a map");
+    Array::try_from(map).expect("the sizes agree").set(0, table, 0).expect("rules");
+}
+
+#[test]
+fn the_kernel_gives_the_native_verdicts() {
+    if common::skipped() {
+        return;
+    }
+    let seed = 0x5eed_0002;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let mut object = load("weir_verdict");
+    let (mut compared, mut classified, mut malformed) = (0, 0, 0);
+    for count in [1, 2, 5, 20, 100, 256] {
+        let filters = filters(&mut random, count);
+        let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), None).expect("supported");
+        set_rules(&mut object, classifier.rules());
+        for _ in 0..4000 {
+            let frame = frame(&mut random);
+            // BPF_PROG_TEST_RUN takes nothing shorter than an Ethernet header.
+            if frame.len() < 14 {
+                continue;
+            }
+            run(&mut object, "weir_verdict", &frame, 1);
+            let map = object.map("weir_found").expect("a map");
+            let kernel: Found = Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
+            let native = parse(&frame);
+            assert_eq!(kernel.parsed == 1, native.is_some(), "{frame:02x?}");
+            if let Some(native) = native {
+                assert_eq!(kernel.packet, native, "{frame:02x?}");
+            }
+            let service = classifier.classify(&frame).map_or(UNCLASSIFIED, |service| service.0);
+            assert_eq!(kernel.service, service, "{frame:02x?}");
+            compared += 1;
+            classified += u32::from(service != UNCLASSIFIED);
+            malformed += u32::from(native.is_none());
+        }
+    }
+    println!("{compared} frames, {classified} classified, {malformed} malformed");
+    assert!(compared > 20_000 && classified > compared / 4 && malformed > compared / 50);
+}
+
+#[test]
+fn the_kernel_gives_the_native_departures() {
+    if common::skipped() {
+        return;
+    }
+    let seed = 0x5eed_0003;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let mut object = load("weir_limit");
+    let mut native = Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO);
+    let mut now = 0u64;
+    for _ in 0..20_000 {
+        now += random.next() >> random.pick(&[30, 40, 50, 60]);
+        let rate = random.pick(&[0, 1_000, 999_983, 1_000_000_007, 40_000_000_000, 1_000_000_000_000]);
+        let bytes = random.below(65_537);
+        let set = random.one_in(50);
+        if set {
+            let rate = if rate == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(rate) };
+            native.set_rate(Instant::from_nanos(now), rate);
+        }
+        let expected = native.departure(Instant::from_nanos(now), Bytes::new(bytes)).nanos();
+        let mut step = [now.to_ne_bytes(), rate.to_ne_bytes()].concat();
+        step.extend((bytes as u32).to_ne_bytes());
+        step.extend(u32::from(set).to_ne_bytes());
+        run(&mut object, "weir_limit", &step, 1);
+        let map = object.map("weir_departed").expect("a map");
+        let kernel: u64 = Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
+        assert_eq!(kernel, expected, "at {now}, {bytes} B");
+    }
+}
+
+/// Prints what parsing and classifying costs; `cargo test -p weir-linux --test verdicts -- --nocapture cost`.
+#[test]
+fn cost_in_the_kernel() {
+    if common::skipped() {
+        return;
+    }
+    let mut random = Random(1);
+    let mut object = load("weir_verdict");
+    // No filter matches what follows: every rule is tried.
+    let tcp: Vec<u8> = [
+        [0; 12].as_slice(),
+        &[8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 192, 168, 0, 1, 192, 168, 0, 2],
+        &[0x9c, 0x40, 0x1f, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 0, 0, 0, 0, 0, 0],
+    ]
+    .concat();
+    for count in [0, 1, 16, 256] {
+        let mut rules = Vec::new();
+        while rules.len() < count {
+            let more = filters(&mut random, 256);
+            let one = |(service, filter): &(_, _)| Classifier::new([(*service, filter)], None).expect("supported");
+            let unmatched = more.iter().map(one).filter(|classifier| classifier.classify(&tcp).is_none());
+            rules.extend(unmatched.map(|classifier| classifier.rules()[0]));
+        }
+        rules.truncate(count);
+        set_rules(&mut object, &rules);
+        println!("{count} rules: {:?} per packet", run(&mut object, "weir_verdict", &tcp, 1_000_000));
+    }
+    let mut limit = load("weir_limit");
+    let step: Vec<u8> =
+        [1u64.to_ne_bytes(), 1_000_000_000u64.to_ne_bytes(), (1500u64 | 1 << 32).to_ne_bytes()].concat();
+    run(&mut limit, "weir_limit", &step, 1);
+    let step: Vec<u8> = [1u64.to_ne_bytes(), 0u64.to_ne_bytes(), 1500u64.to_ne_bytes()].concat();
+    println!("limiter: {:?} per packet", run(&mut limit, "weir_limit", &step, 1_000_000));
+}
