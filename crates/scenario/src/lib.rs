@@ -2,8 +2,30 @@
 //!
 //! A scenario is data. The simulator and the lab take the same file and give the same kind of result, so
 //! that the two can be laid side by side.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`model`](Scenario) | the valid scenario |
+//! | [`language`] | what a file may contain, as one description; the JSON Schema |
+//! | `read` | file → scenario |
+//! | [`result`](RunResult) | what a run gives |
+//!
+//! Worked example, a file beside `parley-fig14.policy.yaml`:
+//!
+//! ```yaml
+//! scenario: 1
+//! name: parley-fig14
+//! policy: parley-fig14.policy.yaml
+//! duration: 60s
+//! traffic:
+//!   - { service: a, from: senders, to: receivers, stop: 40s }
+//!   - { service: b, from: senders, to: receivers, start: 20s }
+//! measure: { rack: senders, direction: tx, every: 1s }
+//! ```
 
+pub mod language;
 mod model;
+mod read;
 mod result;
 
 pub use model::{Enforcement, Links, Measure, Pattern, Scenario, Traffic};
