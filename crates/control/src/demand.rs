@@ -1,0 +1,62 @@
+//! From a meter's counters to a demand.
+//!
+//! Problem: a service that is held by a limit can never use more than the limit, so its usage hides what it
+//! wants; the paper does not say how it estimates demands. Approach: usage is the meter's increase over the
+//! time since the last reading; a service that used at least nine tenths of its limit counts as backlogged,
+//! with a demand without bound. Below that it has room to grow under its own limit, so its usage is its demand.
+//!
+//! Worked example: limit 100 Mb/s. 93 Mb/s used: backlogged. 80 Mb/s used: a demand of 80 Mb/s, and since that
+//! is below its share the limit is lifted.
+//!
+//! Source: fill for a point that Parley §3.2.2 leaves open; nine tenths leaves room for a transport's own
+//! variation below a limit and for headers.
+
+use crate::report::Demand;
+use weir_units::{Bandwidth, Bytes, Duration};
+
+/// Tenths of a limit from which a service counts as backlogged.
+pub const BACKLOGGED_TENTHS: u64 = 9;
+
+/// What a meter's step from `before` to `after` in `time` says, under a limit that was in force.
+///
+/// A counter that went back was started anew: all it shows is new. Without time there is no usage.
+pub fn estimate(before: Bytes, after: Bytes, time: Duration, limit: Bandwidth) -> Demand {
+    let bytes = if after >= before { after - before } else { after };
+    let usage = Bandwidth::from_transfer(bytes, time);
+    let backlogged = !limit.is_unlimited()
+        && !time.is_zero()
+        && u128::from(usage.bps()) * 10 >= u128::from(limit.bps()) * u128::from(BACKLOGGED_TENTHS);
+    Demand { usage, backlogged }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn used(megabits: u64, limit: Bandwidth) -> Demand {
+        estimate(Bytes::new(1_000), Bytes::new(1_000 + megabits * 125_000), SECOND, limit)
+    }
+
+    #[test]
+    fn usage_is_demand_below_nine_tenths_of_the_limit() {
+        let limit = Bandwidth::from_mbps(100);
+        assert_eq!(used(89, limit), Demand { usage: Bandwidth::from_mbps(89), backlogged: false });
+        assert_eq!(used(90, limit), Demand { usage: Bandwidth::from_mbps(90), backlogged: true });
+        assert_eq!(used(90, limit).bandwidth(), Bandwidth::UNLIMITED);
+        assert_eq!(used(5_000, Bandwidth::UNLIMITED).bandwidth(), Bandwidth::from_gbps(5));
+    }
+
+    #[test]
+    fn a_counter_that_started_anew_counts_from_zero() {
+        let demand = estimate(Bytes::new(1_000_000_000), Bytes::new(125_000), SECOND, Bandwidth::UNLIMITED);
+        assert_eq!(demand.usage, Bandwidth::from_mbps(1));
+    }
+
+    #[test]
+    fn no_time_no_usage() {
+        let demand = estimate(Bytes::ZERO, Bytes::new(125_000), Duration::ZERO, Bandwidth::from_mbps(1));
+        assert_eq!(demand, Demand::default());
+    }
+}
