@@ -10,7 +10,7 @@ use crate::events::Event;
 use crate::host::{BURST, Head};
 use crate::ids::{Class, FlowId, HostId, Node, PacketId, PortId};
 use crate::observer::Observer;
-use crate::packet::{ETHERNET_HEADER, Packet, Payload};
+use crate::packet::{ETHERNET_HEADER, Label, Packet, Payload};
 use crate::queue::Queue;
 use crate::time::SimTime;
 use crate::timer::Fired;
@@ -96,45 +96,38 @@ impl<O: Observer> World<O> {
     /// The first packet on a link has reached the far end.
     fn arrive(&mut self, port: PortId) {
         let from = &mut self.ports[port.index()];
-        let Some(id) = from.link.arrive() else { return };
+        let Some(packet) = from.link.arrive() else { return };
         if let Some(next) = from.link.next_arrival() {
             self.events.push(next, Event::Arrive(port));
         }
         self.counters.packet_hops += 1;
-        let packet = self.packets.get(id);
         if let Some(meter) = from.meter {
             self.meters[meter.index()][packet.class.index()] += u64::from(packet.size);
         }
         match from.to {
             Node::Switch(switch) => {
-                let size = packet.size;
                 let next = self.switches[switch.index()].route(packet.to, packet.hash);
-                self.enqueue(next, id, size);
+                self.enqueue(next, packet);
             }
-            Node::Host(host) => self.deliver(host, id),
+            Node::Host(host) => self.deliver(host, packet.id),
         }
     }
 
-    /// A switch's port takes or drops a packet.
+    /// A port takes or drops a packet.
     #[inline]
-    fn enqueue(&mut self, port: PortId, id: PacketId, size: u32) {
+    fn enqueue(&mut self, port: PortId, packet: Label) {
         let out = &mut self.ports[port.index()];
         match &mut out.queue {
             Queue::DropTail(queue) => {
-                if !queue.admits(out.link.backlog(self.now), size) {
-                    out.dropped += 1;
-                    self.counters.dropped += 1;
-                    self.observer.dropped(self.now, port, id, size);
-                    let packet = self.packets.remove(id);
-                    self.discard(packet.payload);
-                    return;
+                if !queue.admits(out.link.backlog(self.now), packet.size) {
+                    return self.drop(port, packet);
                 }
-                self.observer.accepted(self.now, port, size);
-                self.transmit(port, id, size);
+                self.observer.accepted(self.now, port, packet.size);
+                self.transmit(self.now, port, packet);
             }
             Queue::RoundRobin(queue) => {
-                self.observer.accepted(self.now, port, size);
-                queue.push(self.packets.get(id).class, id);
+                self.observer.accepted(self.now, port, packet.size);
+                queue.push(packet);
                 if !out.waking {
                     out.waking = true;
                     self.events.push(out.link.free_at().max(self.now), Event::Free(port));
@@ -143,16 +136,25 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Hands a packet to a port's transmitter.
+    #[cold]
+    fn drop(&mut self, port: PortId, packet: Label) {
+        self.ports[port.index()].dropped += 1;
+        self.counters.dropped += 1;
+        self.observer.dropped(self.now, port, packet.id, packet.size);
+        let dropped = self.packets.remove(packet.id);
+        self.discard(dropped.payload);
+    }
+
+    /// Hands a packet to a port's transmitter, which begins with it at `at` or when it is free.
     #[inline]
-    fn transmit(&mut self, port: PortId, id: PacketId, size: u32) {
+    fn transmit(&mut self, at: SimTime, port: PortId, packet: Label) {
         let link = &mut self.ports[port.index()].link;
         let idle = link.in_flight() == 0;
-        let transmission = link.transmit(self.now, id, size);
+        let transmission = link.transmit(at, packet);
         if idle {
             self.events.push(transmission.arrival, Event::Arrive(port));
         }
-        self.observer.transmitted(port, size, transmission);
+        self.observer.transmitted(port, packet.size, transmission);
     }
 
     /// A port's transmitter is free and packets wait for it.
@@ -160,16 +162,17 @@ impl<O: Observer> World<O> {
         let out = &mut self.ports[port.index()];
         out.waking = false;
         let Queue::RoundRobin(queue) = &mut out.queue else { return };
-        let Some(id) = queue.pop() else { return };
+        let Some(label) = queue.pop() else { return };
         let more = !queue.is_empty();
-        let (owner, packet) = (out.owner, *self.packets.get(id));
-        self.transmit(port, id, packet.size);
+        let owner = out.owner;
+        self.transmit(self.now, port, label);
         if more {
             let out = &mut self.ports[port.index()];
             out.waking = true;
             self.events.push(out.link.free_at(), Event::Free(port));
         }
         if let Some(host) = owner {
+            let packet = *self.packets.get(label.id);
             self.left(host, &packet);
             self.resume(&packet);
         }
@@ -227,11 +230,12 @@ impl<O: Observer> World<O> {
         let port = self.hosts[host.index()].interface;
         let out = &self.ports[port.index()];
         if out.waking || out.link.free_at() > self.now {
-            self.enqueue(port, id, packet.size);
+            self.enqueue(port, packet.label(id));
             return false;
         }
-        self.observer.accepted(self.now, port, packet.size);
-        self.transmit(port, id, packet.size);
+        let at = self.now + self.jitter.next();
+        self.observer.accepted(at, port, packet.size);
+        self.transmit(at, port, packet.label(id));
         self.left(host, packet);
         true
     }

@@ -21,6 +21,7 @@
 //! Source: Parley Fig 10 (root limiters), §5.1.
 
 use crate::ids::{Class, PacketId, PortId};
+use crate::time::SimTime;
 use crate::timer::Timer;
 use std::collections::VecDeque;
 use weir_datapath::Limiter;
@@ -61,7 +62,7 @@ impl Host {
     }
 }
 
-/// What may leave ahead of a limit after a pause: one full frame, the least that Linux's HTB works with.
+/// What may leave ahead of a limit after a pause: one full Ethernet frame, the least that Linux's HTB works with.
 /// It also keeps the limiter exact: while packets wait, the debt never falls to zero, where the rest of
 /// the nanosecond in which a packet leaves would be forgotten.
 pub(crate) const BURST: Bytes = Bytes::new(1514);
@@ -102,5 +103,40 @@ impl ServiceQueue {
         }
         limiter.departure(now, Bytes::new(u64::from(size)));
         Head::Leaves
+    }
+}
+
+/// The time that a host's software takes for a packet, at random.
+///
+/// Problem: in a network without noise, flows through a drop-tail queue fall into step. One flow's packets
+/// always arrive just after a place has become free and the other's just before, and one gets several
+/// times the other's bandwidth: an artefact of exact clocks (Floyd and Jacobson, "On traffic phase effects
+/// in packet-switched gateways", 1992). Approach, theirs: a random time in every host, up to the
+/// transmission time of a packet at the bottleneck. It is added when a packet finds the interface idle; behind
+/// other packets the order and the rate are the interface's.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Jitter {
+    most: SimTime,
+    state: u64,
+}
+
+impl Jitter {
+    pub(crate) fn new(most: SimTime, seed: u64) -> Self {
+        Self { most, state: seed }
+    }
+
+    /// The next time: evenly from zero to the most.
+    #[inline]
+    pub(crate) fn next(&mut self) -> SimTime {
+        if self.most == SimTime::ZERO {
+            return SimTime::ZERO;
+        }
+        // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one multiplication chain a packet.
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.state;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^= bits >> 31;
+        SimTime::from_picos(((u128::from(bits) * u128::from(self.most.picos())) >> 64) as u64)
     }
 }

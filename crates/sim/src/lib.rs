@@ -14,6 +14,7 @@
 //! | [`observer`], [`checkers`] | what watches a run |
 //! | [`brokers`], [`mod@run`] | the control plane in the simulated network; a scenario from start to result |
 
+pub mod brokers;
 pub mod checkers;
 pub mod engine;
 pub mod events;
@@ -25,6 +26,7 @@ pub mod observer;
 pub mod packet;
 pub mod port;
 pub mod queue;
+pub mod run;
 pub mod switch;
 pub mod time;
 pub mod timer;
@@ -37,6 +39,7 @@ pub use engine::Stop;
 pub use flow::{Flow, FlowSpec};
 pub use ids::{Class, FlowId, HostId, MeterId, PortId, SwitchId};
 pub use observer::{Observer, Silent};
+pub use run::{FlowStatistics, Options, Progress, RunError, RunOutcome, Statistics, simulate};
 pub use time::SimTime;
 pub use transport::TcpConfig;
 pub use world::{Counters, Delivery, LinkSpec, World};

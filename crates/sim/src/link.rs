@@ -7,16 +7,17 @@
 //! transmitter takes a frame, its end and its arrival are known: start = max(now, end of the one before),
 //! end = start + size / rate, arrival = end + delay. The pipe is a first-in first-out ring of (arrival,
 //! packet), and only its first entry has an event. A FIFO port hands each frame over at once, so a hop
-//! costs one event, and the bytes that still wait are found lazily: the entries whose end is not yet past.
-//! A port that chooses among classes hands a frame over only when the transmitter is free.
+//! costs one event, and the bytes that wait need no book: they are what the transmitter carries until it is
+//! free, (free − now) · rate. A port that chooses among classes hands a frame over only when the transmitter is free.
 //!
 //! Exactness: where a byte takes a whole number of picoseconds the time is a product. Elsewhere (300 Mb/s)
 //! the fraction is carried from frame to frame inside a busy period, so that n frames end at exactly
 //! ⌈n · 8 · size / rate⌉ ps after its start: never faster than the rate, and never a picosecond too slow.
 //!
-//! A byte leaves the buffer when the last bit of its frame has been sent (store and forward; htsim does the same).
+//! So a byte leaves the buffer when it has been sent, not when its whole frame has: a buffer holds up to a
+//! frame more than one that is freed frame by frame (htsim's).
 
-use crate::ids::PacketId;
+use crate::packet::Label;
 use crate::time::SimTime;
 use std::collections::VecDeque;
 use weir_units::Bandwidth;
@@ -71,6 +72,16 @@ impl SerialClock {
         SimTime::from_picos(picos)
     }
 
+    /// How many bytes take `time`, a byte that has begun counting in full.
+    #[inline]
+    pub fn bytes_in(&self, time: SimTime) -> u64 {
+        if self.rest == 0 {
+            return time.picos().div_ceil(self.whole);
+        }
+        let bytes = (u128::from(time.picos()) * u128::from(self.bps)).div_ceil(u128::from(BYTE_PICOS));
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// Begins a new busy period.
     #[inline]
     pub fn reset(&mut self) {
@@ -82,8 +93,7 @@ impl SerialClock {
 #[derive(Debug, Clone, Copy)]
 struct Flying {
     arrival: SimTime,
-    packet: PacketId,
-    size: u32,
+    packet: Label,
 }
 
 /// When a frame's first bit leaves, when its last bit has left, and when that reaches the far end.
@@ -105,23 +115,12 @@ pub struct Link {
     /// When the transmitter has sent what it was given.
     free_at: SimTime,
     flight: VecDeque<Flying>,
-    /// How many of `flight` were seen to have left the transmitter.
-    left: usize,
-    /// Bytes of the others.
-    backlog: u64,
 }
 
 impl Link {
     /// A link with this rate and one-way propagation delay.
     pub fn new(rate: Bandwidth, delay: SimTime) -> Self {
-        Self {
-            clock: SerialClock::new(rate),
-            delay,
-            free_at: SimTime::ZERO,
-            flight: VecDeque::new(),
-            left: 0,
-            backlog: 0,
-        }
+        Self { clock: SerialClock::new(rate), delay, free_at: SimTime::ZERO, flight: VecDeque::new() }
     }
 
     /// The rate.
@@ -135,46 +134,32 @@ impl Link {
         self.free_at
     }
 
-    /// Bytes of the frames that have not been sent completely at `now`.
+    /// Bytes that have been handed over and not been sent at `now`.
     #[inline]
-    pub fn backlog(&mut self, now: SimTime) -> u64 {
-        while let Some(next) = self.flight.get(self.left) {
-            if next.arrival > now + self.delay {
-                break;
-            }
-            self.backlog -= u64::from(next.size);
-            self.left += 1;
-        }
-        self.backlog
+    pub fn backlog(&self, now: SimTime) -> u64 {
+        self.clock.bytes_in(self.free_at.saturating_sub(now))
     }
 
     /// Hands a frame to the transmitter, behind those before it.
     #[inline]
-    pub fn transmit(&mut self, now: SimTime, packet: PacketId, size: u32) -> Transmission {
+    pub fn transmit(&mut self, now: SimTime, packet: Label) -> Transmission {
         let start = if self.free_at < now {
             self.clock.reset();
             now
         } else {
             self.free_at
         };
-        let end = start + self.clock.advance(size);
+        let end = start + self.clock.advance(packet.size);
         let arrival = end + self.delay;
         self.free_at = end;
-        self.flight.push_back(Flying { arrival, packet, size });
-        self.backlog += u64::from(size);
+        self.flight.push_back(Flying { arrival, packet });
         Transmission { start, end, arrival }
     }
 
     /// Takes the first frame in flight, which has arrived.
     #[inline]
-    pub fn arrive(&mut self) -> Option<PacketId> {
-        let first = self.flight.pop_front()?;
-        if self.left > 0 {
-            self.left -= 1;
-        } else {
-            self.backlog -= u64::from(first.size);
-        }
-        Some(first.packet)
+    pub fn arrive(&mut self) -> Option<Label> {
+        self.flight.pop_front().map(|first| first.packet)
     }
 
     /// When the first frame in flight arrives.
@@ -192,7 +177,12 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{Class, HostId, PacketId};
     use proptest::prelude::*;
+
+    fn packet(id: u32) -> Label {
+        Label { id: PacketId(id), size: 1000, to: HostId(0), hash: 0, class: Class(0) }
+    }
 
     #[test]
     fn a_frame_at_10_gbps_is_exact() {
@@ -215,14 +205,16 @@ mod tests {
         let ms = SimTime::from_millis;
         let mut link = Link::new(Bandwidth::from_mbps(8), ms(5));
         for id in 0..3 {
-            link.transmit(SimTime::ZERO, PacketId(id), 1000);
+            link.transmit(SimTime::ZERO, packet(id));
         }
         assert_eq!(link.backlog(SimTime::ZERO), 3000);
         assert_eq!(link.backlog(ms(1)), 2000);
+        assert_eq!(link.backlog(SimTime::from_picos(1_500_000_001)), 1500);
+        assert_eq!(link.backlog(SimTime::from_picos(1_499_999_999)), 1501);
         assert_eq!(link.next_arrival(), Some(ms(6)));
-        assert_eq!(link.arrive(), Some(PacketId(0)));
+        assert_eq!(link.arrive(), Some(packet(0)));
         assert_eq!(link.backlog(ms(6)), 0);
-        assert_eq!(link.transmit(ms(6), PacketId(3), 1000).start, ms(6));
+        assert_eq!(link.transmit(ms(6), packet(3)).start, ms(6));
         assert_eq!(link.in_flight(), 3);
     }
 

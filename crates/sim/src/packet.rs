@@ -56,6 +56,30 @@ pub struct Packet {
     pub payload: Payload,
 }
 
+/// What a switch needs to know of a packet. It travels with the packet's id, so that forwarding does not
+/// touch the arena: a network holds many more packets than a cache does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// The packet.
+    pub id: PacketId,
+    /// The frame's size.
+    pub size: u32,
+    /// The host that it goes to.
+    pub to: HostId,
+    /// Its ECMP hash.
+    pub hash: u32,
+    /// Its traffic class.
+    pub class: Class,
+}
+
+impl Packet {
+    /// The label of this packet, whose id is `id`.
+    #[inline]
+    pub fn label(&self, id: PacketId) -> Label {
+        Label { id, size: self.size, to: self.to, hash: self.hash, class: self.class }
+    }
+}
+
 /// All packets that exist.
 #[derive(Debug, Default)]
 pub struct Arena {

@@ -2,7 +2,8 @@
 //!
 //! Build order: [`World::new`], hosts and switches, links, [`World::compute_routes`], flows; then
 //! [`World::run_until`] as often as wanted, with limits set and datagrams sent in between. The world reads no
-//! clock and draws no random numbers: the same calls give the same run, event for event.
+//! clock and draws no random numbers but those of [`World::set_jitter`]: the same calls give the same run,
+//! event for event.
 //!
 //! Example: two hosts on a switch.
 //! ```
@@ -25,7 +26,7 @@
 
 use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec};
-use crate::host::Host;
+use crate::host::{Host, Jitter};
 use crate::ids::{Class, FlowId, HostId, MeterId, Node, PortId, SwitchId};
 use crate::link::Link;
 use crate::observer::Observer;
@@ -96,6 +97,7 @@ pub struct World<O> {
     pub(crate) inbox: VecDeque<Delivery>,
     pub(crate) counters: Counters,
     pub(crate) observer: O,
+    pub(crate) jitter: Jitter,
     classes: usize,
     /// The ports of each switch and, for each host, the switch that it hangs on.
     switch_ports: Vec<Vec<PortId>>,
@@ -120,10 +122,16 @@ impl<O: Observer> World<O> {
             inbox: VecDeque::new(),
             counters: Counters::default(),
             observer,
+            jitter: Jitter::default(),
             classes: services + 1,
             switch_ports: Vec::new(),
             host_switch: Vec::new(),
         }
+    }
+
+    /// Makes hosts take up to `most` longer, at random, to hand a packet to an idle interface: see [`Jitter`].
+    pub fn set_jitter(&mut self, most: SimTime, seed: u64) {
+        self.jitter = Jitter::new(most, seed);
     }
 
     /// The class of control traffic.

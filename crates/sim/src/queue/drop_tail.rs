@@ -19,7 +19,7 @@ impl DropTail {
         self.buffer
     }
 
-    /// Whether a frame of `size` bytes is taken when `backlog` bytes wait (the frame being sent included).
+    /// Whether a frame of `size` bytes is taken when `backlog` bytes wait (the rest of the frame being sent included).
     #[inline]
     pub fn admits(&self, backlog: u64, size: u32) -> bool {
         backlog + u64::from(size) <= self.buffer

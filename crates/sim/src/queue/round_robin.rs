@@ -7,13 +7,14 @@
 //! Approach: the classes that have frames stand in a ring. Taking a frame moves its class to the end of the ring, or out of it
 //! when the class is empty; both directions are O(1) in the number of classes.
 
-use crate::ids::{Class, PacketId};
+use crate::ids::Class;
+use crate::packet::Label;
 use std::collections::VecDeque;
 
 /// The frames of each class and whose turn it is.
 #[derive(Debug)]
 pub struct RoundRobin {
-    classes: Vec<VecDeque<PacketId>>,
+    classes: Vec<VecDeque<Label>>,
     turns: VecDeque<Class>,
 }
 
@@ -31,17 +32,17 @@ impl RoundRobin {
 
     /// Puts a frame at the end of its class.
     #[inline]
-    pub fn push(&mut self, class: Class, packet: PacketId) {
-        let queue = &mut self.classes[class.index()];
+    pub fn push(&mut self, packet: Label) {
+        let queue = &mut self.classes[packet.class.index()];
         if queue.is_empty() {
-            self.turns.push_back(class);
+            self.turns.push_back(packet.class);
         }
         queue.push_back(packet);
     }
 
     /// Takes the frame whose class's turn it is.
     #[inline]
-    pub fn pop(&mut self) -> Option<PacketId> {
+    pub fn pop(&mut self) -> Option<Label> {
         let class = self.turns.pop_front()?;
         let queue = &mut self.classes[class.index()];
         let packet = queue.pop_front();
@@ -55,16 +56,15 @@ impl RoundRobin {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{HostId, PacketId};
 
     #[test]
     fn classes_take_turns() {
         let mut queue = RoundRobin::new(2);
-        for id in 0..3 {
-            queue.push(Class(0), PacketId(id));
+        for (id, class) in [(0, 0), (1, 0), (2, 0), (10, 1), (11, 1)] {
+            queue.push(Label { id: PacketId(id), size: 1, to: HostId(0), hash: 0, class: Class(class) });
         }
-        queue.push(Class(1), PacketId(10));
-        queue.push(Class(1), PacketId(11));
-        let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|id| id.0).collect();
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|packet| packet.id.0).collect();
         assert_eq!(order, [0, 10, 1, 11, 2]);
         assert!(queue.is_empty());
     }

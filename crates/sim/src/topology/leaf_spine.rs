@@ -11,6 +11,7 @@
 
 use crate::ids::{HostId, PortId, SwitchId};
 use crate::observer::Observer;
+use crate::packet::ETHERNET_HEADER;
 use crate::time::SimTime;
 use crate::world::{LinkSpec, World};
 use weir_policy::Network;
@@ -46,7 +47,9 @@ impl LeafSpine {
     pub fn build<O: Observer>(world: &mut World<O>, network: &Network, links: &Links) -> Self {
         let spines: Vec<SwitchId> = (0..links.spines).map(|_| world.add_switch()).collect();
         let leaves: Vec<SwitchId> = network.racks().iter().map(|_| world.add_switch()).collect();
-        let link = |rate| LinkSpec { rate, delay: SimTime::from(links.delay), buffer: links.buffer.get() };
+        // A buffer that just holds the largest IP packet holds its frame.
+        let buffer = links.buffer.get().max(links.mtu.get() + u64::from(ETHERNET_HEADER));
+        let link = |rate| LinkSpec { rate, delay: SimTime::from(links.delay), buffer };
         for machine in network.machines() {
             let nic = machine.nic();
             world.add_host(leaves[machine.rack().index()], link(nic.tx), link(nic.rx));
