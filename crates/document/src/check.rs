@@ -84,9 +84,13 @@ impl Checker<'_> {
         }
     }
 
-    fn map(&mut self, node: &Node, map: &Map) {
+    fn map(&mut self, node: &Node, map: &'static Map) {
         if node.entries().len() < map.min {
-            self.problems.error(node.span, format!("{} is expected, but this is empty", map.what), hint(&map.value));
+            self.problems.error(
+                node.span,
+                format!("{} is expected, but this is empty", map.what),
+                hint(&Shape::Map(map)),
+            );
         }
         for (key, value) in node.entries() {
             if let Err(refusal) = map.check_name(&key.text) {
@@ -96,9 +100,13 @@ impl Checker<'_> {
         }
     }
 
-    fn list(&mut self, node: &Node, list: &List) {
+    fn list(&mut self, node: &Node, list: &'static List) {
         if node.items().len() < list.min {
-            self.problems.error(node.span, format!("{} is expected, but this is empty", list.what), hint(&list.item));
+            self.problems.error(
+                node.span,
+                format!("{} is expected, but this is empty", list.what),
+                hint(&Shape::List(list)),
+            );
         }
         for item in node.items() {
             self.node(item, &list.item);

@@ -19,7 +19,10 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .filter(|candidate| candidate.len() <= LONGEST && candidate.len().abs_diff(word.len()) <= 4)
         .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance * 3 <= candidate.chars().count().max(3))
+        .filter(|(distance, candidate)| {
+            let letters = candidate.chars().count();
+            *distance * 3 <= letters.max(3) && *distance < letters
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -67,5 +70,6 @@ mod tests {
         assert_eq!(nearest("mx", keys), Some("max"));
         assert_eq!(nearest("rate", keys), None);
         assert_eq!(nearest("", keys), None);
+        assert_eq!(nearest("9", ["1", "2"]), None, "nothing of the word is left");
     }
 }

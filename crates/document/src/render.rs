@@ -9,7 +9,9 @@ use crate::source::{Source, Span};
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use std::fmt::Write as _;
 
-/// Characters of a line shown before and after the place.
+/// Lines of at most this many bytes are shown whole.
+const WHOLE: usize = 200;
+/// Characters of a longer line shown before and after the place.
 const BEFORE: usize = 60;
 const AFTER: usize = 100;
 /// Bytes between two places that are still drawn together (the lines between are folded).
@@ -98,8 +100,9 @@ impl Excerpt {
         let from = text.floor_char_boundary((span.start.saturating_sub(start)) as usize);
         // A span over several lines shows its first one.
         let to = text.ceil_char_boundary((span.end.saturating_sub(start)) as usize).max(from);
-        let left = text[..from].char_indices().rev().nth(BEFORE).map_or(0, |(i, _)| i);
-        let right = text[from..].char_indices().nth(AFTER).map_or(text.len(), |(i, _)| from + i);
+        let whole = text.len() <= WHOLE;
+        let left = text[..from].char_indices().rev().nth(BEFORE).filter(|_| !whole).map_or(0, |(i, _)| i);
+        let right = text[from..].char_indices().nth(AFTER).filter(|_| !whole).map_or(text.len(), |(i, _)| from + i);
         let to = to.min(right);
         let mut shown = String::new();
         if left > 0 {

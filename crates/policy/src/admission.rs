@@ -14,7 +14,7 @@
 //! minima sum to 11 Gb/s, 1 Gb/s more than the capacity.
 
 use crate::names::list_names;
-use crate::read::{ReadCaps, ReadNetwork, ReadService};
+use crate::read::{ReadCaps, ReadNetwork, ReadService, direction_names, same_in_directions};
 use std::collections::BTreeMap;
 use weir_document::{Field, Problems, Span};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection};
@@ -34,26 +34,6 @@ pub(crate) fn check(network: &ReadNetwork, services: &[ReadService], caps: &Read
     for point in ContentionPoint::ALL {
         Fit { network, services, caps, point }.check(problems);
     }
-}
-
-/// `tx`, `rx` or both, for messages.
-fn directions(list: &[Direction]) -> &'static str {
-    match list {
-        [Direction::Tx] => "tx",
-        [Direction::Rx] => "rx",
-        _ => "tx and rx",
-    }
-}
-
-/// Groups the directions for which `value` gives the same, in order; `None` is left out.
-fn same_in_directions<T: Ord>(mut value: impl FnMut(Direction) -> Option<T>) -> Vec<(T, Vec<Direction>)> {
-    let mut groups: BTreeMap<T, Vec<Direction>> = BTreeMap::new();
-    for direction in Direction::ALL {
-        if let Some(value) = value(direction) {
-            groups.entry(value).or_default().push(direction);
-        }
-    }
-    groups.into_iter().collect()
 }
 
 /// Rule 1. Gives whether something was reported.
@@ -81,7 +61,7 @@ fn above_an_ancestor(service: &ReadService, services: &[ReadService], problems: 
                 format!(
                     "service `{}`: the minimum {min} at the {point} ({}) is above the maximum {max} of `{}`, in which it is nested",
                     service.service.path(),
-                    directions(&list),
+                    direction_names(&list),
                     services[id.index()].service.path(),
                 ),
                 "lower this `min` or raise that `max`",
@@ -105,6 +85,10 @@ fn below_its_children(service: &ReadService, services: &[ReadService], problems:
         for ((span, own, minima), list) in same_in_directions(shortfall) {
             let path = service.service.path();
             let needed = rate(minima.sum);
+            let own = match span {
+                Some(_) => format!("the minimum is {own}"),
+                None => "no minimum".to_owned(),
+            };
             let hint = match span {
                 Some(_) => format!("raise it to `{needed}`, or lower the minima of the children"),
                 None => {
@@ -114,8 +98,8 @@ fn below_its_children(service: &ReadService, services: &[ReadService], problems:
             problems.error_with(
                 span.unwrap_or(service.name),
                 format!(
-                    "service `{path}`: the minimum {own} at the {point} ({}) is below the sum of its children's minima, {needed}: {}",
-                    directions(&list),
+                    "service `{path}`: {own} at the {point} ({}), but the minima of its children sum to {needed}: {}",
+                    direction_names(&list),
                     minima.list(services),
                 ),
                 hint,
@@ -181,6 +165,13 @@ fn rate(bps: u128) -> String {
 /// Where a capacity comes from.
 type Capacity = (Bandwidth, Option<Span>);
 
+/// Machines or racks of the same capacity.
+struct Group<'a> {
+    /// Where the capacity of the first of them is written.
+    spans: PerDirection<Option<Span>>,
+    names: Vec<&'a str>,
+}
+
 /// Rule 3 at one contention point.
 struct Fit<'a> {
     network: &'a ReadNetwork,
@@ -194,16 +185,16 @@ impl Fit<'_> {
         let point = self.point;
         let roots = || self.services.iter().enumerate().filter(|(_, service)| service.service.parent.is_none());
         // Places with the same two capacities have the same problem.
-        let mut places: BTreeMap<[Option<Bandwidth>; 2], (PerDirection<Option<Span>>, Vec<&str>)> = BTreeMap::new();
+        let mut places: BTreeMap<[Option<Bandwidth>; 2], Group<'_>> = BTreeMap::new();
         for (name, capacities) in self.places() {
             let [tx, rx] = capacities;
             let spans = PerDirection { tx: tx.and_then(|(_, span)| span), rx: rx.and_then(|(_, span)| span) };
             let rates = capacities.map(|capacity| capacity.map(|(rate, _)| rate));
-            places.entry(rates).or_insert_with(|| (spans, Vec::new())).1.push(name);
+            places.entry(rates).or_insert_with(|| Group { spans, names: Vec::new() }).names.push(name);
         }
         let sums =
             PerDirection { tx: minima(roots(), point, Direction::Tx), rx: minima(roots(), point, Direction::Rx) };
-        for ([tx, rx], (spans, names)) in places {
+        for ([tx, rx], Group { spans, names }) in places {
             let capacities = PerDirection { tx, rx };
             let excess = |direction: Direction| {
                 let capacity = capacities[direction]?;
@@ -223,7 +214,7 @@ impl Fit<'_> {
                 };
                 let cause = format!(
                     "the minima do not fit {place} ({}): they sum to {}, the capacity is {capacity}, {shortfall} are missing: {}",
-                    directions(&list),
+                    direction_names(&list),
                     rate(minima.sum),
                     minima.list(self.services),
                 );

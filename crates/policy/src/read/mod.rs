@@ -14,6 +14,7 @@ mod share;
 
 pub(crate) use network::ReadNetwork;
 pub(crate) use services::ReadService;
+pub(crate) use share::{direction_names, same_in_directions};
 
 use crate::language::{MAX_FILE, POLICY, SHARING_WORDS};
 use crate::model::{Caps, Policy, Services, Sharing, Tenant};

@@ -4,7 +4,8 @@
 //! 3 Gb/s for receive.
 
 use crate::model::Share;
-use weir_document::{Field, Node, Problems, Span, scalar};
+use std::collections::BTreeMap;
+use weir_document::{Field, Node, Problems, scalar};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, Weight};
 
 /// A share with the places it was written at.
@@ -54,19 +55,40 @@ pub(crate) fn read(
         }
     };
     let shares = PerDirection { tx: one(Direction::Tx), rx: one(Direction::Rx) };
-    let mut told: Option<(Span, Span)> = None;
-    for direction in Direction::ALL {
-        let share = shares[direction];
-        let (Field::Value(min, min_span), Field::Value(max, max_span)) = (share.min, share.max) else { continue };
-        // The same two values for both directions are one mistake.
-        if min > max && told.replace((min_span, max_span)) != Some((min_span, max_span)) {
-            problems.error_with(
-                min_span,
-                format!("service `{service}`: the minimum {min} at the {point} is above the maximum {max}"),
-                "lower `min` or raise `max`",
-                (max_span, "the maximum"),
-            );
-        }
+    let conflict = |direction: Direction| match (shares[direction].min, shares[direction].max) {
+        (Field::Value(min, min_span), Field::Value(max, max_span)) if min > max => Some((min, min_span, max, max_span)),
+        _ => None,
+    };
+    for ((min, min_span, max, max_span), list) in same_in_directions(conflict) {
+        problems.error_with(
+            min_span,
+            format!(
+                "service `{service}`: the minimum {min} at the {point} ({}) is above the maximum {max}",
+                direction_names(&list)
+            ),
+            "lower `min` or raise `max`",
+            (max_span, "the maximum"),
+        );
     }
     shares
+}
+
+/// Groups the directions for which `value` gives the same, so that what is wrong in both is told once.
+pub(crate) fn same_in_directions<T: Ord>(value: impl Fn(Direction) -> Option<T>) -> Vec<(T, Vec<Direction>)> {
+    let mut groups: BTreeMap<T, Vec<Direction>> = BTreeMap::new();
+    for direction in Direction::ALL {
+        if let Some(value) = value(direction) {
+            groups.entry(value).or_default().push(direction);
+        }
+    }
+    groups.into_iter().collect()
+}
+
+/// `tx`, `rx` or both, for messages.
+pub(crate) fn direction_names(list: &[Direction]) -> &'static str {
+    match list {
+        [Direction::Tx] => "tx",
+        [Direction::Rx] => "rx",
+        _ => "tx and rx",
+    }
 }

@@ -1,0 +1,154 @@
+//! Every refusal of the language, as people see it.
+
+mod texts;
+
+use weir_policy::{Policy, language};
+
+fn refused(text: &str) -> String {
+    match Policy::parse("policy.yaml", text) {
+        Ok(_) => panic!("accepted:\n{text}"),
+        Err(errors) => errors.render(false),
+    }
+}
+
+/// The example with one thing changed.
+fn changed(from: &str, to: &str) -> String {
+    let text = texts::EXAMPLE.replace(from, to);
+    assert_ne!(text, texts::EXAMPLE, "{from}");
+    refused(&text)
+}
+
+/// A policy with the given services on two machines of 10 Gb/s behind 10 Gb/s.
+fn services(text: &str) -> String {
+    let mut policy =
+        "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } } }\nservices:\n"
+            .to_owned();
+    policy.push_str(text);
+    refused(&policy)
+}
+
+/// A policy with the given network and one service with machine, rack and fabric minima of 6 Gb/s.
+fn network(text: &str) -> String {
+    refused(&format!(
+        "weir: 1\nnetwork:\n{text}\nservices:\n  s: {{ match: [ {{ port: 1 }} ], machine: {{ min: 6Gb/s }}, rack: {{ min: 6Gb/s }}, fabric: {{ min: 6Gb/s }} }}\n"
+    ))
+}
+
+macro_rules! refusals {
+    ($($name:ident: $text:expr;)*) => { $(
+        #[test]
+        fn $name() {
+            insta::assert_snapshot!($text);
+        }
+    )* };
+}
+
+refusals! {
+    unknown_key: changed("weight", "weigth");
+    unknown_key_at_the_top: changed("caps:", "cap:");
+    unknown_unit: changed("3Gb/s", "3Gbps");
+    bare_number: changed("3Gb/s", "3");
+    negative_rate: changed("3Gb/s", "-3Gb/s");
+    zero_min: changed("3Gb/s", "0b/s");
+    zero_nic: changed("nic: 10Gb/s", "nic: 0Gb/s");
+    unlimited_nic: changed("nic: 10Gb/s", "nic: unlimited");
+    weight_zero: changed("weight: 2", "weight: 0");
+    weight_negative: changed("weight: 2", "weight: -0.5");
+    weight_too_fine: changed("weight: 2", "weight: 0.0001");
+    min_above_max: changed("{ min: 6Gb/s, weight: 2 }", "{ min: 6Gb/s, max: 5Gb/s }");
+    min_above_max_in_one_direction: changed("{ min: 6Gb/s, weight: 2 }", "{ min: 6Gb/s, rx: { max: 5Gb/s } }");
+    version: changed("weir: 1 ", "weir: 2 ");
+    no_version: changed("weir: 1 ", "");
+    sharing: changed("caps:", "sharing: fil\ncaps:");
+    duplicate_service: changed("  vm:", "  dfs:");
+    duplicate_key: changed("  nic: 10Gb/s", "  nic: 10Gb/s\n  nic: 20Gb/s");
+    bad_name: changed("  vm:", "  \"v,m\":");
+    port_range_reversed: changed("7000-7099", "7099-7000");
+    port_too_large: changed("7000-7099", "70000");
+    protocol: changed("protocol: tcp", "protocol: tpc");
+    protocol_without_ports: changed("protocol: tcp", "protocol: icmp");
+    prefix: changed("protocol: tcp,", "address: 10.0.0.1/8,");
+    dscp: changed("protocol: tcp,", "dscp: 64,");
+    vni: changed("protocol: tcp,", "vni: 16777216,");
+    empty_filter: changed("{ interface: \"tap*\" }", "{}");
+    empty_match: changed("[ { interface: \"tap*\" } ]", "[]");
+    no_match: changed("    match: [ { interface: \"tap*\" } ]\n", "");
+    not_a_mapping: changed("    machine: { max: 1Gb/s }", "    machine: 1Gb/s");
+    nothing: changed("    machine: { max: 1Gb/s }", "    machine:");
+    not_yaml: changed("    machine: { max: 1Gb/s }", "    machine: { max: 1Gb/s");
+    empty_file: refused("");
+    two_documents: refused(&format!("{}---\n{}", texts::EXAMPLE, texts::EXAMPLE));
+    alias_loop: changed("{ max: 1Gb/s }", "&a { max: *a }");
+    alias: services("  a: { match: &m [ { port: 1 } ] }\n  b: { match: *m }\n");
+    loop_in_nesting: services("  dfs:\n    services:\n      hb:\n        services:\n          dfs: { match: [ { port: 1 } ] }\n");
+    too_deep: services(&format!("  {}", (0..40).map(|i| format!("s{i}: {{ services: {{ ")).collect::<String>()));
+    match_on_an_inner_service: services("  a:\n    match: [ { port: 1 } ]\n    order: 2\n    services: { b: { match: [ { port: 2 } ] } }\n");
+    sharing_on_a_leaf: services("  a: { match: [ { port: 1 } ], sharing: fill }\n");
+    no_services: services("  {}\n");
+    overlap: services("  a: { match: [ { port: 1 }, { protocol: tcp, port: 7000-7099 } ] }\n  b: { match: [ { port: 7050-8000 } ] }\n");
+    overlap_of_addresses: services("  a: { match: [ { address: 10.0.0.0/8 } ] }\n  b:\n    match: [ { address: 10.1.0.0/16, dscp: 3 } ]\n    order: 0\n");
+    overlap_of_endpoints: services("  a: { match: [ { interface: \"tap*\" } ] }\n  b: { match: [ { cgroup: /web } ] }\n  c: { match: [ { interface: \"eth*\" } ] }\n");
+    children_above_parent: services("  a:\n    rack: { min: 3Gb/s }\n    services:\n      b: { match: [ { port: 1 } ], rack: { min: 2Gb/s } }\n      c: { match: [ { port: 2 } ], rack: { min: 2Gb/s } }\n");
+    children_of_a_parent_without_min: services("  a:\n    services:\n      b: { match: [ { port: 1 } ], machine: { tx: { min: 2Gb/s } } }\n");
+    child_above_the_maximum_of_its_parent: services("  a:\n    rack: { max: 3Gb/s }\n    services:\n      b: { match: [ { port: 1 } ], rack: { min: 4Gb/s } }\n");
+    rack_too_small: services("  a: { match: [ { port: 1 } ], rack: { min: 6Gb/s } }\n  b: { match: [ { port: 2 } ], rack: { min: 5Gb/s } }\n");
+    rack_too_small_in_one_direction: services("  a: { match: [ { port: 1 } ], rack: { min: 6Gb/s } }\n  b: { match: [ { port: 2 } ], rack: { rx: { min: 5Gb/s } } }\n");
+    rack_cap_too_small: services("  a: { match: [ { port: 1 } ], rack: { min: 6Gb/s } }\n\ncaps: { rack: 5Gb/s }\n");
+    machines_too_small: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 100Gb/s, machines: [\"m[1-20]\"] } }\n  machines: { \"m[2-9]\": { nic: 5Gb/s }, m10: { nic: { tx: 1Gb/s, rx: 10Gb/s } } }");
+    racks_too_small: network("  nic: 10Gb/s\n  racks:\n    a: { uplink: 5Gb/s, machines: [m1] }\n    b: { uplink: 50Gb/s, machines: [m2] }\n    c: { uplink: 5Gb/s, machines: [m3] }");
+    fabric_too_small: services("  a: { match: [ { port: 1 } ], fabric: { min: 11Gb/s } }\n");
+    fabric_cap_too_small: services("  a: { match: [ { port: 1 } ], fabric: { min: 6Gb/s } }\ncaps: { fabric: { tx: 5Gb/s } }\n");
+    two_racks: network("  nic: 10Gb/s\n  racks:\n    r1: { uplink: 10Gb/s, machines: [\"m[1-4]\"] }\n    r2: { uplink: 10Gb/s, machines: [\"m[3-6]\"] }");
+    twice_in_a_rack: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [\"m[1-4]\", m2] } }");
+    too_many_machines: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [\"m[1-999999999]\"] } }");
+    number_too_large: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [\"m[1-4000000000]\"] } }");
+    range_reversed: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [\"m[9-1]\"] } }");
+    no_machines: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [] } }");
+    no_racks: network("  nic: 10Gb/s\n  racks: {}");
+    no_speed: network("  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2, m3] } }\n  machines: { m2: { nic: 10Gb/s } }");
+    one_direction_of_an_uplink: network("  nic: 10Gb/s\n  racks: { r1: { uplink: { tx: 10Gb/s }, machines: [m1] } }");
+    machine_in_no_rack: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [mail1, mail2] } }\n  machines: { mial1: { nic: 10Gb/s } }");
+    same_address: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  machines: { m1: { address: 10.0.0.1 }, m2: { address: 10.0.0.1 } }");
+    one_address_for_many: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  machines: { \"m[1-2]\": { address: 10.0.0.1 } }");
+    speed_twice: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  machines: { \"m[1-2]\": { nic: 20Gb/s }, m2: { nic: 30Gb/s } }");
+    not_an_address: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1] } }\n  machines: { m1: { address: m1.example.org } }");
+    tenants: changed("caps:", "tenants: { t: { vms: 0, bandwidth: 0b/s } }\ncaps:");
+    latency: changed("    machine: { max: 1Gb/s }", "    latency: { message: 0B, p99: 20 }\n    level: 9");
+    many_at_once: services("  a: { match: [ { prot: 1 } ] }\n  b: { match: [ { port: 2 } ], rack: { min: 3 } }\n  c: { match: [ { port: 3 } ], rack: { min: 3Gb/s, max: 2Gb/s } }\n  d: { rack: { min: 9Gb/s } }\n");
+}
+
+#[test]
+fn too_large() {
+    let text = format!("{}#{}", texts::EXAMPLE, "x".repeat(language::MAX_FILE as usize));
+    insta::assert_snapshot!(refused(&text));
+}
+
+#[test]
+fn too_many_services() {
+    let mut text = String::new();
+    for i in 0..=language::MAX_SERVICES {
+        text.push_str(&format!("  s{i}: {{ match: [ {{ vni: {i} }} ] }}\n"));
+    }
+    insta::assert_snapshot!(services(&text));
+}
+
+#[test]
+fn very_many_mistakes() {
+    let text: String = (0..20_000).map(|i| format!("  s{i}: {{ mtch: 1 }}\n")).collect();
+    let out = services(&text);
+    assert!(out.ends_with("error: and 39950 more\n"), "{}", &out[out.len() - 100..]);
+    assert!(out.len() < 30_000);
+}
+
+#[test]
+fn unreadable_files() {
+    let cause = |path: &std::path::Path| Policy::read(path).expect_err("unreadable").all()[0].cause().to_owned();
+    let directory = tempfile::tempdir().expect("a directory");
+    assert_eq!(cause(directory.path()), "this is a directory, not a file");
+    let path = directory.path().join("policy.yaml");
+    assert!(cause(&path).starts_with("cannot read the file: "));
+    std::fs::write(&path, b"weir: 1\n\xff").expect("written");
+    assert_eq!(cause(&path), "the file is not UTF-8: byte 0xff at offset 8");
+    std::fs::write(&path, texts::EXAMPLE).expect("written");
+    assert!(Policy::read(&path).is_ok());
+}
