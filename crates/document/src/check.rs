@@ -4,12 +4,12 @@
 //! names that are none, and required keys that are missing: all of them, each at its place. What it lets
 //! through can be read without looking again; what it has reported, readers pass over in silence.
 //!
-//! Worked example: `{ uplnik: 10Gb/s, machines: m1 }` as a rack gives three errors: `uplnik` is not a key of
-//! a rack (did you mean `uplink`?), `uplink` is missing, and a list of machines is expected where a single
-//! value stands.
+//! Worked example: `{ uplnik: 10Gb/s, machines: m1 }` as a rack gives two errors: `uplnik` is not a key of a
+//! rack (did you mean `uplink`?), and a list of machines is expected where a single value stands. That
+//! `uplink` is missing is not said too.
 
 use crate::diagnostic::{Problems, quote};
-use crate::nearest::Suggester;
+use crate::nearest::nearest;
 use crate::scalar::Scalar;
 use crate::shape::{List, Map, Record, Shape};
 use crate::source::Span;
@@ -17,12 +17,11 @@ use crate::tree::{Kind, Node};
 
 /// Checks `node` against `shape`. The recursion is bounded by the depth of the tree.
 pub fn check(node: &Node, shape: &Shape, problems: &mut Problems) {
-    Checker { problems, suggester: Suggester::default() }.node(node, shape);
+    Checker { problems }.node(node, shape);
 }
 
 struct Checker<'a> {
     problems: &'a mut Problems,
-    suggester: Suggester,
 }
 
 impl Checker<'_> {
@@ -59,23 +58,29 @@ impl Checker<'_> {
     }
 
     fn record(&mut self, node: &Node, record: &Record) {
+        // Keys that an unknown one was taken for: to say that they are missing would be to say it twice.
+        let mut misspelt = Vec::new();
         for (key, value) in node.entries() {
             match record.keys.iter().find(|known| known.name == key.text) {
                 Some(known) => self.node(value, &known.shape),
                 None => {
                     let names = record.keys.iter().map(|known| known.name);
                     let list = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-                    let near = self.suggester.hint(&key.text, names, "");
-                    let space = if near.is_empty() { "" } else { " " };
+                    let near = nearest(&key.text, names);
+                    misspelt.extend(near);
+                    let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
                     self.problems.error(
                         key.span,
                         format!("{} is not a key of {}", quote(&key.text), record.what),
-                        format!("{near}{space}known keys are {list}"),
+                        format!("{near}known keys are {list}"),
                     );
                 }
             }
         }
         for known in record.keys.iter().filter(|known| known.required && node.get(known.name).is_none()) {
+            if misspelt.contains(&known.name) {
+                continue;
+            }
             self.problems.error(
                 head(node),
                 format!("`{}` is missing in {}", known.name, record.what),

@@ -78,11 +78,17 @@ struct Reader<'a> {
     policy: Arc<Policy>,
     problems: &'a mut Problems,
     suggester: Suggester,
+    /// Machines named so far, each as often as it is named.
+    named: u64,
 }
+
+/// Machines that all traffic together may name. Sound traffic of [`MAX_FLOWS`] names at most half of it;
+/// the bound keeps a file of refused entries from taking minutes.
+const MAX_NAMED: u64 = 4 * MAX_FLOWS;
 
 impl<'a> Reader<'a> {
     fn new(policy: Arc<Policy>, problems: &'a mut Problems) -> Self {
-        Self { policy, problems, suggester: Suggester::default() }
+        Self { policy, problems, suggester: Suggester::default(), named: 0 }
     }
 
     /// `None` only if something was reported.
@@ -92,6 +98,10 @@ impl<'a> Reader<'a> {
         let mut traffic = Vec::new();
         let mut flows: u64 = 0;
         for item in root.get("traffic").map_or(&[][..], Node::items) {
+            // Reported once; a file may have thousands of entries that each name a whole network.
+            if flows > MAX_FLOWS || self.named > MAX_NAMED {
+                break;
+            }
             if let Some(read) = self.traffic(item, duration, &mut flows) {
                 traffic.push(read);
             }
@@ -120,7 +130,7 @@ impl<'a> Reader<'a> {
 
     /// A time above zero and at most `most`.
     fn time(&mut self, node: &Node, key: &str, most: Duration) -> Field<Duration> {
-        let field = node.field(key, |text| scalar::time(text, true));
+        let field = node.field(key, |text| scalar::time(text, false));
         if let Field::Value(time, span) = field
             && time > most
         {
@@ -182,7 +192,11 @@ impl<'a> Reader<'a> {
         let from = node.get("from").and_then(|node| self.machines(node));
         let to = node.get("to").and_then(|node| self.machines(node));
         let pattern = node.field("pattern", |text| scalar::word(text, "", PATTERN_WORDS));
-        let pattern = if pattern.value() == Some(1) { Pattern::Pairs } else { Pattern::FullMesh };
+        let pattern = match pattern {
+            Field::Value(1, _) => Pattern::Pairs,
+            Field::Value(..) | Field::Absent => Pattern::FullMesh,
+            Field::Bad => return None,
+        };
         let per_pair = match node.field("flows", |text| scalar::integer(text, "", 1, MAX_FLOWS.into())) {
             Field::Value(flows, _) => u32::try_from(flows).ok()?,
             Field::Absent => 1,
@@ -330,6 +344,15 @@ impl<'a> Reader<'a> {
                     return;
                 }
             };
+            self.named += machines.len() as u64;
+            if self.named > MAX_NAMED {
+                self.problems.error(
+                    item.span,
+                    format!("the traffic names machines more than {MAX_NAMED} times"),
+                    "name fewer machines",
+                );
+                return;
+            }
             for machine in machines {
                 if !all.insert(machine) {
                     self.problems.error(
