@@ -11,7 +11,7 @@
 use crate::fabric::NetworkShares;
 use crate::fill::Decision;
 use crate::rack::Constraint;
-use crate::tree::{ShareTree, TreeShares};
+use crate::tree::{Scratch, ShareTree, TreeShares};
 use weir_policy::{Policy, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId, ServiceId};
 
@@ -113,6 +113,25 @@ pub fn explain(
     Some(Explanation { demand, share: instance.share, decided_by: instance.decided_by, steps })
 }
 
+impl NetworkShares {
+    /// What an instance could take of its rack at once, for display (Parley Fig 6); `None` if not a leaf.
+    pub fn headroom(
+        &self,
+        policy: &Policy,
+        machine: MachineId,
+        service: ServiceId,
+        direction: Direction,
+    ) -> Option<Bandwidth> {
+        let rack = policy.network().machine(machine).rack();
+        let allocator = &self.allocators[rack.index()];
+        let leaf = allocator.leaves().iter().position(|id| *id == service)?;
+        let place = allocator.machines().iter().position(|id| *id == machine)?;
+        let shares = &self.racks[rack.index()][usize::from(direction == Direction::Rx)].rack;
+        let headroom = shares.headroom(allocator.rack_tree(direction), &mut Scratch::default());
+        Some(headroom[allocator.instance(leaf, place)])
+    }
+}
+
 /// One tree with its sharing.
 struct Point<'a> {
     point: ContentionPoint,
@@ -134,7 +153,14 @@ impl Point<'_> {
                     Some(service) => policy.services().get(service).path().to_owned(),
                     None => String::new(),
                 };
-                StepRow { name, chosen: node == at.node, share: self.tree.share_of(node), demand, got, decision }
+                StepRow {
+                    name,
+                    chosen: node == at.node,
+                    share: self.shares.share_of(self.tree, node),
+                    demand,
+                    got,
+                    decision,
+                }
             });
             let available = parent.map_or(self.capacity, |(node, _)| self.shares.node(node).1);
             steps.push(Step {

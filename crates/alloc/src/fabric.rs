@@ -12,7 +12,7 @@
 //! Worked example: two racks whose services `a` could each send 8, fabric maximum of `a` 10: 5 and 5; each
 //! rack shares its uplink again with `a` at most 5.
 
-use crate::rack::{Constraint, FabricLimit, RackAllocator, RackShares};
+use crate::rack::{Constraint, FabricLimit, ROUNDS, RackAllocator, RackShares, WORTH_A_ROUND};
 use crate::tree::{Holder, Scratch, ShareTree, TreeShares};
 use std::sync::Arc;
 use weir_policy::{Policy, Share};
@@ -108,7 +108,8 @@ fn speaks_of_fabric(policy: &Policy) -> bool {
     caps || Direction::ALL.iter().any(shares)
 }
 
-/// Shares the fabric by what the racks offer, and those racks again that it holds back.
+/// Shares the fabric by what the racks offer, and those racks again that it holds back, until it holds
+/// nobody below what its rack offers. The racks' first shares, without the fabric, are in `shares`.
 fn share_fabric(
     policy: &Arc<Policy>,
     direction: Direction,
@@ -123,26 +124,42 @@ fn share_fabric(
         Some(Share { max: Bandwidth::UNLIMITED, ..share })
     };
     let tree = ShareTree::of_services_split(policy, ContentionPoint::Fabric, direction, racks, part);
-    let leaves = policy.services().leaves().count();
-    let offered: Vec<Bandwidth> = (0..leaves)
-        .flat_map(|leaf| (0..racks).map(move |rack| (leaf, rack)))
-        .map(|(leaf, rack)| shares[rack][d].of_service(&allocators[rack], leaf))
-        .collect();
-    let mut result = TreeShares::default();
-    let no_limit = |_| Bandwidth::UNLIMITED;
-    tree.share(policy.fabric_capacity(direction), &offered, no_limit, &mut result, &mut Scratch::default());
-    for (rack, allocator) in allocators.iter().enumerate() {
-        let limit = |leaf: usize| {
-            let decided_by = match result.holder(&tree, leaf * racks + rack) {
-                Holder::Nobody => return FabricLimit::NONE,
-                Holder::Capacity => Constraint::Fabric,
-                Holder::Max(held) => Constraint::Max(held.unwrap_or(allocator.leaves()[leaf]), ContentionPoint::Fabric),
-            };
-            FabricLimit { limit: result.leaf(&tree, leaf * racks + rack), decided_by }
+    let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
+    let capacity = policy.fabric_capacity(direction);
+    let (mut result, mut scratch) = (TreeShares::default(), Scratch::default());
+    let mut limits = vec![vec![FabricLimit::NONE; leaves.len()]; racks];
+    for round in 1..=ROUNDS {
+        let part = |leaf: usize, rack: usize| leaf * racks + rack;
+        let offered: Vec<Bandwidth> = (0..leaves.len())
+            .flat_map(|leaf| (0..racks).map(move |rack| (leaf, rack)))
+            .map(|(leaf, rack)| shares[rack][d].of_service(&allocators[rack], leaf))
+            .collect();
+        tree.share(capacity, &offered, |_| Bandwidth::UNLIMITED, &mut result, &mut scratch);
+        let reason = |leaf: usize, rack: usize| match result.holder(&tree, part(leaf, rack)) {
+            Holder::Nobody => None,
+            Holder::Capacity => Some(Constraint::Fabric),
+            Holder::Max(held) => Some(Constraint::Max(held.unwrap_or(leaves[leaf]), ContentionPoint::Fabric)),
         };
-        let limits: Vec<FabricLimit> = (0..leaves).map(limit).collect();
-        if limits.iter().any(|limit| *limit != FabricLimit::NONE) {
-            allocator.allocate(direction, &demands[rack], &limits, &mut shares[rack][d]);
+        let less = |part: usize| offered[part].saturating_sub(result.leaf(&tree, part));
+        let settled = (0..offered.len()).all(|part| less(part) <= WORTH_A_ROUND);
+        for (rack, allocator) in allocators.iter().enumerate() {
+            let mut changed = false;
+            for leaf in 0..leaves.len() {
+                let Some(decided_by) = reason(leaf, rack) else { continue };
+                let limit = result.leaf(&tree, part(leaf, rack));
+                if settled || round == ROUNDS {
+                    allocator.trim(direction, leaf, limit, decided_by, &mut shares[rack][d]);
+                    continue;
+                }
+                limits[rack][leaf] = FabricLimit { limit, decided_by };
+                changed |= less(part(leaf, rack)) > Bandwidth::ZERO;
+            }
+            if changed {
+                allocator.allocate(direction, &demands[rack], &limits[rack], &mut shares[rack][d]);
+            }
+        }
+        if settled {
+            break;
         }
     }
     (tree, result)

@@ -114,10 +114,10 @@ impl Filling {
         // Remainders are below the sum of guarantees, which may need a few bits more than 64.
         let shift = (u128::BITS - guaranteed.leading_zeros()).saturating_sub(u64::BITS);
         for (i, child) in children.iter().enumerate() {
-            let share = if guaranteed == 0 { 0 } else { (scaled(child) / guaranteed) as u64 };
+            let share = scaled(child).checked_div(guaranteed).unwrap_or(0) as u64;
             left -= share;
             self.shares.push(Bandwidth::from_bps(share));
-            let remainder = if guaranteed == 0 { 0 } else { ((scaled(child) % guaranteed) >> shift) as u64 };
+            let remainder = (scaled(child).checked_rem(guaranteed).unwrap_or(0) >> shift) as u64;
             if child.guaranteed() > Bandwidth::from_bps(share) {
                 self.remainders.push((remainder, i as u32));
             }

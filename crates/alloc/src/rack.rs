@@ -20,6 +20,7 @@
 //! weight 2): all backlogged, each machine halves its interface; at the rack VM gets 1 and DFS 8, so each
 //! machine's VM gets 0.5 and its DFS 4.
 
+use crate::fill::{Child, Filling};
 use crate::tree::{Holder, Scratch, ShareTree, TreeShares};
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +29,10 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection,
 
 /// Repetitions after which the rest is left for the next period. Random policies need 2, rarely 3.
 pub const ROUNDS: u32 = 8;
+
+/// What must be at stake for another round. Parley tracks demands to 1 Mb/s (§6.2); below this, rounding
+/// alone could keep the rounds going.
+pub const WORTH_A_ROUND: Bandwidth = Bandwidth::from_bps(1_000);
 
 /// Computes the shares of all (machine, service) instances of a rack. Make one per policy and keep it.
 #[derive(Debug, Clone)]
@@ -207,6 +212,29 @@ impl RackAllocator {
         }
     }
 
+    /// Lowers a leaf service's instances to `limit` together, without giving what they lose to anybody: the
+    /// end of the fabric's rounds. Those that lose something were decided by `decided_by`.
+    pub(crate) fn trim(
+        &self,
+        direction: Direction,
+        leaf: usize,
+        limit: Bandwidth,
+        decided_by: Constraint,
+        result: &mut RackShares,
+    ) {
+        let service = self.policy.services().get(self.leaves[leaf]);
+        let share = Share { max: Bandwidth::UNLIMITED, ..service.share(ContentionPoint::Machine, direction) };
+        let instances = &mut result.instances[leaf * self.machines().len()..(leaf + 1) * self.machines().len()];
+        let children: Vec<Child> = instances.iter().map(|instance| Child::new(share, instance.share)).collect();
+        let mut filling = Filling::default();
+        filling.fill(service.sharing(), limit, &children);
+        for (instance, share) in instances.iter_mut().zip(&filling.shares) {
+            if *share < instance.share {
+                *instance = InstanceShare { share: *share, decided_by };
+            }
+        }
+    }
+
     /// Up: what each instance can bring to the uplink.
     fn share_machines(&self, direction: Direction, result: &mut RackShares) -> Vec<Bandwidth> {
         let machines = self.machines();
@@ -274,8 +302,15 @@ impl RackAllocator {
         let mut again = false;
         for m in 0..self.machines().len() {
             let instances = (0..self.leaves.len()).map(|leaf| self.instance(leaf, m));
-            let crowded = |i: usize| matches!(result.instances[i].decided_by, Constraint::Machine(_));
-            let held = |i: usize| ceilings[i].is_limit() && result.instances[i].share < offered[i];
+            let crowded = |i: usize| {
+                matches!(
+                    result.instances[i].decided_by,
+                    Constraint::Machine(_) | Constraint::Max(_, ContentionPoint::Machine)
+                )
+            };
+            let held = |i: usize| {
+                ceilings[i].is_limit() && offered[i].saturating_sub(result.instances[i].share) > WORTH_A_ROUND
+            };
             if !instances.clone().any(crowded) || !instances.clone().any(held) {
                 continue;
             }

@@ -46,6 +46,8 @@ struct Node {
 #[derive(Debug, Default, Clone)]
 pub struct TreeShares {
     demands: Vec<Bandwidth>,
+    /// The policy's maxima, lowered where a point above is tighter.
+    maxima: Vec<Bandwidth>,
     shares: Vec<Bandwidth>,
     decisions: Vec<Decision>,
 }
@@ -158,8 +160,8 @@ impl ShareTree {
         shares.shares.resize(n, Bandwidth::ZERO);
         shares.decisions.clear();
         shares.decisions.resize(n, Decision::Demand);
-        filling.maxima.clear();
-        filling.maxima.extend(self.nodes.iter().enumerate().map(|(i, node)| match node.service {
+        shares.maxima.clear();
+        shares.maxima.extend(self.nodes.iter().enumerate().map(|(i, node)| match node.service {
             Some(service) if !self.is_part(i) => node.share.max.min(tighter(service)),
             _ => node.share.max,
         }));
@@ -167,7 +169,7 @@ impl ShareTree {
             shares.demands[*node as usize] = *demand;
         }
         for i in (1..n).rev() {
-            let usable = shares.demands[i].min(filling.maxima[i]);
+            let usable = shares.demands[i].min(shares.maxima[i]);
             shares.demands[self.nodes[i].parent as usize] += usable;
         }
         shares.shares[0] = shares.demands[0].min(capacity);
@@ -179,7 +181,7 @@ impl ShareTree {
             let has = if i == 0 { capacity } else { shares.shares[i] };
             filling.children.clear();
             filling.children.extend((first..first + count).map(|c| {
-                let share = Share { max: filling.maxima[c], ..self.nodes[c].share };
+                let share = Share { max: shares.maxima[c], ..self.nodes[c].share };
                 Child::new(share, shares.demands[c])
             }));
             filling.filling.fill(node.sharing, has, &filling.children);
@@ -219,9 +221,6 @@ impl ShareTree {
     pub(crate) fn service_of(&self, node: usize) -> Option<ServiceId> {
         self.nodes[node].service
     }
-    pub(crate) fn share_of(&self, node: usize) -> Share {
-        self.nodes[node].share
-    }
 }
 
 /// One node on the way from the root to a leaf.
@@ -244,7 +243,6 @@ impl Node {
 pub struct Scratch {
     filling: Filling,
     children: Vec<Child>,
-    maxima: Vec<Bandwidth>,
 }
 
 impl TreeShares {
@@ -275,6 +273,11 @@ impl TreeShares {
         tree.nodes.iter().position(|node| node.service == Some(service)).map(|i| self.shares[i])
     }
 
+    /// A node's share as it was applied.
+    pub(crate) fn share_of(&self, tree: &ShareTree, node: usize) -> Share {
+        Share { max: self.maxima[node], ..tree.nodes[node].share }
+    }
+
     pub(crate) fn node(&self, node: usize) -> (Bandwidth, Bandwidth, Decision) {
         (self.demands[node], self.shares[node], self.decisions[node])
     }
@@ -294,9 +297,9 @@ impl TreeShares {
                     headroom[c] = self.shares[c].max(*share);
                 }
             } else {
-                for c in first..first + count {
+                for (c, child) in headroom.iter_mut().enumerate().skip(first).take(count) {
                     if self.decisions[c] == Decision::Demand {
-                        headroom[c] = self.shares[c].max(tree.nodes[c].share.min);
+                        *child = self.shares[c].max(tree.nodes[c].share.min);
                     }
                 }
             }

@@ -1,0 +1,206 @@
+//! The allocations that Parley prints, from policies as an operator writes them.
+
+use std::sync::Arc;
+use weir_alloc::{Allocation, NetworkShares, allocate};
+use weir_policy::{Demands, Policy};
+use weir_units::{Bandwidth, Direction};
+
+fn policy(text: &str) -> Arc<Policy> {
+    Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0)
+}
+
+fn shares(policy: &Arc<Policy>, demands: &str) -> NetworkShares {
+    let demands = Demands::parse(policy, "demands.csv", demands).expect("the demands are valid");
+    allocate(policy, |machine, service, direction| demands.get(machine, service, direction))
+}
+
+/// `m1,dfs,tx → 4 Gb/s, rack r1` for each instance, in order.
+fn table(policy: &Arc<Policy>, demands: &str) -> Vec<String> {
+    let line = |a: &Allocation| {
+        let machine = policy.network().machine(a.machine).name();
+        let service = policy.services().get(a.service).path();
+        format!("{machine},{service},{} → {}, {}", a.direction, a.allocation, a.decided_by.display(policy))
+    };
+    shares(policy, demands).allocations.iter().map(line).collect()
+}
+
+const FIG_1: &str = r#"
+weir: 1
+network:
+  nic: 10Gb/s
+  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }
+services:
+  dfs:
+    match: [ { protocol: tcp, port: 7000-7099 } ]
+    machine: { min: 3Gb/s }
+    rack:    { min: 6Gb/s, weight: 2 }
+  vm:
+    match: [ { interface: "tap*" } ]
+    machine: { max: 1Gb/s }
+    rack:    { max: 1Gb/s }
+caps: { rack: 9Gb/s }
+"#;
+
+#[test]
+fn fig_1_everything_active() {
+    let demands = "m1,dfs,tx,unlimited\nm2,dfs,tx,unlimited\nm1,vm,tx,unlimited\nm2,vm,tx,unlimited\n";
+    assert_eq!(
+        table(&policy(FIG_1), demands),
+        [
+            "m1,dfs,tx → 4 Gb/s, rack r1",
+            "m1,vm,tx → 500 Mb/s, max of vm at rack",
+            "m2,dfs,tx → 4 Gb/s, rack r1",
+            "m2,vm,tx → 500 Mb/s, max of vm at rack",
+        ]
+    );
+}
+
+#[test]
+fn fig_1_an_idle_minimum_is_no_reservation() {
+    // M2's DFS is idle, its machine minimum of 3 with it: M1's DFS gets 8.
+    let demands = "m1,dfs,tx,unlimited\nm1,vm,tx,unlimited\nm2,vm,tx,unlimited\n";
+    assert_eq!(table(&policy(FIG_1), demands)[0], "m1,dfs,tx → 8 Gb/s, rack r1");
+}
+
+#[test]
+fn fig_1_no_virtual_machine_active() {
+    let policy = policy(FIG_1);
+    assert_eq!(table(&policy, "m1,dfs,tx,unlimited\n"), ["m1,dfs,tx → 9 Gb/s, rack r1"]);
+    let both = table(&policy, "m1,dfs,rx,unlimited\nm2,dfs,rx,unlimited\n");
+    assert_eq!(both, ["m1,dfs,rx → 4.5 Gb/s, rack r1", "m2,dfs,rx → 4.5 Gb/s, rack r1"]);
+}
+
+#[test]
+fn fig_1_without_the_star() {
+    let policy = policy(&FIG_1.replace("caps: { rack: 9Gb/s }", ""));
+    let demands = "m1,dfs,tx,unlimited\nm2,dfs,tx,unlimited\nm1,vm,tx,unlimited\nm2,vm,tx,unlimited\n";
+    let table = table(&policy, demands);
+    assert_eq!(table[0], "m1,dfs,tx → 4.5 Gb/s, rack r1");
+    assert_eq!(table[1], "m1,vm,tx → 500 Mb/s, max of vm at rack");
+}
+
+#[test]
+fn fig_1_the_rules_agree_with_the_maximum_and_differ_without() {
+    let demands = "m1,dfs,tx,unlimited\nm1,vm,tx,unlimited\n";
+    // With the maximum of 1 for VM both rules give 8 and 1.
+    for sharing in ["add", "fill"] {
+        let with = policy(&format!("sharing: {sharing}\n{}", FIG_1.trim_start()));
+        let table = table(&with, demands);
+        assert_eq!(table[0], "m1,dfs,tx → 8 Gb/s, rack r1");
+        assert!(table[1].starts_with("m1,vm,tx → 1 Gb/s, "), "{}", table[1]);
+    }
+    // Without it, and with nothing at the machine: the excess of 3 by 2:1 gives 8 and 1; a level by 2:1 gives 6 and 3.
+    let bare = FIG_1.replace("    machine: { max: 1Gb/s }\n    rack:    { max: 1Gb/s }\n", "");
+    let bare = bare.replace("    machine: { min: 3Gb/s }\n", "");
+    let spread = "m1,dfs,tx,unlimited\nm2,vm,tx,unlimited\n";
+    let add = table(&policy(&bare), spread);
+    assert_eq!(add, ["m1,dfs,tx → 8 Gb/s, rack r1", "m2,vm,tx → 1 Gb/s, rack r1"]);
+    let fill = table(&policy(&format!("sharing: fill\n{}", bare.trim_start())), spread);
+    assert_eq!(fill, ["m1,dfs,tx → 6 Gb/s, rack r1", "m2,vm,tx → 3 Gb/s, rack r1"]);
+}
+
+#[test]
+fn ten_mapreduce_jobs() {
+    // §3.1: each job at most 1 at its machine, all together at most 5 at the rack.
+    let text = r#"
+weir: 1
+network: { nic: 10Gb/s, racks: { r1: { uplink: 40Gb/s, machines: ["m[1-10]"] } } }
+services:
+  mr: { match: [ { protocol: tcp, port: 9000 } ], machine: { max: 1Gb/s }, rack: { max: 5Gb/s } }
+"#;
+    let policy = policy(text);
+    let active = |n: usize| (1..=n).map(|m| format!("m{m},mr,tx,unlimited\n")).collect::<String>();
+    let ten = table(&policy, &active(10));
+    assert_eq!((ten.len(), &ten[0][..]), (10, "m1,mr,tx → 500 Mb/s, max of mr at rack"));
+    assert!(ten.iter().all(|line| line.contains("→ 500 Mb/s")));
+    let three = table(&policy, &active(3));
+    assert_eq!(three[2], "m3,mr,tx → 1 Gb/s, max of mr at machine");
+    assert_eq!(table(&policy, &active(1)), ["m1,mr,tx → 1 Gb/s, max of mr at machine"]);
+}
+
+const FIG_6: &str = r#"
+weir: 1
+network: { nic: 100Gb/s, racks: { r: { uplink: 50Gb/s, machines: [m1, m2] } } }
+services:
+  dfs: { match: [ { protocol: tcp, port: 7000 } ], rack: { min: 30Gb/s } }
+  rest:
+    rack: { max: 10Gb/s }
+    services:
+      vm: { match: [ { protocol: tcp, port: 8000 } ] }
+      mr: { match: [ { protocol: tcp, port: 9000 } ] }
+"#;
+
+const FIG_6_DEMANDS: &str =
+    "m1,dfs,tx,2Gb/s\nm2,dfs,tx,3Gb/s\nm1,rest/vm,tx,4Gb/s\nm2,rest/vm,tx,5Gb/s\nm2,rest/mr,tx,2Gb/s\n";
+
+#[test]
+fn fig_6() {
+    assert_eq!(
+        table(&policy(FIG_6), FIG_6_DEMANDS),
+        [
+            "m1,dfs,tx → 2 Gb/s, demand",
+            "m1,rest/vm,tx → 4 Gb/s, max of rest at rack",
+            "m2,dfs,tx → 3 Gb/s, demand",
+            "m2,rest/mr,tx → 2 Gb/s, demand",
+            "m2,rest/vm,tx → 4 Gb/s, max of rest at rack",
+        ]
+    );
+}
+
+#[test]
+fn fig_6_headroom_is_what_the_figure_shows() {
+    // DFS: min 30 against a demand of 5, split 15 and 15; VM 4 and 4, MR 2: what they got.
+    let policy = policy(FIG_6);
+    let shares = shares(&policy, FIG_6_DEMANDS);
+    let headroom = |machine: &str, service: &str| {
+        let machine = policy.network().machine_named(machine).expect("a machine");
+        let service = policy.services().named(service).expect("a service");
+        shares.headroom(&policy, machine, service, Direction::Tx).expect("a leaf")
+    };
+    let gbps = Bandwidth::from_gbps;
+    assert_eq!([headroom("m1", "dfs"), headroom("m2", "dfs")], [gbps(15), gbps(15)]);
+    assert_eq!([headroom("m1", "rest/vm"), headroom("m2", "rest/vm")], [gbps(4), gbps(4)]);
+    assert_eq!(headroom("m2", "rest/mr"), gbps(2));
+}
+
+#[test]
+fn room_that_a_rack_leaves_on_a_machine_is_used() {
+    // Both want all of m1's 10. The rack holds `a` to 1, so `b` has 9, not the half it had at first.
+    let text = r#"
+weir: 1
+network: { nic: 10Gb/s, racks: { r: { uplink: 40Gb/s, machines: [m1] } } }
+services:
+  a: { match: [ { protocol: tcp, port: 1 } ], rack: { max: 1Gb/s } }
+  b: { match: [ { protocol: tcp, port: 2 } ] }
+"#;
+    assert_eq!(
+        table(&policy(text), "m1,a,tx,unlimited\nm1,b,tx,unlimited\n"),
+        ["m1,a,tx → 1 Gb/s, max of a at rack", "m1,b,tx → 9 Gb/s, machine m1"]
+    );
+}
+
+const FABRIC: &str = r#"
+weir: 1
+network: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] }, r2: { uplink: 10Gb/s, machines: [m2] } } }
+services:
+  a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 10Gb/s } }
+  b: { match: [ { protocol: tcp, port: 2 } ] }
+"#;
+
+#[test]
+fn the_fabric_holds_a_service_over_racks() {
+    let all = "m1,a,tx,unlimited\nm2,a,tx,unlimited\n";
+    let held = ["m1,a,tx → 5 Gb/s, max of a at fabric", "m2,a,tx → 5 Gb/s, max of a at fabric"];
+    assert_eq!(table(&policy(FABRIC), all), held);
+    // What one rack does not use, the other may.
+    let uneven = table(&policy(FABRIC), "m1,a,tx,2Gb/s\nm2,a,tx,unlimited\nm2,b,tx,1Gb/s\n");
+    let expected = ["m1,a,tx → 2 Gb/s, demand", "m2,a,tx → 8 Gb/s, max of a at fabric", "m2,b,tx → 1 Gb/s, demand"];
+    assert_eq!(uneven, expected);
+}
+
+#[test]
+fn a_cap_on_the_fabric() {
+    let policy = policy(&format!("{FABRIC}caps: {{ fabric: 12Gb/s }}\n"));
+    let table = table(&policy, "m1,b,tx,unlimited\nm2,b,tx,unlimited\n");
+    assert_eq!(table, ["m1,b,tx → 6 Gb/s, fabric", "m2,b,tx → 6 Gb/s, fabric"]);
+}
