@@ -163,7 +163,10 @@ mod tests {
         fn agrees_with_the_model(
             burst in 0..200_000u32,
             start in 0..=(1u64 << 62),
-            steps in prop::collection::vec((any_rate(), prop::bool::weighted(0.1), 0..=65_536u32, 0..40u32, any::<u32>()), 1..200),
+            steps in prop::collection::vec(
+                (any_rate(), prop::bool::weighted(0.1), 0..=65_536u32, 0..40u32, any::<u32>()),
+                1..200,
+            ),
         ) {
             let mut raw = RawLimiter::default();
             let mut model = Model { rate: 0, burst: u128::from(burst) * 8_000_000_000, owed: 0, at: 0 };

@@ -5,18 +5,24 @@
 //! Approach, per class:
 //!
 //! - **rate** is the guarantee, **ceil** the limit in force, neither below [`RATE_MIN`] (HTB has no zero);
-//! - **burst** is 1 ms at the rate, at least two frames: HTB's timers are high-resolution, so a burst bridges the lateness
-//!   of a timer and not a tick of the scheduler, and small rates in scaled-down labs stay smooth;
+//! - **burst** is 1 ms at the rate, at least two frames: HTB's timers are high-resolution, so a burst bridges
+//!   the lateness of a timer and not a tick of the scheduler, and small rates in scaled-down labs stay smooth;
 //! - **quantum** is the largest segment times the weight over the smallest weight: spare bandwidth is divided
 //!   by weight only when every quantum holds a segment (measured: linux-facts);
-//! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least ten frames and two segments. The kernel's
-//!   default, 1,000 packets, is 4 s at 3 Mb/s.
+//! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least ten frames and two segments: a queue drops
+//!   what is larger than itself, and the sender then stands still. The kernel's default, 1,000 packets, is 4 s
+//!   at 3 Mb/s.
 //!
-//! Worked example: min 3 Gb/s, max 10 Gb/s, weight 2 of 1, frames of 1,514 B without offload: rate 375,000,000 B/s, ceil
-//! 1,250,000,000 B/s, burst 375,000 B in 1 ms = 15,625 ticks, quantum 3,028 B, queue 25,000,000 B.
+//! TCP hands over segments of up to 64 KiB whatever the interface offloads (the kernel cuts them behind the
+//! qdisc), so a class at a few Mb/s holds its neighbours' frames up for long, and its queue is long. Where
+//! that matters (scaled-down labs), limit the segments: `Interface::set_offloads(false)`.
+//!
+//! Worked example: min 3 Gb/s, max 10 Gb/s, weight 2 of 1, one frame of 1,514 B per buffer: rate 375,000,000 B/s,
+//! ceil 1,250,000,000 B/s, burst 375,000 B in 1 ms = 15,625 ticks, quantum 3,028 B, queue 25,000,000 B.
 //!
 //! Source: net/sched/sch_htb.c; linux/pkt_sched.h; iproute2 tc/q_htb.c.
 
+use crate::interface::{Interface, InterfaceError};
 use crate::netlink::Message;
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
 use weir_units::{Bandwidth, Bytes, Duration, Weight};
@@ -27,6 +33,8 @@ pub const RATE_MIN: Bandwidth = Bandwidth::from_bps(8_000);
 /// How long a full queue takes to drain at the limit: several round trips of a datacenter, and enough for TCP
 /// across the scaled-down rates of the lab.
 pub const QUEUE_TIME: Duration = Duration::from_millis(20);
+/// The fewest frames that a queue holds: TCP's first window.
+const QUEUE_FRAMES: u64 = 10;
 /// What a burst bridges; see the module's head.
 const BURST_TIME: Duration = Duration::from_millis(1);
 /// Weights further apart than this would make one round of the scheduler longer than a queue.
@@ -55,12 +63,19 @@ pub struct ClassSpec {
 
 /// How the interface sends: what queues and bursts are measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segments {
+pub struct Sending {
     /// The largest frame on the wire.
     pub frame: Bytes,
-    /// The largest buffer that enters a queue at once. A host that forwards for guests takes 64 KiB, whatever
-    /// the interface offloads itself: a queue drops what is larger than its limit.
+    /// The largest buffer that enters a queue at once, in bytes on the wire. A host that forwards for guests
+    /// takes [`crate::interface::SEGMENT_MAX`] whatever the interface allows local sockets.
     pub segment: Bytes,
+}
+
+impl Sending {
+    /// As `interface` sends now.
+    pub fn over(interface: &Interface) -> Result<Self, InterfaceError> {
+        Ok(Self { frame: interface.frame_max(), segment: interface.largest_segment()? })
+    }
 }
 
 /// A class in the kernel's numbers.
@@ -76,21 +91,22 @@ pub(crate) struct Class {
 
 impl Class {
     /// `lightest` is the smallest weight among the classes that share.
-    pub(crate) fn new(spec: &ClassSpec, nic: Bandwidth, segments: Segments, lightest: Weight) -> Self {
+    pub(crate) fn new(spec: &ClassSpec, nic: Bandwidth, sending: Sending, lightest: Weight) -> Self {
         let ceil = spec.max.min(nic).max(RATE_MIN);
         let rate = spec.min.min(ceil).max(RATE_MIN);
         let share = u64::from(spec.weight.thousandths()).div_ceil(u64::from(lightest.thousandths()).max(1));
         let quantum = if share <= QUANTUM_RATIO_MAX {
-            segments.segment.get() * u64::from(spec.weight.thousandths()) / u64::from(lightest.thousandths()).max(1)
+            sending.segment.get() * u64::from(spec.weight.thousandths()) / u64::from(lightest.thousandths()).max(1)
         } else {
-            segments.segment.get() * QUANTUM_RATIO_MAX
+            sending.segment.get() * QUANTUM_RATIO_MAX
         };
-        let queue = ceil.bytes_in(QUEUE_TIME).get().max(10 * segments.frame.get()).max(2 * segments.segment.get());
+        let frames = sending.frame.get() * QUEUE_FRAMES;
+        let queue = ceil.bytes_in(QUEUE_TIME).get().max(frames).max(2 * sending.segment.get());
         Self {
             rate: rate.bps() / 8,
             ceil: ceil.bps() / 8,
-            burst: burst_ticks(rate, segments),
-            cburst: burst_ticks(ceil, segments),
+            burst: burst_ticks(rate, sending),
+            cburst: burst_ticks(ceil, sending),
             quantum: u32::try_from(quantum).unwrap_or(u32::MAX),
             queue: u32::try_from(queue).unwrap_or(u32::MAX),
         }
@@ -124,8 +140,8 @@ impl Class {
 }
 
 /// The burst as the time that it takes at the rate.
-fn burst_ticks(rate: Bandwidth, segments: Segments) -> u32 {
-    let bytes = rate.bytes_in(BURST_TIME).get().max(2 * segments.frame.get());
+fn burst_ticks(rate: Bandwidth, sending: Sending) -> u32 {
+    let bytes = rate.bytes_in(BURST_TIME).get().max(2 * sending.frame.get());
     let ns = u128::from(bytes) * 8_000_000_000 / u128::from(rate.bps());
     u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX).max(1)
 }
@@ -143,8 +159,8 @@ pub(crate) fn queue_message(flags: i32, interface: u32, class: u32, limit: u32) 
 mod tests {
     use super::*;
 
-    const PLAIN: Segments = Segments { frame: Bytes::new(1514), segment: Bytes::new(1514) };
-    const OFFLOAD: Segments = Segments { frame: Bytes::new(1514), segment: Bytes::new(65_550) };
+    const PLAIN: Sending = Sending { frame: Bytes::new(1514), segment: Bytes::new(1514) };
+    const OFFLOAD: Sending = Sending { segment: Bytes::new(65_550), ..PLAIN };
     const NIC: Bandwidth = Bandwidth::from_gbps(10);
 
     fn weight(thousandths: u32) -> Weight {
@@ -169,7 +185,7 @@ mod tests {
         let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 1000), NIC, PLAIN, Weight::ONE);
         assert_eq!(class.rate, 1000);
         assert_eq!(class.ceil, 375_000);
-        assert_eq!(class.cburst, 3028 * 8 / 3 * 1000 / 64);
+        assert_eq!(class.cburst, 3028 * 8 * 1000 / 3 / 64);
         assert_eq!(class.queue, 15_140);
     }
 

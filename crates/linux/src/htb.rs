@@ -6,8 +6,8 @@
 //! program chooses the class; this module only sets numbers, in one netlink batch per change. Only classes
 //! whose numbers differ are sent.
 //!
-//! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`] (or drop). A killed agent
-//! leaves the tree behind with its last rates; the next `install` adopts it without a gap in shaping.
+//! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`] (or drop). A
+//! killed agent leaves the tree behind with its last rates; the next `install` adopts it without a gap.
 //!
 //! ```text
 //! 7765: htb root, default 2
@@ -21,7 +21,7 @@
 //!
 //! Source: linux-facts (measured costs), Parley §3.2 (root rate limiters per service).
 
-use crate::class::{Class, ClassSpec, Segments, queue_message};
+use crate::class::{Class, ClassSpec, Sending, queue_message};
 use crate::interface::{Interface, InterfaceError};
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
 use crate::tc::{self, Found, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
@@ -105,7 +105,7 @@ pub struct HtbTree {
     socket: Socket,
     interface: u32,
     nic: Bandwidth,
-    segments: Segments,
+    sending: Sending,
     found: Found,
     specs: BTreeMap<u16, ClassSpec>,
     /// What the kernel has; differs from what the specs ask for only inside [`HtbTree::set`].
@@ -122,7 +122,7 @@ impl HtbTree {
         interface: &Interface,
         nic: Bandwidth,
         specs: &[ClassSpec],
-        segments: Segments,
+        sending: Sending,
         force: bool,
     ) -> Result<Self, HtbError> {
         let mut socket = Socket::open()?;
@@ -135,7 +135,7 @@ impl HtbTree {
             socket,
             interface: interface.index(),
             nic,
-            segments,
+            sending,
             found,
             specs: BTreeMap::new(),
             in_force: BTreeMap::new(),
@@ -156,7 +156,7 @@ impl HtbTree {
         // From here on a failure removes what is there.
         tree.installed = true;
         let all = ClassSpec { minor: ROOT_MINOR, min: nic, max: nic, weight: Weight::ONE };
-        let root = Class::new(&all, nic, segments, Weight::ONE);
+        let root = Class::new(&all, nic, sending, Weight::ONE);
         let mut batch = vec![root.message(libc::NLM_F_CREATE, tree.interface, tree.handle(ROOT_MINOR), HANDLE)];
         batch.extend(
             orphans
@@ -243,7 +243,7 @@ impl HtbTree {
         let mut batch = Vec::new();
         let mut sent = Vec::new();
         for (minor, spec) in &self.specs {
-            let mut class = Class::new(spec, self.nic, self.segments, lightest);
+            let mut class = Class::new(spec, self.nic, self.sending, lightest);
             let handle = self.handle(*minor);
             let old = self.in_force.get(minor);
             // A queue within a factor of two of its limit stays: resizing it with every change of rate would

@@ -1,26 +1,39 @@
 //! [`Interface`]: a network interface of the namespace that the calling thread is in.
 //!
 //! What the other modules need to know of it: its index, its kind of hardware (programs read Ethernet
-//! headers), the largest frame, and whether segments are offloaded (a queue must hold at least some of the
-//! largest). Worked example: `Interface::named("eth0")?.largest_segment()` is 65,550 B with offload on, 1,514 B off.
+//! headers), the largest frame, and the largest buffer that local sockets hand over at once.
 //!
-//! Source: linux/ethtool.h, linux/if_arp.h.
+//! TCP builds buffers of many segments whatever the interface offloads (since Linux 4.17): without offload the
+//! kernel cuts them behind the qdisc. What limits them is `gso_max_segs` and `gso_max_size`.
+//!
+//! Worked example, MTU 1500: 65,536 B of at least 1,400 B each are up to 47 segments, 47 × 1,514 = 71,158 B on the
+//! wire; with `gso_max_segs` 1 it is one frame.
+//!
+//! Source: linux/ethtool.h, linux/if_arp.h, linux/if_link.h; net/core/sock.c sk_setup_caps().
 
+use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use weir_units::Bytes;
 
 const ETHERNET_HEADER: u64 = 14;
-/// The largest IP packet; kernels that offload more say so in gso_max_size, which stays 65,536 by default.
-const SEGMENT_MAX: u64 = 65_536;
+const IFINFOMSG: usize = 16;
+/// The headers that a segment has at most: IPv6 and TCP with options, rounded up. The rest is payload.
+const HEADERS_MAX: u32 = 100;
+/// What any host may hand over at once: 64 KiB in segments for an MTU of 1500, with their headers.
+pub const SEGMENT_MAX: Bytes = Bytes::new(71_158);
+/// if_link.h
+const IFLA_GSO_MAX_SEGS: u16 = 40;
+const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+/// netdevice.h: GSO_MAX_SEGS, the default.
+const GSO_MAX_SEGS: u32 = 65_535;
 /// if_arp.h
 const ARPHRD_ETHER: libc::c_ushort = 1;
 const ARPHRD_LOOPBACK: libc::c_ushort = 772;
-/// ethtool.h: get and set of segmentation (TCP, generic) and of merging on receive.
-const ETHTOOL_GTSO: u32 = 0x1e;
+/// ethtool.h: set segmentation (TCP, generic) and of merging on receive.
 const ETHTOOL_STSO: u32 = 0x1f;
-const ETHTOOL_GGSO: u32 = 0x23;
 const ETHTOOL_SGSO: u32 = 0x24;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
@@ -90,25 +103,58 @@ impl Interface {
         Bytes::new(u64::from(self.mtu) + ETHERNET_HEADER)
     }
 
-    /// The largest buffer that local sockets hand over at once: a frame, or 64 KiB with offload on.
+    /// The largest buffer that local sockets hand over at once, in bytes on the wire.
     pub fn largest_segment(&self) -> Result<Bytes, InterfaceError> {
-        let offloads = self.ethtool(ETHTOOL_GGSO, 0)? != 0 || self.ethtool(ETHTOOL_GTSO, 0)? != 0;
-        Ok(if offloads { Bytes::new(SEGMENT_MAX + ETHERNET_HEADER) } else { self.frame_max() })
+        let limits = self.netlink("read the segment limits", |socket| {
+            let replies = socket.dump("list links", Message::new(libc::RTM_GETLINK, 0, &[0; IFINFOMSG]))?;
+            let own = replies.into_iter().find(|reply| read_u32(&reply.payload, 4) == self.index);
+            Ok(own.map(|reply| {
+                let limit = |kind| {
+                    attribute(reply.payload.get(IFINFOMSG..).unwrap_or_default(), kind).map(|value| read_u32(value, 0))
+                };
+                // Kernels before 6.3 have one size for both families.
+                let size = limit(IFLA_GSO_MAX_SIZE).max(limit(IFLA_GSO_IPV4_MAX_SIZE));
+                (size.unwrap_or(65_536), limit(IFLA_GSO_MAX_SEGS).unwrap_or(GSO_MAX_SEGS))
+            }))
+        })?;
+        let (size, most) = limits.ok_or_else(|| self.error("read the segment limits", libc::ENODEV))?;
+        let segments = size.div_ceil(self.mtu.saturating_sub(HEADERS_MAX).max(1)).min(most).max(1);
+        Ok(Bytes::new(u64::from(segments) * self.frame_max().get()))
     }
 
-    /// Turns segmentation and merging on receive on or off, for experiments that count every packet.
+    /// Turns segmentation and merging on receive on or off, for experiments that count every packet: off,
+    /// every buffer is one frame.
     pub fn set_offloads(&self, on: bool) -> Result<(), InterfaceError> {
         for command in [ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO] {
             self.ethtool(command, u32::from(on))?;
         }
-        Ok(())
+        let segments = if on { GSO_MAX_SEGS } else { 1 };
+        self.netlink("limit segments", |socket| {
+            // ifinfomsg: family and type, index, flags, change.
+            let fixed = [[0; 4], self.index.to_ne_bytes(), [0; 4], [0; 4]].concat();
+            let request = Message::new(libc::RTM_NEWLINK, 0, &fixed);
+            socket.request("limit segments", vec![request.attribute(IFLA_GSO_MAX_SEGS, &segments.to_ne_bytes())])
+        })
     }
 
-    fn ethtool(&self, command: u32, data: u32) -> Result<u32, InterfaceError> {
+    fn netlink<T>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&mut Socket) -> Result<T, NetlinkError>,
+    ) -> Result<T, InterfaceError> {
+        let result = Socket::open().and_then(|mut socket| work(&mut socket));
+        result.map_err(|error| InterfaceError { name: self.name.clone(), what, error: error.error })
+    }
+
+    fn error(&self, what: &'static str, errno: i32) -> InterfaceError {
+        InterfaceError { name: self.name.clone(), what, error: io::Error::from_raw_os_error(errno) }
+    }
+
+    fn ethtool(&self, command: u32, data: u32) -> Result<(), InterfaceError> {
         let mut value = EthtoolValue { command, data };
         self.ioctl(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = (&raw mut value).cast())
             .map_err(|error| InterfaceError { name: self.name.clone(), what: "ethtool", error })?;
-        Ok(value.data)
+        Ok(())
     }
 
     fn ioctl(&self, command: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {

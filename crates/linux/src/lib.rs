@@ -2,7 +2,8 @@
 //!
 //! Problem: enforce and measure services on a production interface, with whatever the kernel offers, and
 //! leave the host as it was found. Approach: BPF programs classify and count every packet and choose its HTB
-//! class; netlink sets the classes' numbers; everything is removed on the way out, and what a killed agent left is taken over.
+//! class; netlink sets the classes' numbers; everything is removed on the way out, and what a killed agent left
+//! is taken over.
 //!
 //! | module | does |
 //! |---|---|
@@ -15,7 +16,7 @@
 //! | [`requirements`] | what the host lacks and how to get it |
 //!
 //! Worked example: `InterfaceDatapath::attach(&eth0, None)?` then `set_rules(&classifier, Classes::Htb)?`, beside
-//! `HtbShaper::install(&eth0, nic, &rates, segments, false)?`: every service is held to its rate, and
+//! `HtbShaper::install(&eth0, nic, &rates, Sending::over(&eth0)?, false)?`: every service is held to its rate, and
 //! `totals(Some(service))?` tells what it sent.
 //!
 //! Everything here acts in the network namespace of the calling thread.

@@ -30,6 +30,9 @@ pub enum NetnsError {
     /// Not a name that only a lab would use.
     #[error("`{0}` is not a prefix for namespaces: 2 to 8 lower-case letters and digits, a letter first")]
     Prefix(String),
+    /// Not a name that stays inside the directory of names.
+    #[error("`{0}` is not a name for a namespace: letters, digits, `-`, `_` and `.`, a letter or digit first")]
+    Name(String),
     /// A system call failed.
     #[error("{what} {name}: {error}")]
     Io {
@@ -71,6 +74,10 @@ impl Prefix {
 
     /// Makes the namespace `prefix-name` with its loopback interface up; deleted when dropped.
     pub fn create(&self, name: &str) -> Result<Netns, NetnsError> {
+        let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(known) {
+            return Err(NetnsError::Name(name.into()));
+        }
         let full = format!("{}-{name}", self.0);
         ip(["netns", "add", &full])?;
         let netns = Netns { name: full };
@@ -153,15 +160,17 @@ impl Netns {
         ip(all)
     }
 
-    /// The processes inside the namespace.
+    /// The processes inside the namespace, without the caller's own.
     pub fn processes(&self) -> Result<Vec<i32>, NetnsError> {
         let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino()));
         let own = id(&self.path()).map_err(io_error("read namespace", &self.name))?;
         let entries = fs::read_dir("/proc").map_err(io_error("list", "/proc"))?;
+        let myself = std::process::id() as i32;
         Ok(entries
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
+            .filter(|pid| *pid != myself)
             // A process that ends meanwhile is no longer inside.
-            .filter(|pid: &i32| id(Path::new(&format!("/proc/{pid}/ns/net"))).is_ok_and(|found| found == own))
+            .filter(|pid| id(Path::new(&format!("/proc/{pid}/ns/net"))).is_ok_and(|found| found == own))
             .collect())
     }
 
@@ -242,6 +251,9 @@ mod tests {
         for text in ["", "a", "A1", "we-", "1a", "ninechars", "../x", "we ir"] {
             assert!(Prefix::new(text).is_err(), "{text}");
         }
-        assert!(Prefix::new("wt1").is_ok());
+        let prefix = Prefix::new("wt1").expect("a prefix");
+        for name in ["", "../x", "-x", "a b", "a/b"] {
+            assert!(matches!(prefix.create(name), Err(NetnsError::Name(_))), "{name}");
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! [`Shaper`]: the one interface to whatever enforces rates on this host, and which of them it can have.
 //!
 //! Problem: two mechanisms hold a service to a rate: `edt` (departure times set in BPF, which only the qdisc fq
-//! obeys) and `htb` (a class per service). A host without fq ignores departure times without a word: a limit of 100 Mb/s then runs at
-//! 20 Gb/s. Approach: [`probe`] tries each in a scratch namespace and says what it found; [`choose`] takes what works or fails with
-//! every reason. There is no third way that enforces nothing.
+//! obeys) and `htb` (a class per service). A host without fq ignores departure times without a word: a limit of
+//! 100 Mb/s then runs at 20 Gb/s. Approach: [`probe`] tries each in a scratch namespace and says what it found;
+//! [`choose`] takes what works or fails with every reason. There is no third way that enforces nothing.
+//!
+//! Worked example: on a kernel without fq, `probe` says `edt: the kernel has no qdisc fq` and nothing against
+//! `htb`, and `choose` returns [`Backend::Htb`].
 //!
 //! Source: design.md (two enforcement backends), linux-facts (EDT without fq is ignored).
 
-use crate::class::{ClassSpec, Segments};
+use crate::class::{ClassSpec, Sending};
 use crate::htb::{self, ClassStatus, HtbError, HtbTree};
 use crate::interface::Interface;
 use crate::netlink::{Message, Socket};
@@ -45,8 +48,13 @@ pub struct Possible {
 
 /// No backend works here.
 #[derive(Debug, thiserror::Error)]
-#[error("nothing can enforce rates on this host: {}", .0.iter().map(|p| format!("{}: {}", p.backend, p.obstacle.as_deref().unwrap_or("-"))).collect::<Vec<_>>().join("; "))]
+#[error("nothing can enforce rates on this host: {}", reasons(.0))]
 pub struct NoBackend(pub Vec<Possible>);
+
+fn reasons(possible: &[Possible]) -> String {
+    let reason = |p: &Possible| format!("{}: {}", p.backend, p.obstacle.as_deref().unwrap_or("possible"));
+    possible.iter().map(reason).collect::<Vec<_>>().join("; ")
+}
 
 /// What a service may send on this interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,10 +104,10 @@ impl HtbShaper {
         interface: &Interface,
         nic: Bandwidth,
         rates: &[ServiceRate],
-        segments: Segments,
+        sending: Sending,
         force: bool,
     ) -> Result<Self, HtbError> {
-        Ok(Self { tree: HtbTree::install(interface, nic, &specs(rates)?, segments, force)? })
+        Ok(Self { tree: HtbTree::install(interface, nic, &specs(rates)?, sending, force)? })
     }
 }
 

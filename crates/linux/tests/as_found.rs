@@ -5,7 +5,7 @@ mod common;
 use common::{Cable, interface, skipped};
 use std::io::Write;
 use weir_datapath::Classifier;
-use weir_linux::class::{ClassSpec, Segments};
+use weir_linux::class::{ClassSpec, Sending};
 use weir_linux::htb::{FIRST_MINOR, HtbError, HtbTree};
 use weir_linux::loader::{Attachment, Classes, InterfaceDatapath, LoaderError};
 use weir_linux::netns::{Netns, Prefix};
@@ -13,7 +13,7 @@ use weir_linux::shaper::{Backend, choose, probe};
 use weir_linux::tc::Found;
 use weir_units::{Bandwidth, Bytes, Weight};
 
-const SEGMENTS: Segments = Segments { frame: Bytes::new(1514), segment: Bytes::new(1514) };
+const SENDING: Sending = Sending { frame: Bytes::new(1514), segment: Bytes::new(1514) };
 const NIC: Bandwidth = Bandwidth::from_gbps(1);
 
 fn classes(count: u16) -> Vec<ClassSpec> {
@@ -27,7 +27,7 @@ fn classes(count: u16) -> Vec<ClassSpec> {
 }
 
 fn install(count: u16, force: bool) -> Result<HtbTree, HtbError> {
-    HtbTree::install(&interface(), NIC, &classes(count), SEGMENTS, force)
+    HtbTree::install(&interface(), NIC, &classes(count), SENDING, force)
 }
 
 /// Runs `tc` inside; `tc -n` would do the same here.
@@ -109,9 +109,9 @@ fn filters_of_a_killed_agent_are_replaced_and_others_are_kept() {
     let attach = || InterfaceDatapath::attach(&interface(), Some(Attachment::Clsact)).expect("attach");
     // A killed agent drops nothing: its filters hold the programs.
     cable.a.run(|| std::mem::forget(attach())).expect("enter");
-    assert_eq!(tc(&cable.a, "filter show dev eth egress").matches("weir_egress").count(), 1);
+    assert_eq!(tc(&cable.a, "filter show dev eth egress").matches("weir_egress direct-action").count(), 1);
     let second = cable.a.run(attach).expect("enter");
-    assert_eq!(tc(&cable.a, "filter show dev eth egress").matches("weir_egress").count(), 1);
+    assert_eq!(tc(&cable.a, "filter show dev eth egress").matches("weir_egress direct-action").count(), 1);
     cable.a.run(|| second.remove().expect("remove")).expect("enter");
     assert_eq!(tc(&cable.a, "filter show dev eth egress"), "");
     assert!(tc(&cable.a, "qdisc show dev eth").contains("clsact"), "clsact was there before the second agent");
@@ -173,7 +173,7 @@ fn rates_above_34_gbps_arrive_whole() {
     let cable = Cable::new("f7");
     let nic = Bandwidth::from_gbps(400);
     let spec = ClassSpec { minor: FIRST_MINOR, min: Bandwidth::from_gbps(100), max: nic, weight: Weight::ONE };
-    let install = || HtbTree::install(&interface(), nic, &[spec], SEGMENTS, false);
+    let install = || HtbTree::install(&interface(), nic, &[spec], SENDING, false);
     let _tree = cable.a.run(install).expect("enter").expect("install");
     let classes = tc(&cable.a, "class show dev eth");
     assert!(classes.contains("rate 100Gbit ceil 400Gbit"), "{classes}");

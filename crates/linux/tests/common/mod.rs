@@ -29,6 +29,11 @@ impl Cable {
         prefix.cleanup().expect("clean up after an earlier run");
         let a = prefix.create("a").expect("namespace a");
         let b = prefix.create("b").expect("namespace b");
+        // No neighbour discovery or router solicitation between the packets that are counted.
+        for netns in [&a, &b] {
+            let quiet = || std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+            netns.run(quiet).expect("enter").expect("IPv6 off");
+        }
         connect((&a, "eth", Some("10.77.0.1/24")), (&b, "eth", Some("10.77.0.2/24"))).expect("a cable");
         let cable = Self { a, b };
         cable.set_offloads(false);
@@ -58,12 +63,17 @@ impl Cable {
         panic!("the iperf3 server on port {port} does not listen");
     }
 
-    /// Starts TCP from `a` to `b`.
+    /// Starts TCP from `a` to `b`, with Reno: every kernel has it.
     pub(crate) fn client(&self, port: u16, seconds: &str) -> Child {
+        self.client_with(port, seconds, "reno")
+    }
+
+    /// Starts TCP with this congestion control.
+    pub(crate) fn client_with(&self, port: u16, seconds: &str, control: &str) -> Child {
         let mut command = self.a.command("iperf3").expect("iperf3");
         let port = port.to_string();
         command
-            .args(["-c", "10.77.0.2", "-p", &port, "-t", seconds, "-O", "0.5", "-J"])
+            .args(["-c", "10.77.0.2", "-p", &port, "-t", seconds, "-O", "0.5", "-C", control, "-J"])
             .stdout(Stdio::piped())
             .spawn()
             .expect("an iperf3 client")
