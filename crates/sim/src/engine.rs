@@ -172,9 +172,10 @@ impl<O: Observer> World<O> {
             self.events.push(out.link.free_at(), Event::Free(port));
         }
         if let Some(host) = owner {
-            let packet = *self.packets.get(label.id);
-            self.left(host, &packet);
-            self.resume(&packet);
+            let packet = self.packets.get(label.id);
+            let (payload, flow) = (packet.payload, packet.flow);
+            self.left(host, &label, payload, flow);
+            self.resume(payload, flow);
         }
     }
 
@@ -219,7 +220,7 @@ impl<O: Observer> World<O> {
             }
             queue.waiting.pop_front();
             if self.enter_interface(host, id, &packet) {
-                self.resume(&packet);
+                self.resume(packet.payload, packet.flow);
             }
         }
     }
@@ -235,25 +236,26 @@ impl<O: Observer> World<O> {
         }
         let at = self.now + self.jitter.next();
         self.observer.accepted(at, port, packet.size);
-        self.transmit(at, port, packet.label(id));
-        self.left(host, packet);
+        let label = packet.label(id);
+        self.transmit(at, port, label);
+        self.left(host, &label, packet.payload, packet.flow);
         true
     }
 
     /// A packet has left its host.
     #[inline]
-    fn left(&mut self, host: HostId, packet: &Packet) {
+    fn left(&mut self, host: HostId, packet: &Label, payload: Payload, flow: FlowId) {
         self.hosts[host.index()].bytes[packet.class.index()].tx += u64::from(packet.size);
-        if let Payload::Segment { .. } = packet.payload {
-            self.flows[packet.flow.index()].in_host -= u64::from(packet.size);
+        if let Payload::Segment { .. } = payload {
+            self.flows[flow.index()].in_host -= u64::from(packet.size);
         }
     }
 
     /// Lets the flow of a segment that left its host send more.
     #[inline]
-    fn resume(&mut self, packet: &Packet) {
-        if let Payload::Segment { .. } = packet.payload {
-            self.pump(packet.flow);
+    fn resume(&mut self, payload: Payload, flow: FlowId) {
+        if let Payload::Segment { .. } = payload {
+            self.pump(flow);
         }
     }
 

@@ -14,8 +14,8 @@
 //!
 //! Flows are classified once, by the classifier that the kernel runs, with the headers of their packets:
 //! these do not change. The answers of a flow belong to the same service, since filters match either end.
-//! A service whose filters name interfaces or control groups has its flows by the scenario's word, for a
-//! simulated host has neither.
+//! A service whose filter names interfaces has its flows by the scenario's word: they are those of endpoints
+//! that the scenario puts on the machine.
 //!
 //! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`) gives service a
 //! 300 Mb/s alone, 300 and 300 Mb/s together, and service b 600 Mb/s alone.
@@ -345,8 +345,7 @@ fn headers(
     };
     policy.services().get(service).matches().iter().find_map(|filter| {
         let fields = with(filter);
-        let endpoint = filter.interface.is_some() || filter.cgroup.is_some();
-        (endpoint || classifier.classify_fields(&fields) == Some(service)).then_some(fields)
+        (filter.interface.is_some() || classifier.classify_fields(&fields) == Some(service)).then_some(fields)
     })
 }
 

@@ -1,8 +1,11 @@
 //! Whole scenarios with brokers, from their files.
 
 use std::ops::ControlFlow;
+use std::path::Path;
+use weir_document::Source;
+use weir_policy::Policy;
 use weir_scenario::Scenario;
-use weir_sim::{Options, RunOutcome, simulate};
+use weir_sim::{Options, RunError, RunOutcome, simulate};
 use weir_units::{Bandwidth, Duration, ServiceId};
 
 const CHECKED: fn() -> Options = || Options { check: true, ..Options::default() };
@@ -11,6 +14,23 @@ fn scenario(name: &str) -> Scenario {
     let path = format!("{}/../../scenarios/{name}.scenario.yaml", env!("CARGO_MANIFEST_DIR"));
     Scenario::read(path).expect("the scenario is valid").0
 }
+
+/// Two racks of two machines at 200 Mb/s behind 100 Mb/s, with these services, links and traffic.
+fn small(services: &str, links: &str, enforcement: &str, traffic: &str) -> Scenario {
+    let policy = format!(
+        "weir: 1\nnetwork:\n  nic: 200Mb/s\n  racks:\n    left: {{ uplink: 100Mb/s, machines: [l1, l2] }}\n    \
+         right: {{ uplink: 100Mb/s, machines: [r1, r2] }}\nservices:\n{services}"
+    );
+    let scenario = format!(
+        "scenario: 1\nname: small\npolicy: p.yaml\nseed: 1\nduration: 4500ms\nenforcement: {enforcement}\n\
+         links: {links}\ntraffic:\n{traffic}measure: {{ rack: left, direction: tx, every: 1s }}\n"
+    );
+    let source = Source::from_text("small", scenario);
+    let load = |_: &Path| Policy::parse("p.yaml", &policy);
+    Scenario::from_source(&source, Path::new(""), load).expect("the scenario is valid").0
+}
+
+const LINKS: &str = "{ delay: 10us, buffer: 100kB, mtu: 1500B, spines: 1 }";
 
 fn run(scenario: &Scenario, seed: u64, options: Options) -> RunOutcome {
     simulate(scenario, seed, &options, &mut |_| ControlFlow::Continue(())).expect("the scenario runs")
@@ -60,4 +80,63 @@ fn the_seed_decides_everything() {
     assert!(first.contains("interrupted: true"));
     assert_eq!(first, ten_seconds(7));
     assert_ne!(first, ten_seconds(8));
+}
+
+#[test]
+fn without_enforcement_the_transport_decides() {
+    let services =
+        "  a: { match: [ { port: 80 } ], rack: { tx: { max: 10Mb/s } } }\n  b: { match: [ { port: 81 } ] }\n";
+    let traffic = "  - { service: a, from: [l1], to: [r1], flows: 3, start: 0s, stop: 4s }\n  \
+                   - { service: b, from: [l2], to: [r2], flows: 1, start: 0s, stop: 4s }\n";
+    for (enforcement, least, most) in [("none", 50, 95), ("rack-broker", 9, 11)] {
+        let scenario = small(services, LINKS, enforcement, traffic);
+        let outcome = run(&scenario, 1, CHECKED());
+        // The duration is four samples and a half; the half is simulated and not measured.
+        assert_eq!(outcome.result.samples.len(), 4);
+        let a = mean(&outcome, ServiceId(0), 3, 4).bps() / 1_000_000;
+        assert!((least..=most).contains(&a), "{enforcement}: {a} Mb/s");
+        assert_eq!(outcome.statistics.brokers.sent > 0, enforcement == "rack-broker");
+        assert_eq!(outcome.statistics.flows.len(), 4);
+        assert!(outcome.statistics.flows.iter().all(|flow| flow.delivered.get() > 100_000));
+    }
+}
+
+#[test]
+fn the_static_limit_of_an_interface_holds_without_any_broker_report() {
+    let services = "  a: { match: [ { port: 80 } ], machine: { tx: { max: 20Mb/s } } }\n";
+    let traffic = "  - { service: a, from: [l1], to: [r1], flows: 2, start: 0s, stop: 4s }\n";
+    let outcome = run(&small(services, LINKS, "rack-broker", traffic), 1, CHECKED());
+    for sample in &outcome.result.samples[1..] {
+        let a = sample.bandwidth[0].1.bps();
+        assert!(a.abs_diff(20_000_000) < 50_000, "{a} b/s");
+    }
+}
+
+#[test]
+fn flows_have_the_headers_of_their_service_and_use_all_spines() {
+    let services = "  addressed: { match: [ { address: 192.168.7.0/24 } ] }\n  \
+                    endpoint: { match: [ { interface: \"tap*\" } ] }\n  \
+                    marked: { match: [ { dscp: 46, protocol: udp }, { dscp: 46, protocol: tcp } ], order: 1 }\n  \
+                    overlay: { match: [ { vni: 4711 } ], order: 3 }\n  \
+                    web: { match: [ { protocol: tcp, port: 8000-8099 } ], order: 2 }\n";
+    let traffic: String = ["addressed", "endpoint", "marked", "overlay", "web"]
+        .map(|service| {
+            format!("  - {{ service: {service}, from: [l1, l2], to: [r1, r2], flows: 6, start: 0s, stop: 4s }}\n")
+        })
+        .concat();
+    let links = "{ delay: 10us, buffer: 100kB, mtu: 1500B, spines: 4 }";
+    let outcome = run(&small(services, links, "none", &traffic), 3, CHECKED());
+    let total: u64 = outcome.result.samples[3].bandwidth.iter().map(|(_, rate)| rate.bps()).sum();
+    assert!(total > 97_000_000, "{total} b/s over four links of 25 Mb/s");
+    assert!(outcome.result.samples[3].bandwidth.iter().all(|(_, rate)| rate.bps() > 0));
+}
+
+#[test]
+fn a_service_that_no_tcp_packet_belongs_to_is_refused() {
+    let services = "  clock: { match: [ { protocol: udp, port: 123 } ] }\n";
+    let traffic = "  - { service: clock, from: [l1], to: [r2], flows: 1, start: 0s, stop: 4s }\n";
+    let scenario = small(services, LINKS, "none", traffic);
+    let error = simulate(&scenario, 1, &CHECKED(), &mut |_| ControlFlow::Continue(())).expect_err("UDP");
+    assert!(matches!(error, RunError::Unclassified { .. }));
+    assert_eq!(error.to_string(), "no TCP packet from `l1` to `r2` belongs to service `clock`");
 }

@@ -3,7 +3,6 @@
 //! Four children are compared at once and share one and a half cache lines, and the tree is half as deep as a
 //! binary one.
 
-use super::Event;
 use crate::time::SimTime;
 
 /// An event and its place in the order.
@@ -11,7 +10,8 @@ use crate::time::SimTime;
 pub(super) struct Entry {
     pub(super) time: SimTime,
     pub(super) sequence: u64,
-    pub(super) event: Event,
+    /// What happens, packed.
+    pub(super) event: u64,
 }
 
 impl Entry {
