@@ -18,7 +18,7 @@
 use crate::diagnostic::{Problems, quote};
 use crate::source::{Source, Span};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Levels of nesting allowed. People write fewer than ten; the stack of every later pass is bounded by it.
 pub const MAX_DEPTH: usize = 64;
@@ -189,13 +189,13 @@ struct Builder<'a> {
     stack: Vec<Frame>,
     nodes: usize,
     /// Anchors that no alias has pointed to yet.
-    anchors: Vec<(usize, Span)>,
+    anchors: BTreeMap<usize, Span>,
 }
 
 impl<'a> Builder<'a> {
     fn new(source: &'a Source, problems: &'a mut Problems) -> Self {
         let offsets = Offsets::new(source.text());
-        Self { source, problems, offsets, stack: Vec::new(), nodes: 0, anchors: Vec::new() }
+        Self { source, problems, offsets, stack: Vec::new(), nodes: 0, anchors: BTreeMap::new() }
     }
 
     fn run(&mut self) -> Option<Node> {
@@ -206,6 +206,11 @@ impl<'a> Builder<'a> {
                 Ok((event, span)) => (event, self.offsets.span(span.start, span.end)),
                 Err(error) => {
                     let at = self.offsets.byte(error.marker());
+                    if error.info() == "recursion limit exceeded" {
+                        // The parser looks ahead over brackets and gives up before this one counts them.
+                        self.too_deep(Span::new(at, at));
+                        return None;
+                    }
                     self.problems.error(
                         Span::new(at, at),
                         format!("this is not valid YAML: {}", error.info()),
@@ -251,7 +256,7 @@ impl<'a> Builder<'a> {
             _ => (0, false),
         };
         if anchor > 0 {
-            self.anchors.push((anchor, span));
+            self.anchors.insert(anchor, span);
         }
         if tag {
             self.problems.error(span, "a tag (`!`) is not allowed here", "write the value without it");
@@ -294,15 +299,19 @@ impl<'a> Builder<'a> {
 
     fn open(&mut self, frame: Frame, span: Span) -> Option<Option<Node>> {
         if self.stack.len() >= MAX_DEPTH {
-            self.problems.error(
-                span,
-                format!("this is nested more than {MAX_DEPTH} levels deep"),
-                "a document needs far fewer levels; check brackets and indentation",
-            );
+            self.too_deep(span);
             return None;
         }
         self.stack.push(frame);
         Some(None)
+    }
+
+    fn too_deep(&mut self, span: Span) {
+        self.problems.error(
+            span,
+            format!("this is nested more than {MAX_DEPTH} levels deep"),
+            "a document needs far fewer levels; check brackets and indentation",
+        );
     }
 
     /// Hands a finished node to what it stands in.
@@ -332,7 +341,7 @@ impl<'a> Builder<'a> {
     }
 
     fn alias(&mut self, id: usize, span: Span) {
-        self.anchors.retain(|(anchor, _)| *anchor != id);
+        self.anchors.remove(&id);
         if self.stack.iter().any(|frame| frame.anchor == id) {
             self.problems.error(
                 span,

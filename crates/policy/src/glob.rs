@@ -3,8 +3,9 @@
 //! `*` stands for any characters, also none; `?` for one character; everything else for itself.
 //!
 //! Worked example: `tap*` and `*0` both match `tap0`, so they overlap; `tap*` and `eth?` share no name.
-//! Approach: walk both patterns at once over pairs of places, at most (length + 1)² of them: a `*` may end
-//! or swallow what the other pattern demands next.
+//! Approach: two globs with a star each overlap if what stands before their first stars agrees and what
+//! stands behind their last stars does, since each star can swallow the rest of the other glob. Otherwise
+//! one of them matches names of one length only, and its letters are walked along the other glob.
 
 /// Whether `glob` matches `name`.
 #[cfg(test)]
@@ -13,41 +14,51 @@ fn matches(glob: &str, name: &str) -> bool {
     overlap(glob, name)
 }
 
-/// Whether some name matches both globs.
+/// Whether some name matches both globs. At most (length + 1)² steps.
 pub(crate) fn overlap(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    // reachable[j]: some name's start matches a[..i] and b[..j].
-    let mut reachable = vec![false; b.len() + 1];
-    reachable[0] = true;
-    for i in 0..=a.len() {
-        let mut next = vec![false; b.len() + 1];
-        for j in 0..=b.len() {
-            if !reachable[j] {
-                continue;
-            }
-            let (x, y) = (a.get(i), b.get(j));
-            // A star that ends here.
-            if x == Some(&b'*') {
-                next[j] = true;
-            }
-            if y == Some(&b'*') {
-                reachable[j + 1] = true;
-            }
-            match (x, y) {
-                // One star swallows what the other pattern demands.
-                (Some(b'*'), Some(y)) if *y != b'*' => reachable[j + 1] = true,
-                (Some(x), Some(b'*')) if *x != b'*' => next[j] = true,
-                (Some(x), Some(y)) if *x != b'*' && *y != b'*' && (x == y || *x == b'?' || *y == b'?') => {
-                    next[j + 1] = true;
-                }
-                _ => {}
-            }
+    match (a.contains(&b'*'), b.contains(&b'*')) {
+        (true, true) => {
+            agree(until_star(a.iter()), until_star(b.iter()))
+                && agree(until_star(a.iter().rev()), until_star(b.iter().rev()))
         }
-        if i < a.len() {
-            reachable = next;
-        }
+        (true, false) => fits(a, b),
+        (false, _) => fits(b, a),
     }
-    reachable[b.len()]
+}
+
+/// Whether two letters of globs, stars aside, have a letter in common.
+fn letters_agree(a: u8, b: u8) -> bool {
+    a == b || a == b'?' || b == b'?'
+}
+
+fn until_star<'a>(letters: impl Iterator<Item = &'a u8>) -> impl Iterator<Item = u8> {
+    letters.copied().take_while(|letter| *letter != b'*')
+}
+
+/// Whether two texts agree as far as both go.
+fn agree(a: impl Iterator<Item = u8>, b: impl Iterator<Item = u8>) -> bool {
+    a.zip(b).all(|(a, b)| letters_agree(a, b))
+}
+
+/// Whether `glob` matches some name of `letters`, which has no star.
+fn fits(glob: &[u8], letters: &[u8]) -> bool {
+    // reachable[j]: the part of `glob` so far matches letters[..j].
+    let mut reachable = vec![false; letters.len() + 1];
+    reachable[0] = true;
+    for &part in glob {
+        if part == b'*' {
+            if let Some(first) = reachable.iter().position(|reachable| *reachable) {
+                reachable[first..].fill(true);
+            }
+            continue;
+        }
+        for j in (0..letters.len()).rev() {
+            reachable[j + 1] = reachable[j] && letters_agree(part, letters[j]);
+        }
+        reachable[0] = false;
+    }
+    reachable[letters.len()]
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@
 //! since otherwise no two services could be told apart by port. (The filter tried first takes such a
 //! packet, the same on every host.)
 //!
-//! Approach: each field of a filter is an interval, so filters are boxes. Of each group, sort along the
-//! field in which the fewest pairs overlap and compare only those: ten thousand services with ports of
-//! their own cost ten thousand comparisons.
+//! Approach: each field of a filter is an interval, so filters are boxes. Sort each group along the field in
+//! which the fewest pairs overlap, cut it where there are gaps, go on with each part, and compare only what
+//! no field separates: ten thousand services with ports of their own cost no comparison at all.
 //!
 //! Worked example: `{ protocol: tcp, port: 7000-7099 }` and `{ port: 7050 }` overlap in "tcp port 7050";
 //! `{ protocol: udp, port: 7050 }` does not overlap the first.
@@ -28,6 +28,10 @@ use weir_document::{Problems, Span};
 
 /// Pairs of services that are reported; an operator fixes the first few and sees the rest vanish.
 const MAX_REPORTED: usize = 100;
+
+/// Pairs of filters that are compared; some seconds. Policies that people write need fewer than one for
+/// each filter; the bound keeps a hostile file from taking hours.
+const MAX_PAIRS: u64 = 200_000_000;
 
 /// An interval in one field, both ends included. The first number keeps IPv4 and IPv6 apart.
 type Interval = ((u8, u128), (u8, u128));
@@ -51,8 +55,9 @@ pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
         }
     }
     let mut reported: HashSet<(usize, usize)> = HashSet::new();
+    let mut budget = MAX_PAIRS;
     for entries in groups.values() {
-        for_each_candidate(entries, &mut |a, b| {
+        let mut sweep = Sweep::new(entries, budget, |a: &Entry<'_>, b: &Entry<'_>| {
             if a.service == b.service || !overlaps(a.filter, b.filter) {
                 return true;
             }
@@ -63,8 +68,21 @@ pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
             }
             reported.len() < MAX_REPORTED
         });
-        if reported.len() >= MAX_REPORTED {
-            return;
+        let members: Vec<_> = (0..entries.len()).collect();
+        let result = sweep.run(&members);
+        budget = sweep.budget;
+        match result {
+            Ok(()) => {}
+            Err(Stop::Visitor) => return,
+            Err(Stop::Budget) => {
+                let span = entries.iter().map(|entry| entry.span).min().unwrap_or_default();
+                problems.error(
+                    span,
+                    "the filters are too entangled to be compared with each other",
+                    "give services different `order`, or tell them apart by one field: port, address, interface, cgroup or vni",
+                );
+                return;
+            }
         }
     }
 }
@@ -79,29 +97,85 @@ fn report(services: &[ReadService], first: &Entry<'_>, second: &Entry<'_>, probl
     );
 }
 
-/// Calls `visit` with every pair that may overlap, until it says `false`.
-fn for_each_candidate<'a>(entries: &'a [Entry<'a>], visit: &mut impl FnMut(&'a Entry<'a>, &'a Entry<'a>) -> bool) {
-    let Some(field) = FIELDS.iter().map(|field| sorted(entries, *field)).min_by_key(|sorted| pairs(sorted)) else {
-        return;
-    };
-    for (i, (interval, a)) in field.iter().enumerate() {
-        for (other, b) in &field[i + 1..] {
-            if other.0 > interval.1 {
-                break;
-            }
-            if !visit(&entries[*a], &entries[*b]) {
-                return;
+/// Compares pairs of entries of one group.
+struct Sweep<'a, V> {
+    entries: &'a [Entry<'a>],
+    /// How many bytes all paths of control groups have in common at their start.
+    common: usize,
+    /// Pairs that may still be compared.
+    budget: u64,
+    /// Told every pair that may overlap, until it says `false`.
+    visit: V,
+}
+
+/// Why a sweep ended early.
+#[derive(Debug, PartialEq, Eq)]
+enum Stop {
+    /// `visit` said so.
+    Visitor,
+    /// The budget is spent.
+    Budget,
+}
+
+impl<'a, V: FnMut(&'a Entry<'a>, &'a Entry<'a>) -> bool> Sweep<'a, V> {
+    fn new(entries: &'a [Entry<'a>], budget: u64, visit: V) -> Self {
+        Self { entries, common: common_cgroup(entries), budget, visit }
+    }
+
+    /// Visits the pairs among `members`. They are sorted along the best field; where that leaves gaps, each
+    /// part between two gaps goes on by itself, so fields that tell little apart alone do so together.
+    fn run(&mut self, members: &[usize]) -> Result<(), Stop> {
+        let sorted = |field: &fn(&Match, usize) -> Interval| {
+            let interval = |i: &usize| (field(self.entries[*i].filter, self.common), *i);
+            let mut all: Vec<_> = members.iter().map(interval).collect();
+            all.sort_unstable();
+            all
+        };
+        let best = FIELDS.iter().map(sorted).min_by_key(|sorted| pairs(sorted));
+        let Some(best) = best else { return Ok(()) };
+        let parts = parts(&best);
+        if parts.len() == 1 {
+            return self.compare(&best);
+        }
+        for part in parts.into_iter().filter(|part| part.len() > 1) {
+            let members: Vec<_> = part.iter().map(|(_, i)| *i).collect();
+            // Each part is smaller than the whole, and the recursion is as deep as there are fields that
+            // split: a field whose parts were split again splits nothing more.
+            self.run(&members)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, sorted: &[(Interval, usize)]) -> Result<(), Stop> {
+        for (i, (interval, a)) in sorted.iter().enumerate() {
+            for (other, b) in &sorted[i + 1..] {
+                if other.0 > interval.1 {
+                    break;
+                }
+                self.budget = self.budget.checked_sub(1).ok_or(Stop::Budget)?;
+                if !(self.visit)(&self.entries[*a], &self.entries[*b]) {
+                    return Err(Stop::Visitor);
+                }
             }
         }
+        Ok(())
     }
 }
 
-/// The intervals of all entries in one field, sorted by their starts.
-fn sorted(entries: &[Entry<'_>], field: fn(&Match, usize) -> Interval) -> Vec<(Interval, usize)> {
-    let common = common_cgroup(entries);
-    let mut all: Vec<_> = entries.iter().enumerate().map(|(i, entry)| (field(entry.filter, common), i)).collect();
-    all.sort_unstable();
-    all
+/// Cuts sorted intervals where one ends before the next begins.
+fn parts(sorted: &[(Interval, usize)]) -> Vec<&[(Interval, usize)]> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut end = (0, 0);
+    for (i, (interval, _)) in sorted.iter().enumerate() {
+        if i > start && interval.0 > end {
+            parts.push(&sorted[start..i]);
+            start = i;
+        }
+        end = if i == start { interval.1 } else { end.max(interval.1) };
+    }
+    parts.push(&sorted[start..]);
+    parts
 }
 
 /// How many pairs of sorted intervals overlap.
@@ -111,7 +185,7 @@ fn pairs(sorted: &[(Interval, usize)]) -> u64 {
 }
 
 /// The fields to sort along. The number is the length of what all paths of control groups start with.
-const FIELDS: [fn(&Match, usize) -> Interval; 6] = [
+const FIELDS: [fn(&Match, usize) -> Interval; 7] = [
     |filter, _| filter.ports.map_or(ANY, |(first, last)| ((0, first.into()), (0, last.into()))),
     |filter, _| filter.address.map_or(ANY, |net| address_interval(&net)),
     |filter, _| filter.vni.map_or(ANY, |vni| ((0, vni.into()), (0, vni.into()))),
@@ -120,6 +194,13 @@ const FIELDS: [fn(&Match, usize) -> Interval; 6] = [
         filter.interface.as_ref().map_or(ANY, |glob| {
             let literal = glob.find(['*', '?']).unwrap_or(glob.len());
             text_interval(&glob[..literal], literal < glob.len())
+        })
+    },
+    |filter, _| {
+        // The same from the back: `*0` and `*1` differ there only.
+        filter.interface.as_ref().map_or(ANY, |glob| {
+            let literal: String = glob.chars().rev().take_while(|c| !matches!(c, '*' | '?')).collect();
+            text_interval(&literal, literal.len() < glob.len())
         })
     },
     |filter, common| filter.cgroup.as_ref().map_or(ANY, |path| text_interval(path.get(common..).unwrap_or(""), true)),

@@ -72,6 +72,25 @@ fn any_filter() -> impl Strategy<Value = Match> {
         })
 }
 
+/// Filters that differ in two fields together cost no comparison; ones that no field separates end.
+#[test]
+fn work_is_bounded() {
+    let filters: Vec<_> = (0..10_000).map(|i| filter(&format!("port={} dscp={}", i / 60 + 1, i % 60))).collect();
+    let same = vec![filter("interface=?a?"); 2_000];
+    let run = |filters: &[Match], budget: u64| {
+        let entries: Vec<_> = filters
+            .iter()
+            .enumerate()
+            .map(|(service, filter)| Entry { service, filter, span: Span::default() })
+            .collect();
+        let members: Vec<_> = (0..entries.len()).collect();
+        Sweep::new(&entries, budget, |_: &Entry<'_>, _: &Entry<'_>| true).run(&members)
+    };
+    assert_eq!(run(&filters, 0), Ok(()));
+    assert_eq!(run(&same, 1_000_000), Err(Stop::Budget));
+    assert_eq!(run(&same, 2_000_000), Ok(()));
+}
+
 proptest! {
     /// The sweep visits every pair that overlaps, whatever field it sorts along.
     #[test]
@@ -82,12 +101,14 @@ proptest! {
             .map(|(service, filter)| Entry { service, filter, span: Span::default() })
             .collect();
         let mut found = HashSet::new();
-        for_each_candidate(&entries, &mut |a, b| {
+        let mut sweep = Sweep::new(&entries, MAX_PAIRS, |a: &Entry<'_>, b: &Entry<'_>| {
             if overlaps(a.filter, b.filter) {
                 found.insert((a.service.min(b.service), a.service.max(b.service)));
             }
             true
         });
+        let members: Vec<_> = (0..entries.len()).collect();
+        prop_assert_eq!(sweep.run(&members), Ok(()));
         let mut expected = HashSet::new();
         for a in 0..filters.len() {
             for b in a + 1..filters.len() {
