@@ -144,14 +144,14 @@ fn share_fabric(
         let settled = (0..offered.len()).all(|part| less(part) <= WORTH_A_ROUND);
         for (rack, allocator) in allocators.iter().enumerate() {
             let mut changed = false;
-            for leaf in 0..leaves.len() {
+            for (leaf, earlier) in limits[rack].iter_mut().enumerate() {
                 let Some(decided_by) = reason(leaf, rack) else { continue };
                 let limit = result.leaf(&tree, part(leaf, rack));
                 if settled || round == ROUNDS {
                     allocator.trim(direction, leaf, limit, decided_by, &mut shares[rack][d]);
                     continue;
                 }
-                limits[rack][leaf] = FabricLimit { limit, decided_by };
+                *earlier = FabricLimit { limit, decided_by };
                 changed |= less(part(leaf, rack)) > Bandwidth::ZERO;
             }
             if changed {

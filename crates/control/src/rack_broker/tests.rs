@@ -1,1 +1,239 @@
+use super::*;
 
+const A: ServiceId = ServiceId(0);
+const B: ServiceId = ServiceId(1);
+const M1: MachineId = MachineId(0);
+const M2: MachineId = MachineId(1);
+
+/// Fig 14 on two machines: A at most 30, B at least 30, capped at 60.
+fn policy() -> Arc<Policy> {
+    let text = r#"
+weir: 1
+sharing: fill
+network: { nic: 80Gb/s, racks: { r: { uplink: 80Gb/s, machines: [m1, m2] } } }
+services:
+  a: { match: [ { protocol: tcp, port: 1 } ], rack: { max: 30Gb/s } }
+  b: { match: [ { protocol: tcp, port: 2 } ], rack: { min: 30Gb/s } }
+caps: { rack: 60Gb/s }
+"#;
+    Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0)
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
+}
+
+/// A broker with its counters.
+struct Host {
+    broker: RackBroker,
+    sent: [u64; 2],
+}
+
+impl Host {
+    fn new(machine: MachineId) -> Self {
+        let broker = RackBroker::new(&policy(), machine, 1, RackBrokerConfig::default(), Instant::ZERO);
+        Self { broker, sent: [0, 0] }
+    }
+
+    /// One period at `now` in which A and B sent this many Gb/s: what was told, and the limits on A and B.
+    fn period(&mut self, now: Instant, gbps: [u64; 2]) -> (Vec<UsageReport>, [Bandwidth; 2]) {
+        self.broker.handle_input(now, Input::Timeout);
+        let (mut reports, mut limits) = (Vec::new(), [Bandwidth::ZERO; 2]);
+        while let Some(output) = self.broker.poll_output() {
+            match output {
+                Output::ReadMeters => {
+                    for (sent, gbps) in self.sent.iter_mut().zip(gbps) {
+                        *sent += gbps * 125_000_000;
+                    }
+                    let reading = |service, bytes| MeterReading {
+                        service,
+                        bytes: PerDirection { tx: Bytes::new(bytes), rx: Bytes::ZERO },
+                    };
+                    let readings = [reading(A, self.sent[0]), reading(B, self.sent[1])];
+                    self.broker.handle_input(now, Input::Meters(&readings));
+                }
+                Output::Broadcast(report) => reports.push(report),
+                Output::SetLimits(all) => {
+                    for limit in all.iter().filter(|limit| limit.direction == Direction::Tx) {
+                        limits[limit.service.index()] = limit.limit;
+                    }
+                }
+            }
+        }
+        (reports, limits)
+    }
+
+    fn hear(&mut self, now: Instant, reports: &[UsageReport]) {
+        for report in reports {
+            self.broker.handle_input(now, Input::Report(report));
+        }
+    }
+}
+
+const GBPS: fn(u64) -> Bandwidth = Bandwidth::from_gbps;
+
+#[test]
+fn worked_example() {
+    let (mut m1, mut m2) = (Host::new(M1), Host::new(M2));
+    // The first readings are where counting starts.
+    let (r1, _) = m1.period(at(0), [0, 0]);
+    let (r2, _) = m2.period(at(0), [0, 0]);
+    m1.hear(at(0), &r2);
+    m2.hear(at(0), &r1);
+    // A uses 80 on machine 1: limited to its maximum of 30.
+    let (r1, limits) = m1.period(at(1), [80, 0]);
+    assert_eq!(limits, [GBPS(30), Bandwidth::UNLIMITED]);
+    m2.hear(at(1), &r1);
+    let (r2, limits) = m2.period(at(1), [0, 0]);
+    assert_eq!(limits, [Bandwidth::UNLIMITED; 2]);
+    m1.hear(at(1), &r2);
+    // A uses 29 of 30: backlogged. B starts on machine 2 and takes 50: 30 each.
+    let (r1, limits) = m1.period(at(2), [29, 0]);
+    assert_eq!(limits, [GBPS(30), Bandwidth::UNLIMITED]);
+    assert!(r1[0].rows[0].tx.backlogged);
+    m2.hear(at(2), &r1);
+    let (r2, limits) = m2.period(at(2), [0, 50]);
+    assert_eq!(limits, [Bandwidth::UNLIMITED, GBPS(30)]);
+    m1.hear(at(2), &r2);
+    // A stops: B may have all 60.
+    let (r1, _) = m1.period(at(3), [0, 0]);
+    m2.hear(at(3), &r1);
+    let (_, limits) = m2.period(at(3), [0, 30]);
+    assert_eq!(limits, [Bandwidth::UNLIMITED, GBPS(60)]);
+}
+
+#[test]
+fn silence_returns_the_static_policy_and_a_word_ends_it() {
+    let (mut m1, mut m2) = (Host::new(M1), Host::new(M2));
+    assert_eq!(m1.broker.mode(), Mode::Static);
+    m1.period(at(0), [0, 0]);
+    let (word, _) = m2.period(at(0), [0, 0]);
+    m1.hear(at(0), &word);
+    for second in 1..5 {
+        let (_, limits) = m1.period(at(second), [80, 0]);
+        assert_eq!((m1.broker.mode(), limits[0]), (Mode::Runtime, GBPS(30)), "at {second} s");
+    }
+    let (_, limits) = m1.period(at(5), [30, 0]);
+    assert_eq!((m1.broker.mode(), limits), (Mode::Static, [Bandwidth::UNLIMITED; 2]));
+    assert_eq!(m1.broker.counters().fallbacks, 1);
+    // The other restarts: a new epoch whose rounds begin again.
+    let mut m2 = Host { broker: RackBroker::new(&policy(), M2, 2, RackBrokerConfig::default(), at(6)), sent: [0, 0] };
+    let (word, _) = m2.period(at(6), [0, 0]);
+    m1.hear(at(6), &word);
+    let (_, limits) = m1.period(at(6), [80, 0]);
+    assert_eq!((m1.broker.mode(), limits[0]), (Mode::Runtime, GBPS(30)));
+}
+
+#[test]
+fn a_machine_without_peers_keeps_the_rack_policy_by_itself() {
+    let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 5Gb/s, machines: [m1] } } }\n\
+                services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
+    let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
+    let mut broker = RackBroker::new(&policy, M1, 1, RackBrokerConfig::default(), at(0));
+    for second in 0..20 {
+        broker.handle_input(at(second), Input::Timeout);
+        assert_eq!(broker.poll_output(), Some(Output::ReadMeters));
+        let bytes = PerDirection { tx: Bytes::new(second * 1_250_000_000), rx: Bytes::ZERO };
+        broker.handle_input(at(second), Input::Meters(&[MeterReading { service: A, bytes }]));
+        let Some(Output::SetLimits(limits)) = broker.poll_output() else { panic!("it tells nobody") };
+        let expected = if second == 0 { Bandwidth::UNLIMITED } else { GBPS(5) };
+        assert_eq!(limits[0].limit, expected);
+    }
+    assert_eq!(broker.mode(), Mode::Runtime);
+}
+
+#[test]
+fn a_timeout_that_is_not_due_and_meters_that_were_not_asked_for_do_nothing() {
+    let mut broker = Host::new(M1).broker;
+    broker.handle_input(at(0), Input::Timeout);
+    assert_eq!(broker.poll_timeout(), Some(at(1)));
+    assert_eq!(broker.poll_output(), Some(Output::ReadMeters));
+    broker.handle_input(at(0), Input::Timeout);
+    assert_eq!(broker.poll_output(), None);
+    broker.handle_input(at(0), Input::Meters(&[]));
+    while broker.poll_output().is_some() {}
+    broker.handle_input(at(0), Input::Meters(&[]));
+    assert_eq!(broker.poll_output(), None);
+}
+
+#[test]
+fn what_cannot_be_used_is_counted() {
+    let (mut m1, mut m2) = (Host::new(M1), Host::new(M2));
+    m2.period(at(0), [0, 0]);
+    let (old, _) = m2.period(at(1), [1, 0]);
+    let (new, _) = m2.period(at(2), [2, 0]);
+    m1.hear(at(2), &new);
+    m1.hear(at(2), &new);
+    m1.hear(at(2), &old);
+    let altered = |change: fn(&mut UsageReport)| {
+        let mut report = new[0].clone();
+        report.round = 99;
+        change(&mut report);
+        report
+    };
+    m1.hear(at(2), &[altered(|report| report.machine = MachineId(7))]);
+    m1.hear(at(2), &[altered(|report| report.machine = M1)]);
+    m1.hear(at(2), &[altered(|report| report.policy ^= 1)]);
+    m1.hear(at(2), &[altered(|report| report.rows[0].service = ServiceId(5))]);
+    m1.hear(at(2), &[altered(|report| report.first = B)]);
+    m1.hear(at(2), &[altered(|report| report.rows.push(report.rows[0]))]);
+    let expected = RackBrokerCounters {
+        accepted: 1,
+        replayed: 2,
+        unknown_machine: 2,
+        other_policy: 1,
+        malformed: 3,
+        ..RackBrokerCounters::default()
+    };
+    assert_eq!(*m1.broker.counters(), expected);
+    let instance = m1.broker.allocator().instance(0, 1);
+    assert_eq!(m1.broker.demands(Direction::Tx)[instance], GBPS(2));
+}
+
+#[test]
+fn a_driver_that_fetches_nothing_gets_no_heap_of_outputs() {
+    let mut broker = Host::new(M1).broker;
+    for second in 0..100 {
+        broker.handle_input(at(second), Input::Timeout);
+    }
+    assert_eq!(broker.counters().dropped_outputs, 99);
+    assert_eq!(broker.poll_output(), Some(Output::ReadMeters));
+    assert_eq!(broker.poll_output(), None);
+}
+
+#[test]
+fn many_services_take_several_reports_that_cover_all_between_them() {
+    let services: String =
+        (0..120).map(|i| format!("  s{i}: {{ match: [ {{ protocol: tcp, port: {} }} ] }}\n", i + 1)).collect();
+    let text = format!(
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} }}\nservices:\n{services}"
+    );
+    let policy = Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0);
+    let broker = |machine| RackBroker::new(&policy, machine, 1, RackBrokerConfig::default(), at(0));
+    let (mut m1, mut m2) = (broker(M1), broker(M2));
+    let mut reports = Vec::new();
+    for second in 0..2u64 {
+        m1.handle_input(at(second), Input::Timeout);
+        assert_eq!(m1.poll_output(), Some(Output::ReadMeters));
+        let bytes = |i: u64| PerDirection { tx: Bytes::new(second * (i + 1) * 125), rx: Bytes::ZERO };
+        let readings: Vec<_> =
+            (0..120).map(|i| MeterReading { service: ServiceId(i), bytes: bytes(u64::from(i)) }).collect();
+        m1.handle_input(at(second), Input::Meters(&readings));
+        reports.clear();
+        while let Some(output) = m1.poll_output() {
+            if let Output::Broadcast(report) = output {
+                reports.push(report);
+            }
+        }
+    }
+    assert_eq!(reports.iter().map(|report| report.rows.len()).collect::<Vec<_>>(), [48, 48, 24]);
+    // In any order, and each only once.
+    for report in reports.iter().rev() {
+        m2.handle_input(at(1), Input::Report(report));
+    }
+    for i in 0..120u64 {
+        let instance = m2.allocator().instance(i as usize, 0);
+        assert_eq!(m2.demands(Direction::Tx)[instance], Bandwidth::from_bps((i + 1) * 1_000));
+    }
+    assert_eq!(m2.counters().accepted, 3);
+}

@@ -1,0 +1,258 @@
+//! Observers: what must hold after every step, and what must hold once the faults are over.
+
+use crate::draw::MACHINES;
+use crate::world::World;
+use std::collections::HashMap;
+use weir_control::rack_broker::LOWEST_LIMIT;
+use weir_control::{Demand, Mode, RackBroker, RuntimeLimit, Stale, UsageReport};
+use weir_units::{Bandwidth, ContentionPoint, Direction, Instant, MachineId, PerDirection, RackId};
+use weir_wire::DecodeError;
+
+/// Shares closer than this agree: a meter counts whole bytes and a period is never exactly the last one's
+/// length, so that a constant load is measured anew each period, a byte or two for each of 30 instances off.
+const SAME: Bandwidth = Bandwidth::from_bps(2_000);
+
+/// What one machine's services truly reported in a round.
+type Told = Vec<PerDirection<Demand>>;
+
+pub(crate) struct Checkers {
+    stale: Stale,
+    leaves: Vec<weir_units::ServiceId>,
+    /// By (machine, epoch, round): what it told.
+    told: HashMap<(usize, u64, u64), Told>,
+    /// By machine and instance: the newest stamp seen in its broker.
+    stamps: Vec<Vec<(u64, u64)>>,
+    /// By machine: when its broker last accepted a report, on its own clock.
+    last_word: Vec<Option<Instant>>,
+    accepted: Vec<u64>,
+    sent: u64,
+    limits_set: u64,
+}
+
+impl Checkers {
+    pub(crate) fn new(world: &World) -> Self {
+        let instances = world.leaves.len() * MACHINES;
+        Self {
+            stale: world.config.stale,
+            leaves: world.leaves.clone(),
+            told: HashMap::new(),
+            stamps: vec![vec![(0, 0); instances]; MACHINES],
+            last_word: vec![None; MACHINES],
+            accepted: vec![0; MACHINES],
+            sent: 0,
+            limits_set: 0,
+        }
+    }
+
+    pub(crate) fn restarted(&mut self, machine: usize) {
+        self.stamps[machine].fill((0, 0));
+        self.last_word[machine] = None;
+        self.accepted[machine] = 0;
+    }
+
+    /// A datagram was not accepted by the decoder: it must be one that was altered.
+    pub(crate) fn refused(&mut self, datagram: &[u8], error: DecodeError) -> Result<(), String> {
+        match error {
+            DecodeError::Forged | DecodeError::Foreign | DecodeError::Version(_) => Ok(()),
+            other => Err(format!("a datagram of {} bytes was refused as {other:?}", datagram.len())),
+        }
+    }
+
+    pub(crate) fn sent(&mut self, machine: usize, report: &UsageReport) -> Result<(), String> {
+        self.sent += 1;
+        if report.machine != MachineId(machine as u32) {
+            return Err(format!("m{} speaks in another's name", machine + 1));
+        }
+        let nothing = PerDirection::both(Demand::default());
+        let told =
+            self.told.entry((machine, report.epoch, report.round)).or_insert_with(|| vec![nothing; self.leaves.len()]);
+        for row in &report.rows {
+            let leaf = self.leaves.iter().position(|id| *id == row.service).ok_or("a row of no leaf")?;
+            told[leaf] = PerDirection { tx: row.tx, rx: row.rx };
+        }
+        Ok(())
+    }
+
+    /// After every input: the broker knows only what was truly said, and never goes back.
+    pub(crate) fn step(
+        &mut self,
+        machine: usize,
+        broker: &RackBroker,
+        local: Instant,
+        report: Option<&UsageReport>,
+    ) -> Result<(), String> {
+        let allocator = broker.allocator();
+        let peer = report.map(|report| report.machine.index()).unwrap_or(machine);
+        for leaf in 0..self.leaves.len() {
+            let instance = allocator.instance(leaf, peer);
+            let stamp = broker.stamp(instance);
+            if stamp < self.stamps[machine][instance] {
+                return Err(format!("m{} went back to an older report of m{}", machine + 1, peer + 1));
+            }
+            self.stamps[machine][instance] = stamp;
+            if peer == machine || stamp == (0, 0) {
+                continue;
+            }
+            let Some(told) = self.told.get(&(peer, stamp.0, stamp.1)) else {
+                return Err(format!("m{} believes a report that m{} never sent", machine + 1, peer + 1));
+            };
+            for direction in Direction::ALL {
+                let known = broker.demands(direction)[instance];
+                let forgotten = known == Bandwidth::ZERO && self.stale == Stale::Forget;
+                if known != told[leaf][direction].bandwidth() && !forgotten {
+                    return Err(format!(
+                        "m{} knows {known} of m{}, which said {:?}",
+                        machine + 1,
+                        peer + 1,
+                        told[leaf]
+                    ));
+                }
+            }
+        }
+        if broker.counters().accepted > self.accepted[machine] {
+            self.accepted[machine] = broker.counters().accepted;
+            self.last_word[machine] = Some(local);
+        }
+        if broker.counters().malformed + broker.counters().other_policy > 0 {
+            return Err(format!("m{} counted a genuine report as malformed or of another policy", machine + 1));
+        }
+        Ok(())
+    }
+
+    /// At the end of a period: capacity and maxima hold, guarantees are kept, nobody below its share is
+    /// limited, and a machine that hears nobody has no limits.
+    pub(crate) fn limited(
+        &mut self,
+        world: &World,
+        machine: usize,
+        broker: &RackBroker,
+        local: Instant,
+        limits: &[RuntimeLimit],
+    ) -> Result<(), String> {
+        let name = || format!("m{}", machine + 1);
+        let heard = self.last_word[machine].is_some_and(|last| local.saturating_since(last) < world.config.timeout);
+        let expected = if heard { Mode::Runtime } else { Mode::Static };
+        if broker.mode() != expected {
+            return Err(format!(
+                "{} is in mode {:?}, its last word was at {:?}",
+                name(),
+                broker.mode(),
+                self.last_word[machine]
+            ));
+        }
+        if limits.len() != 2 * self.leaves.len() {
+            return Err(format!("{} set {} limits", name(), limits.len()));
+        }
+        let allocator = broker.allocator();
+        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited()) {
+            self.limits_set += 1;
+            if broker.mode() == Mode::Static {
+                return Err(format!("{} hears nobody and still limits {limit:?}", name()));
+            }
+            let leaf = self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
+            let demand = broker.demands(limit.direction)[allocator.instance(leaf, machine)];
+            if demand < limit.limit && limit.limit > LOWEST_LIMIT {
+                return Err(format!("{} is limited although its demand of {demand} is less: {limit:?}", name()));
+            }
+        }
+        for direction in Direction::ALL {
+            self.shares(world, broker, direction).map_err(|failure| format!("{} {direction}: {failure}", name()))?;
+        }
+        Ok(())
+    }
+
+    fn shares(&self, world: &World, broker: &RackBroker, direction: Direction) -> Result<(), String> {
+        let (policy, allocator) = (&world.policy, broker.allocator());
+        let shares = &broker.shares(direction).instances;
+        let all: Bandwidth = shares.iter().map(|instance| instance.share).sum();
+        let capacity = policy.rack_capacity(RackId(0), direction);
+        if all > capacity {
+            return Err(format!("{all} was shared out of {capacity}"));
+        }
+        for (i, instance) in shares.iter().enumerate() {
+            let demand = broker.demands(direction)[i];
+            if instance.share > demand || (!instance.decided_by.is_limit() && instance.share != demand) {
+                return Err(format!("instance {i} has {instance:?} of {demand}"));
+            }
+        }
+        for (leaf, service) in self.leaves.iter().enumerate() {
+            let service = policy.services().get(*service);
+            if service.parent().is_some() {
+                continue;
+            }
+            // What its machines can bring to the uplink at all, whatever their other services do.
+            let own = service.share(ContentionPoint::Machine, direction);
+            let bring = |m: usize| {
+                let demand = broker.demands(direction)[allocator.instance(leaf, m)];
+                demand.min(own.max).min(if own.min > Bandwidth::ZERO { own.min } else { Bandwidth::ZERO })
+            };
+            let sure: Bandwidth = (0..MACHINES).map(bring).sum();
+            let has: Bandwidth = (0..MACHINES).map(|m| shares[allocator.instance(leaf, m)].share).sum();
+            let promised = service.share(ContentionPoint::Rack, direction).min.min(sure);
+            if has < promised {
+                return Err(format!("{} has {has}, less than its guarantee of {promised}", service.path()));
+            }
+            if has > service.share(ContentionPoint::Rack, direction).max {
+                return Err(format!("{} has {has}, more than its maximum", service.path()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The faults are over: all machines hold the same shares, and the traffic obeys the policy.
+    pub(crate) fn agreement(&self, world: &World) -> Result<(), String> {
+        let brokers: Vec<&RackBroker> = world.machines.iter().filter_map(|machine| machine.broker.as_ref()).collect();
+        if brokers.len() != MACHINES {
+            return Err("a machine is still dead".to_owned());
+        }
+        for direction in Direction::ALL {
+            for (m, broker) in brokers.iter().enumerate() {
+                if broker.mode() != Mode::Runtime {
+                    return Err(format!("m{} is still on its own", m + 1));
+                }
+                for (i, instance) in broker.shares(direction).instances.iter().enumerate() {
+                    let other = brokers[0].shares(direction).instances[i];
+                    if instance.share.bps().abs_diff(other.share.bps()) > SAME.bps() {
+                        return Err(format!("m{} has {instance:?}, m1 {other:?} for instance {i} {direction}", m + 1));
+                    }
+                }
+            }
+            let used = |m: usize, leaf: usize| world.machines[m].usage(direction, leaf);
+            let all: Bandwidth =
+                (0..MACHINES).flat_map(|m| (0..self.leaves.len()).map(move |leaf| used(m, leaf))).sum();
+            let capacity = world.policy.rack_capacity(RackId(0), direction);
+            // The lowest limit may exceed a share of nothing, and a clock that runs fast measures a rate too low.
+            let instances = (MACHINES * self.leaves.len()) as u64;
+            let spare =
+                |of: Bandwidth| (LOWEST_LIMIT + SAME).bps() * instances + of.bps() / 1_000 * world.skew_per_mille();
+            if all.bps() > capacity.bps() + spare(capacity) {
+                return Err(format!("{all} is sent through {capacity} ({direction})"));
+            }
+            for (leaf, service) in self.leaves.iter().enumerate() {
+                let service = world.policy.services().get(*service);
+                let sum: Bandwidth = (0..MACHINES).map(|m| used(m, leaf)).sum();
+                let own = |m: usize| {
+                    let share = service.share(ContentionPoint::Machine, direction);
+                    world.machines[m].offered[direction][leaf].min(share.max).min(share.min)
+                };
+                let sure: Bandwidth = (0..MACHINES).map(own).sum();
+                let share = service.share(ContentionPoint::Rack, direction);
+                if sum.bps() + spare(sum) < share.min.min(sure).bps() {
+                    return Err(format!("{} sends {sum}, less than it is guaranteed ({direction})", service.path()));
+                }
+                if sum.bps() > share.max.bps().saturating_add(spare(sum)) {
+                    return Err(format!("{} sends {sum}, more than its maximum ({direction})", service.path()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A world in which nothing was said would pass everything. Whether anybody was ever limited.
+    pub(crate) fn something_happened(&self) -> Result<bool, String> {
+        if self.sent < (MACHINES as u64) * 20 {
+            return Err(format!("only {} reports were sent", self.sent));
+        }
+        Ok(self.limits_set > 0)
+    }
+}

@@ -1,0 +1,396 @@
+//! The world: machines with traffic and clocks of their own, a network that fails, and time.
+//!
+//! Traffic is a fluid: a service sends at its offered load or at its limit, whichever is less. A machine
+//! whose broker crashed keeps its limits for the timeout and then falls back to its static policy, as the
+//! datapath of a dead agent does.
+
+use crate::checkers::Checkers;
+use crate::draw::{Drawn, FAULTY_SECONDS, MACHINES};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use weir_control::{Input, MeterReading, Output, RackBroker, RackBrokerConfig, UsageReport};
+use weir_policy::Policy;
+use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
+use weir_wire::Key;
+
+const SECOND: u64 = 1_000_000_000;
+const MILLISECOND: u64 = 1_000_000;
+/// After the last fault: how long until everybody must agree. Two periods carry the last changes of load to
+/// all machines and a limit's effect back into a demand, twice over, since a limit that is lifted or
+/// set can move another service's share; one more for clocks that run apart, and the timeout of a
+/// machine that fell back.
+pub(crate) const AGREE_WITHIN_SECONDS: u64 = 8;
+
+/// A machine: its traffic goes on whether its broker lives or not.
+pub(crate) struct Machine {
+    pub(crate) broker: Option<RackBroker>,
+    /// Starts of its broker so far: stale timers are recognised by it.
+    incarnation: u64,
+    /// The last epoch, kept on disk.
+    epoch: u64,
+    clock_offset: u64,
+    /// Speed of its clock in millionths.
+    clock_speed: u64,
+    partition: u8,
+    dead_since: Option<u64>,
+    pub(crate) offered: PerDirection<Vec<Bandwidth>>,
+    pub(crate) limits: PerDirection<Vec<Bandwidth>>,
+    /// Bytes × 8 × 10^9 sent so far, so that nothing is lost to rounding.
+    sent: PerDirection<Vec<u128>>,
+    counted_until: u64,
+}
+
+impl Machine {
+    /// The machine's own idea of `time`.
+    pub(crate) fn local(&self, time: u64) -> Instant {
+        Instant::from_nanos(self.clock_offset + (u128::from(time) * u128::from(self.clock_speed) / 1_000_000) as u64)
+    }
+    /// The first true time at which the machine's clock shows `local`.
+    fn global(&self, local: Instant) -> u64 {
+        let ticks = u128::from(local.nanos().saturating_sub(self.clock_offset));
+        (ticks * 1_000_000).div_ceil(u128::from(self.clock_speed)) as u64
+    }
+    /// What a service sends now.
+    pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
+        self.offered[direction][leaf].min(self.limits[direction][leaf])
+    }
+    fn count(&mut self, now: u64) {
+        let time = u128::from(now - self.counted_until);
+        self.counted_until = now;
+        for direction in Direction::ALL {
+            for leaf in 0..self.sent[direction].len() {
+                self.sent[direction][leaf] += u128::from(self.usage(direction, leaf).bps()) * time;
+            }
+        }
+    }
+}
+
+enum Event {
+    Timer { machine: usize, incarnation: u64 },
+    Deliver { machine: usize, from: usize, datagram: Vec<u8> },
+    Crash,
+    Restart { machine: usize },
+    Partition,
+    Heal,
+    Load,
+    FaultsEnd,
+    DatapathTimeout { machine: usize, incarnation: u64 },
+}
+
+pub(crate) struct World {
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) config: RackBrokerConfig,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) leaves: Vec<ServiceId>,
+    drawn: Drawn,
+    rng: SmallRng,
+    key: Key,
+    now: u64,
+    faulty: bool,
+    /// Datagrams heard by an attacker.
+    heard: Vec<Vec<u8>>,
+    events: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    bodies: Vec<Option<Event>>,
+    verbose: bool,
+}
+
+/// Runs one seed: whether anybody was limited, or what was wrong.
+pub(crate) fn run(seed: u64, verbose: bool) -> Result<bool, String> {
+    let mut world = World::new(seed, verbose);
+    let mut checkers = Checkers::new(&world);
+    let end = (FAULTY_SECONDS + AGREE_WITHIN_SECONDS) * SECOND;
+    // Somebody may still be in the middle of a period at the end, so the last comparison is repeated.
+    let until = end + 3 * SECOND;
+    while let Some(Reverse((at, _, body))) = world.events.pop() {
+        if at > until {
+            break;
+        }
+        world.now = at;
+        let event = world.bodies[body].take().expect("an event happens once");
+        world.step(event, &mut checkers).map_err(|failure| format!("at {:.3} s: {failure}", at as f64 / 1e9))?;
+        if at > end {
+            checkers.agreement(&world).map_err(|failure| format!("at {:.3} s: {failure}", at as f64 / 1e9))?;
+        }
+    }
+    checkers.something_happened()
+}
+
+impl World {
+    fn new(seed: u64, verbose: bool) -> Self {
+        let drawn = Drawn::new(seed);
+        let policy = drawn.policy();
+        let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
+        let mut rng = SmallRng::seed_from_u64(seed ^ 0x5eed);
+        let skew = drawn.skew_per_mille * 1_000;
+        let machines = (0..MACHINES).map(|_| Machine {
+            broker: None,
+            incarnation: 0,
+            epoch: 0,
+            clock_offset: rng.random_range(0..1_000_000 * SECOND),
+            clock_speed: rng.random_range(1_000_000 - skew..=1_000_000 + skew),
+            partition: 0,
+            dead_since: None,
+            offered: PerDirection::both(vec![Bandwidth::ZERO; leaves.len()]),
+            limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves.len()]),
+            sent: PerDirection::both(vec![0; leaves.len()]),
+            counted_until: 0,
+        });
+        let config = RackBrokerConfig { stale: drawn.stale, ..RackBrokerConfig::default() };
+        let machines = machines.collect();
+        let mut world = Self {
+            policy,
+            config,
+            machines,
+            leaves,
+            drawn,
+            rng,
+            key: Key::new([9; 32]).expect("a key"),
+            now: 0,
+            faulty: true,
+            heard: Vec::new(),
+            events: BinaryHeap::new(),
+            bodies: Vec::new(),
+            verbose,
+        };
+        for machine in 0..MACHINES {
+            let at = world.rng.random_range(0..SECOND);
+            world.schedule(at, Event::Restart { machine });
+            for leaf in 0..world.leaves.len() {
+                world.draw_load(machine, leaf);
+            }
+        }
+        world.schedule(FAULTY_SECONDS * SECOND, Event::FaultsEnd);
+        world.schedule_next(world.drawn.load_every_ms, Event::Load);
+        world.schedule_next(world.drawn.crash_every_s * 1_000, Event::Crash);
+        world.schedule_next(world.drawn.partition_every_s * 1_000, Event::Partition);
+        world
+    }
+
+    /// How much faster or slower than time a clock may run.
+    pub(crate) fn skew_per_mille(&self) -> u64 {
+        self.drawn.skew_per_mille
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.bodies.push(Some(event));
+        let body = self.bodies.len() - 1;
+        self.events.push(Reverse((at, body as u64, body)));
+    }
+
+    /// Somewhere around `mean_ms` from now; never if zero.
+    fn schedule_next(&mut self, mean_ms: u64, event: Event) {
+        if mean_ms > 0 {
+            let at = self.now + self.rng.random_range(0..2 * mean_ms) * MILLISECOND;
+            self.schedule(at, event);
+        }
+    }
+
+    fn log(&self, text: impl FnOnce() -> String) {
+        if self.verbose {
+            println!("{:>10.6} s  {}", self.now as f64 / 1e9, text());
+        }
+    }
+
+    fn draw_load(&mut self, machine: usize, leaf: usize) {
+        for direction in Direction::ALL {
+            let load = match self.rng.random_range(0..4) {
+                0 => Bandwidth::ZERO,
+                1 => Bandwidth::from_mbps(self.rng.random_range(1..1_000)),
+                _ => Bandwidth::from_mbps(self.rng.random_range(1..10_000)),
+            };
+            self.machines[machine].offered[direction][leaf] = load;
+        }
+    }
+
+    fn step(&mut self, event: Event, checkers: &mut Checkers) -> Result<(), String> {
+        match event {
+            Event::Timer { machine, incarnation } => {
+                if self.machines[machine].incarnation == incarnation && self.machines[machine].broker.is_some() {
+                    self.drive(machine, None, checkers)?;
+                }
+            }
+            Event::Deliver { machine, from, datagram } => {
+                let cut_off = self.machines[machine].partition != self.machines[from].partition;
+                if self.machines[machine].broker.is_some() && !cut_off {
+                    match weir_wire::decode(&datagram, &self.key) {
+                        Ok(report) => self.drive(machine, Some(report), checkers)?,
+                        Err(error) => checkers.refused(&datagram, error)?,
+                    }
+                }
+            }
+            Event::Crash if self.faulty => {
+                let machine = self.rng.random_range(0..MACHINES);
+                self.crash(machine);
+                self.schedule_next(self.drawn.crash_every_s * 1_000, Event::Crash);
+            }
+            Event::Restart { machine } => {
+                if self.machines[machine].broker.is_none() {
+                    self.restart(machine, checkers)?;
+                }
+            }
+            Event::Partition if self.faulty => {
+                let sides = self.rng.random_range(2..4);
+                for machine in &mut self.machines {
+                    machine.partition = self.rng.random_range(0..sides);
+                }
+                self.log(|| "the rack is partitioned".to_owned());
+                self.schedule_next(3_000, Event::Heal);
+                self.schedule_next(self.drawn.partition_every_s * 1_000, Event::Partition);
+            }
+            Event::Heal => self.machines.iter_mut().for_each(|machine| machine.partition = 0),
+            Event::Load if self.faulty => {
+                let (machine, leaf) = (self.rng.random_range(0..MACHINES), self.rng.random_range(0..self.leaves.len()));
+                let now = self.now;
+                self.machines[machine].count(now);
+                self.draw_load(machine, leaf);
+                self.schedule_next(self.drawn.load_every_ms, Event::Load);
+            }
+            Event::FaultsEnd => {
+                self.log(|| "faults end".to_owned());
+                self.faulty = false;
+                for machine in 0..MACHINES {
+                    self.machines[machine].partition = 0;
+                    if self.machines[machine].broker.is_none() {
+                        self.restart(machine, checkers)?;
+                    }
+                }
+            }
+            Event::DatapathTimeout { machine, incarnation } => {
+                let now = self.now;
+                let machine = &mut self.machines[machine];
+                if machine.incarnation == incarnation && machine.broker.is_none() {
+                    machine.count(now);
+                    machine.limits = PerDirection::both(vec![Bandwidth::UNLIMITED; machine.limits.tx.len()]);
+                }
+            }
+            Event::Crash | Event::Partition | Event::Load => {}
+        }
+        Ok(())
+    }
+
+    fn crash(&mut self, machine: usize) {
+        if self.machines[machine].broker.take().is_none() {
+            return;
+        }
+        self.log(|| format!("m{} crashes", machine + 1));
+        self.machines[machine].dead_since = Some(self.now);
+        let incarnation = self.machines[machine].incarnation;
+        self.schedule(self.now + self.config.timeout.nanos(), Event::DatapathTimeout { machine, incarnation });
+        self.schedule_next(4_000, Event::Restart { machine });
+    }
+
+    fn restart(&mut self, machine: usize, checkers: &mut Checkers) -> Result<(), String> {
+        let now = self.now;
+        let policy = Arc::clone(&self.policy);
+        let m = &mut self.machines[machine];
+        m.incarnation += 1;
+        // The clock may have been set back while the machine was down; the stored number may not go back.
+        m.epoch = (m.epoch + 1).max(m.local(now).nanos() / SECOND);
+        m.dead_since = None;
+        m.count(now);
+        m.broker = Some(RackBroker::new(&policy, MachineId(machine as u32), m.epoch, self.config, m.local(now)));
+        self.log(|| format!("m{} starts", machine + 1));
+        checkers.restarted(machine);
+        self.drive(machine, None, checkers)
+    }
+
+    /// Does what the agent's loop does: an input, then all outputs, then the next timer.
+    fn drive(&mut self, machine: usize, report: Option<UsageReport>, checkers: &mut Checkers) -> Result<(), String> {
+        let mut broker = self.machines[machine].broker.take().expect("the caller knows that it lives");
+        let local = self.machines[machine].local(self.now);
+        match &report {
+            Some(report) => broker.handle_input(local, Input::Report(report)),
+            None => broker.handle_input(local, Input::Timeout),
+        }
+        while let Some(output) = broker.poll_output() {
+            match output {
+                Output::ReadMeters => {
+                    let readings = self.read_meters(machine);
+                    broker.handle_input(local, Input::Meters(&readings));
+                }
+                Output::Broadcast(report) => {
+                    checkers.sent(machine, &report)?;
+                    self.broadcast(machine, &report);
+                }
+                Output::SetLimits(limits) => {
+                    self.log(|| format!("m{} {:?} {:?}", machine + 1, broker.mode(), limits));
+                    let now = self.now;
+                    self.machines[machine].count(now);
+                    for limit in &limits {
+                        let leaf =
+                            self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
+                        self.machines[machine].limits[limit.direction][leaf] = limit.limit;
+                    }
+                    checkers.limited(self, machine, &broker, local, &limits)?;
+                }
+            }
+        }
+        let next = broker.poll_timeout().ok_or("a broker without a next period")?;
+        if next <= local {
+            return Err(format!("m{} has its next period at {next}, which is not after {local}", machine + 1));
+        }
+        checkers.step(machine, &broker, local, report.as_ref())?;
+        self.machines[machine].broker = Some(broker);
+        if report.is_none() {
+            let at = self.machines[machine].global(next).max(self.now + 1);
+            let incarnation = self.machines[machine].incarnation;
+            self.schedule(at, Event::Timer { machine, incarnation });
+        }
+        Ok(())
+    }
+
+    fn read_meters(&mut self, machine: usize) -> Vec<MeterReading> {
+        let now = self.now;
+        let machine = &mut self.machines[machine];
+        machine.count(now);
+        let bytes = |sent: u128| Bytes::new((sent / (8 * u128::from(SECOND))) as u64);
+        let leaves = self.leaves.iter().enumerate();
+        leaves
+            .map(|(leaf, service)| MeterReading {
+                service: *service,
+                bytes: PerDirection { tx: bytes(machine.sent.tx[leaf]), rx: bytes(machine.sent.rx[leaf]) },
+            })
+            .collect()
+    }
+
+    fn broadcast(&mut self, from: usize, report: &UsageReport) {
+        let datagram = weir_wire::encode(report, &self.key);
+        for machine in (0..MACHINES).filter(|machine| *machine != from) {
+            let faulty = self.faulty;
+            let mut chance = |p: f64| faulty && self.rng.random_bool(p);
+            let (lost, twice) = (chance(self.drawn.loss), chance(self.drawn.duplication));
+            let (altered, replayed) = (chance(self.drawn.alteration), chance(self.drawn.replay));
+            if !lost {
+                self.deliver(machine, from, datagram.clone());
+            }
+            if twice {
+                self.deliver(machine, from, datagram.clone());
+            }
+            if altered {
+                let mut copy = datagram.clone();
+                let bit = self.rng.random_range(0..copy.len() * 8);
+                copy[bit / 8] ^= 1 << (bit % 8);
+                self.deliver(machine, from, copy);
+            }
+            if replayed && !self.heard.is_empty() {
+                let old = self.heard[self.rng.random_range(0..self.heard.len())].clone();
+                self.deliver(machine, from, old);
+            }
+        }
+        self.heard.push(datagram);
+    }
+
+    fn deliver(&mut self, machine: usize, from: usize, datagram: Vec<u8>) {
+        let longest = if self.faulty { self.drawn.delay_ms } else { 1 };
+        let delay = self.rng.random_range(0..=longest * MILLISECOND);
+        // Nothing from before the end of the faults arrives after it: a delay is a fault too.
+        let at = self.now + delay;
+        let end = FAULTY_SECONDS * SECOND;
+        if !self.faulty || at < end {
+            self.schedule(at, Event::Deliver { machine, from, datagram });
+        }
+    }
+}
