@@ -79,7 +79,7 @@ fn dumbbell_packet_hops(bencher: Bencher<'_, '_>, pairs: u32) {
 
 #[divan::bench(sample_count = 10)]
 fn leaf_spine_packet_hops(bencher: Bencher<'_, '_>) {
-    bench_world(bencher, leaf_spine, SimTime::from_millis(10));
+    bench_world(bencher, leaf_spine, SimTime::from_millis(5));
 }
 
 /// Takes the first event and schedules it again a little later, as a link does: `pending` events in the queue.

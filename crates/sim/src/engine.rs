@@ -1,6 +1,6 @@
 //! The engine: takes events in order and moves packets.
 //!
-//! A data packet's way: [`World::pump`] asks the flow's sender for a segment, [`World::send`] puts it into its
+//! A data packet's way: `pump` asks the flow's sender for a segment, `send` puts it into its
 //! service's queue, the limiter releases it to the interface, the interface transmits it, each switch
 //! forwards it, the receiving host hands it to the flow's receiver, which may send an acknowledgement back.
 //!

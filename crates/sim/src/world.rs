@@ -129,7 +129,9 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Makes hosts take up to `most` longer, at random, to hand a packet to an idle interface: see [`Jitter`].
+    /// Makes hosts take up to `most` longer, at random, to hand a packet to an idle interface. Without any noise
+    /// flows through a drop-tail queue fall into step, and one gets several times the other's bandwidth (Floyd
+    /// and Jacobson 1992); the transmission time of a packet at the bottleneck is enough.
     pub fn set_jitter(&mut self, most: SimTime, seed: u64) {
         self.jitter = Jitter::new(most, seed);
     }

@@ -299,7 +299,7 @@ mod tests {
     fn time() -> impl Strategy<Value = u64> {
         prop_oneof![
             0..50u64,
-            0..SLOTS as u64 * 3 << SHIFT,
+            0..(SLOTS as u64 * 3) << SHIFT,
             Just(1 << SHIFT),
             Just((SLOTS as u64) << SHIFT),
             0..1u64 << 50
