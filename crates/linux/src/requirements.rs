@@ -41,43 +41,54 @@ impl fmt::Display for Missing {
 }
 
 /// linux/capability.h
-const CAPABILITIES: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_SYS_ADMIN: u32 = 21;
 const CAP_BPF: u32 = 39;
 
-/// Everything that is missing for `purpose`; empty when the host is ready.
+/// Everything that is missing for `purpose`; empty when the host is ready. Without the capabilities nothing can be
+/// tried, so that what the kernel lacks is told once they are there.
 pub fn check(purpose: Purpose) -> Vec<Missing> {
-    let mut missing = Vec::new();
+    let mut missing = capabilities();
+    let privileged = missing.is_empty();
     let mut need = |what, result: Result<(), String>, remedy| {
         if let Err(found) = result {
             missing.push(Missing { what, found, remedy });
         }
     };
-    let effective = effective_capabilities();
-    for (bit, name) in CAPABILITIES {
-        need(name, has(&effective, bit, name), "shaping and namespaces need it (run as root)");
-    }
-    // CAP_SYS_ADMIN includes CAP_BPF.
-    let bpf = has(&effective, CAP_BPF, "CAP_BPF").or_else(|_| has(&effective, 21, "CAP_BPF"));
-    need("CAP_BPF", bpf, "loading BPF programs needs it (run as root)");
     let btf = Path::new("/sys/kernel/btf/vmlinux");
     let btf = if btf.exists() { Ok(()) } else { Err(format!("{} is not there", btf.display())) };
     need("kernel BTF", btf, "the maps carry types (a kernel with CONFIG_DEBUG_INFO_BTF=y)");
     let scratch = |work: fn() -> Result<(), String>| {
         netns::scratch(work).unwrap_or_else(|error| Err(format!("a scratch namespace cannot be made: {error}")))
     };
-    need(
-        "a backend that enforces rates",
-        choose(shaper::probe()).map(drop).map_err(|error| error.to_string()),
-        "a kernel with CONFIG_NET_SCH_HTB",
-    );
-    need("clsact", scratch(try_clsact), "BPF programs attach to it (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)");
-    if purpose == Purpose::Lab {
+    if privileged {
+        let backend = choose(shaper::probe()).map(drop).map_err(|error| error.to_string());
+        need("a backend that enforces rates", backend, "a kernel with CONFIG_NET_SCH_HTB");
+        need("clsact", scratch(try_clsact), "BPF programs attach to it (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)");
+    }
+    if purpose == Purpose::Lab && privileged {
         need("veth", scratch(|| try_link("veth")), "the lab's cables (CONFIG_VETH)");
         need("bridge", scratch(|| try_link("bridge")), "the lab's switches (CONFIG_BRIDGE)");
+    }
+    if purpose == Purpose::Lab {
         need("ip", on_path("ip"), "the lab makes namespaces with it (apt-get install iproute2)");
         need("iperf3", on_path("iperf3"), "the lab sends real TCP with it (apt-get install iperf3)");
     }
     missing
+}
+
+/// The capabilities that this process lacks.
+fn capabilities() -> Vec<Missing> {
+    let effective = effective_capabilities();
+    let needed = [
+        ("CAP_NET_ADMIN", has(&effective, &[CAP_NET_ADMIN]), "shaping needs it (run as root)"),
+        ("CAP_SYS_ADMIN", has(&effective, &[CAP_SYS_ADMIN]), "namespaces need it (run as root)"),
+        // CAP_SYS_ADMIN includes CAP_BPF.
+        ("CAP_BPF", has(&effective, &[CAP_BPF, CAP_SYS_ADMIN]), "loading BPF programs needs it (run as root)"),
+    ];
+    let missing =
+        |(what, result, remedy): (_, Result<(), String>, _)| result.err().map(|found| Missing { what, found, remedy });
+    needed.into_iter().filter_map(missing).collect()
 }
 
 /// The effective set of the calling thread, or why it cannot be read.
@@ -87,10 +98,11 @@ fn effective_capabilities() -> Result<u64, String> {
     u64::from_str_radix(line.trim(), 16).map_err(|error| format!("/proc: {error}"))
 }
 
-fn has(effective: &Result<u64, String>, bit: u32, name: &str) -> Result<(), String> {
+/// Whether any of these is in the set.
+fn has(effective: &Result<u64, String>, any: &[u32]) -> Result<(), String> {
     match effective {
-        Ok(set) if set >> bit & 1 == 1 => Ok(()),
-        Ok(_) => Err(format!("this process does not have {name}")),
+        Ok(set) if any.iter().any(|bit| set >> bit & 1 == 1) => Ok(()),
+        Ok(_) => Err("this process does not have it".into()),
         Err(reason) => Err(reason.clone()),
     }
 }
