@@ -7,7 +7,7 @@
 //! is reported and leaves [`Kind::Refused`] behind, about which later checks stay silent, so that one
 //! mistake is told once.
 //!
-//! Limits: [`MAX_DEPTH`] levels and [`MAX_NODES`] nodes. The parser is pulled event by event and keeps no
+//! Limits: [`MAX_DEPTH`] levels, [`MAX_NODES`] nodes, [`MAX_AHEAD`] characters for one event. The parser is pulled event by event and keeps no
 //! recursion, and a tree of bounded depth is dropped in bounded stack.
 //!
 //! Worked example: `rack: { min: 6Gb/s }` is a mapping with the key `rack` (bytes 0 to 4) and as its value
@@ -18,12 +18,17 @@
 use crate::diagnostic::{Problems, quote};
 use crate::source::{Source, Span};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
+use std::str::Chars;
 
 /// Levels of nesting allowed. People write fewer than ten; the stack of every later pass is bounded by it.
 pub const MAX_DEPTH: usize = 64;
-/// Nodes allowed: about 100 bytes each, so at most some 200 MB.
-pub const MAX_NODES: usize = 2_000_000;
+/// Nodes allowed, keys included: a policy of 100,000 services has some three million, of 100 bytes each.
+pub const MAX_NODES: usize = 4_000_000;
+/// Characters that the parser may read for one event. It holds a collection in brackets that might be a
+/// key as a whole, at up to 170 bytes for each character, before it gives the first event of it.
+pub const MAX_AHEAD: usize = 2 << 20;
 
 /// A value and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,9 +204,15 @@ impl<'a> Builder<'a> {
     }
 
     fn run(&mut self) -> Option<Node> {
-        let mut parser = Parser::new_from_str(self.source.text());
+        let ahead = Cell::new(0);
+        let mut parser = Parser::new_from_iter(Metered { chars: self.source.text().chars(), ahead: &ahead });
         let mut root = None;
         while let Some(event) = parser.next_event() {
+            if ahead.replace(0) >= MAX_AHEAD {
+                // The parser was told that the text ends here: whatever it says now is not about the file.
+                self.too_far_ahead(event.ok().map(|(_, span)| span));
+                return None;
+            }
             let (event, span) = match event {
                 Ok((event, span)) => (event, self.offsets.span(span.start, span.end)),
                 Err(error) => {
@@ -306,6 +317,18 @@ impl<'a> Builder<'a> {
         Some(None)
     }
 
+    fn too_far_ahead(&mut self, found: Option<saphyr_parser::Span>) {
+        let span = match (found, self.stack.last()) {
+            (Some(span), _) => self.offsets.span(span.start, span.end),
+            (None, frame) => frame.map_or_else(Span::default, |frame| Span::new(frame.start, frame.start)),
+        };
+        self.problems.error(
+            span,
+            format!("a value or comment near here goes on for more than {MAX_AHEAD} characters"),
+            "close its bracket or quote; write large lists and mappings without brackets, one entry on each line",
+        );
+    }
+
     fn too_deep(&mut self, span: Span) {
         self.problems.error(
             span,
@@ -405,6 +428,23 @@ fn accept_key(
         return Err(());
     }
     Ok(Key { text, span: node.span })
+}
+
+/// The characters of a text, with a count of how many were taken since it was last set to zero.
+struct Metered<'a> {
+    chars: Chars<'a>,
+    ahead: &'a Cell<usize>,
+}
+
+impl Iterator for Metered<'_> {
+    type Item = char;
+    fn next(&mut self) -> Option<char> {
+        if self.ahead.get() >= MAX_AHEAD {
+            return None;
+        }
+        self.ahead.set(self.ahead.get() + 1);
+        self.chars.next()
+    }
 }
 
 /// From the parser's character counts to byte offsets.
