@@ -1,8 +1,8 @@
 //! The policy language: what a policy file may contain, as one static description.
 //!
 //! The check, the reader's hints and `schemas/policy.schema.json` all come from [`POLICY`]. What spans
-//! several places (a machine in two racks, minima that do not fit) is checked by [`crate::read`],
-//! [`crate::admission`] and [`crate::overlap`].
+//! several places (a machine in two racks, minima that do not fit) is checked by `read`,
+//! `admission` and `overlap`.
 
 use crate::filter_syntax as syntax;
 use crate::names;

@@ -29,9 +29,11 @@ use weir_document::{Problems, Span};
 /// Pairs of services that are reported; an operator fixes the first few and sees the rest vanish.
 const MAX_REPORTED: usize = 100;
 
-/// Pairs of filters that are compared; some seconds. Policies that people write need fewer than one for
-/// each filter; the bound keeps a hostile file from taking hours.
-const MAX_PAIRS: u64 = 200_000_000;
+/// Work for one policy, in comparisons of two filters; some seconds. Policies that people write need a few
+/// dozen for each filter; the bound keeps a hostile file from taking hours.
+const MAX_WORK: u64 = 200_000_000;
+/// To sort a filter along all fields takes as long as so many comparisons.
+const SORT_COST: u64 = 20;
 
 /// An interval in one field, both ends included. The first number keeps IPv4 and IPv6 apart.
 type Interval = ((u8, u128), (u8, u128));
@@ -55,7 +57,7 @@ pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
         }
     }
     let mut reported: HashSet<(usize, usize)> = HashSet::new();
-    let mut budget = MAX_PAIRS;
+    let mut budget = MAX_WORK;
     for entries in groups.values() {
         let mut sweep = Sweep::new(entries, budget, |a: &Entry<'_>, b: &Entry<'_>| {
             if a.service == b.service || !overlaps(a.filter, b.filter) {
@@ -68,8 +70,7 @@ pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
             }
             reported.len() < MAX_REPORTED
         });
-        let members: Vec<_> = (0..entries.len()).collect();
-        let result = sweep.run(&members);
+        let result = sweep.run();
         budget = sweep.budget;
         match result {
             Ok(()) => {}
@@ -102,7 +103,7 @@ struct Sweep<'a, V> {
     entries: &'a [Entry<'a>],
     /// How many bytes all paths of control groups have in common at their start.
     common: usize,
-    /// Pairs that may still be compared.
+    /// Work that may still be done, in comparisons.
     budget: u64,
     /// Told every pair that may overlap, until it says `false`.
     visit: V,
@@ -122,27 +123,34 @@ impl<'a, V: FnMut(&'a Entry<'a>, &'a Entry<'a>) -> bool> Sweep<'a, V> {
         Self { entries, common: common_cgroup(entries), budget, visit }
     }
 
-    /// Visits the pairs among `members`. They are sorted along the best field; where that leaves gaps, each
-    /// part between two gaps goes on by itself, so fields that tell little apart alone do so together.
-    fn run(&mut self, members: &[usize]) -> Result<(), Stop> {
-        let sorted = |field: &fn(&Match, usize) -> Interval| {
-            let interval = |i: &usize| (field(self.entries[*i].filter, self.common), *i);
-            let mut all: Vec<_> = members.iter().map(interval).collect();
-            all.sort_unstable();
-            all
-        };
-        let best = FIELDS.iter().map(sorted).min_by_key(|sorted| pairs(sorted));
-        let Some(best) = best else { return Ok(()) };
-        let parts = parts(&best);
-        if parts.len() == 1 {
-            return self.compare(&best);
+    /// Visits the pairs among all entries. They are sorted along the best field; where that leaves gaps,
+    /// each part between two gaps goes on by itself, so fields that tell little apart alone do so together.
+    fn run(&mut self) -> Result<(), Stop> {
+        // A stack of its own: parts can be peeled off one entry at a time, as deep as there are entries.
+        let mut groups = vec![(0..self.entries.len()).collect::<Vec<usize>>()];
+        while let Some(members) = groups.pop() {
+            self.spend(SORT_COST * members.len() as u64)?;
+            let sorted = |field: &fn(&Match, usize) -> Interval| {
+                let interval = |i: &usize| (field(self.entries[*i].filter, self.common), *i);
+                let mut all: Vec<_> = members.iter().map(interval).collect();
+                all.sort_unstable();
+                all
+            };
+            let Some(best) = FIELDS.iter().map(sorted).min_by_key(|sorted| pairs(sorted)) else { return Ok(()) };
+            let parts = parts(&best);
+            if parts.len() == 1 {
+                self.compare(&best)?;
+                continue;
+            }
+            // Each part is smaller than the whole, so this ends.
+            let several = parts.into_iter().filter(|part| part.len() > 1);
+            groups.extend(several.map(|part| part.iter().map(|(_, i)| *i).collect()));
         }
-        for part in parts.into_iter().filter(|part| part.len() > 1) {
-            let members: Vec<_> = part.iter().map(|(_, i)| *i).collect();
-            // Each part is smaller than the whole, and the recursion is as deep as there are fields that
-            // split: a field whose parts were split again splits nothing more.
-            self.run(&members)?;
-        }
+        Ok(())
+    }
+
+    fn spend(&mut self, work: u64) -> Result<(), Stop> {
+        self.budget = self.budget.checked_sub(work).ok_or(Stop::Budget)?;
         Ok(())
     }
 
@@ -152,7 +160,7 @@ impl<'a, V: FnMut(&'a Entry<'a>, &'a Entry<'a>) -> bool> Sweep<'a, V> {
                 if other.0 > interval.1 {
                     break;
                 }
-                self.budget = self.budget.checked_sub(1).ok_or(Stop::Budget)?;
+                self.spend(1)?;
                 if !(self.visit)(&self.entries[*a], &self.entries[*b]) {
                     return Err(Stop::Visitor);
                 }

@@ -1,7 +1,7 @@
 //! The scenario language: what a scenario file may contain, as one static description.
 //!
 //! The check and `schemas/scenario.schema.json` come from [`SCENARIO`]; names and times that refer to each
-//! other or to the policy are checked by [`crate::read`].
+//! other or to the policy are checked by `read`.
 
 use weir_document::quote;
 use weir_document::scalar::{Refusal, Scalar};
