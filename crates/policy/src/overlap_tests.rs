@@ -90,22 +90,6 @@ fn work_is_bounded() {
     assert_eq!(run(&same, 2_100_000), Ok(()));
 }
 
-/// Two fields that peel filters off one at a time, in turn: deep, but no deeper than the heap.
-#[test]
-fn peeling_ends() {
-    let n: u16 = 3_000;
-    // Even filters end where their ports do, odd ones where their identifiers do; the rest hold together.
-    let filters: Vec<_> = (0..n)
-        .map(|i| match i % 2 {
-            0 => Match { ports: Some((i + 1, i + 1)), ..filter("vni=5") },
-            _ => Match { ports: Some((i + 3, n + 5)), vni: Some(u32::from(i) + 10), ..Match::default() },
-        })
-        .collect();
-    let entries: Vec<_> =
-        filters.iter().enumerate().map(|(service, filter)| Entry { service, filter, span: Span::default() }).collect();
-    assert_eq!(Sweep::new(&entries, MAX_WORK, |_: &Entry<'_>, _: &Entry<'_>| true).run(), Ok(()));
-}
-
 proptest! {
     /// The sweep visits every pair that overlaps, whatever field it sorts along.
     #[test]
