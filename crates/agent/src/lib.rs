@@ -1,1 +1,29 @@
-//! Empty for now.
+//! The daemon of a host.
+//!
+//! Problem: the rack broker decides but never acts. Approach: a loop on one thread gives it time, meter
+//! readings and verified datagrams, and carries out what it says: datagrams to the peers, rates to the
+//! shaper. All decisions are in `weir-control`; all kernel work is in `weir-linux`.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`host`] | the interface under policy: classifier, meters, rates |
+//! | [`daemon`] | the loop: socket, timer, signals |
+//! | [`epoch`] | a number that grows with every start |
+//! | [`key_file`] | the shared key on disk |
+//! | [`status`] | what the agent is doing, as a file for people and tools |
+//!
+//! Life: the host is changed only after policy, key, socket and state are in order. SIGTERM and SIGINT end
+//! the loop and leave the interface as it was found. A killed agent leaves its HTB tree, which holds nobody
+//! since nothing chooses its classes any more; the next agent adopts it and [`host::remove`] deletes it.
+
+pub mod daemon;
+pub mod epoch;
+pub mod host;
+pub mod key_file;
+pub mod status;
+
+pub use daemon::{AgentConfig, AgentError, run};
+
+/// The port on which agents listen for rack datagrams unless told otherwise: 0x7765, `we` in ASCII, which is
+/// the number of Weir's HTB handle too.
+pub const DEFAULT_PORT: u16 = 0x7765;

@@ -223,6 +223,10 @@ impl RackBroker {
     pub fn counters(&self) -> &RackBrokerCounters {
         &self.counters
     }
+    /// How many other machines spoke within the timeout.
+    pub fn peers_heard(&self) -> usize {
+        (0..self.heard.len()).filter(|place| self.is_heard(*place)).count()
+    }
     /// The allocator, for the order of instances.
     pub fn allocator(&self) -> &RackAllocator {
         &self.allocator

@@ -222,6 +222,19 @@ impl HtbTree {
         self.installed = false;
     }
 
+    /// Deletes the tree that a killed agent left on an interface; whether there was one. Never touches
+    /// another's qdisc.
+    pub fn remove_leftover(interface: &Interface) -> Result<bool, HtbError> {
+        let mut socket = Socket::open()?;
+        let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE);
+        if found != Found::Leftover {
+            return Ok(false);
+        }
+        let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(interface.index(), HANDLE, TC_H_ROOT));
+        socket.request("remove htb", vec![request])?;
+        Ok(true)
+    }
+
     fn delete(&mut self) -> Result<(), HtbError> {
         if !std::mem::take(&mut self.installed) {
             return Ok(());

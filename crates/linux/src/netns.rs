@@ -14,12 +14,12 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Where `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
@@ -158,6 +158,27 @@ impl Netns {
             all.push(argument);
         }
         ip(all)
+    }
+
+    /// Runs many `ip` commands inside the namespace, one a line, in one process; stops at the first that fails.
+    pub fn ip_batch(&self, lines: &str) -> Result<(), NetnsError> {
+        let mut child = Command::new("ip")
+            .args(["-n", &self.name, "-batch", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(io_error("start", "ip"))?;
+        let mut input = child.stdin.take().expect("its standard input is a pipe");
+        // A broken pipe means that a line failed, which the exit status tells better.
+        let written = input.write_all(lines.as_bytes());
+        drop(input);
+        let output = child.wait_with_output().map_err(io_error("wait for", "ip"))?;
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(NetnsError::Ip { arguments: format!("-n {} -batch -", self.name), message });
+        }
+        written.map_err(io_error("write to", "ip"))
     }
 
     /// The processes inside the namespace, without the caller's own.

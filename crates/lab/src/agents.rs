@@ -1,0 +1,167 @@
+//! One agent per machine.
+//!
+//! The agents are the real ones, started from the program that runs the lab, each in its machine's namespace
+//! with the scenario's policy, a key made for this run, and a status file. The lab waits until every agent
+//! hears all others of its rack before traffic starts.
+
+use crate::janitor::die_with_parent;
+use crate::network::{NIC, Network, address, machine_name};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use weir_agent::{DEFAULT_PORT, key_file};
+use weir_linux::netns::NetnsError;
+use weir_scenario::Scenario;
+use weir_units::MachineId;
+
+/// Why agents did not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentsError {
+    /// A file or a process.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The system's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// Entering a namespace.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// The key for this run.
+    #[error(transparent)]
+    Key(#[from] key_file::KeyFileError),
+    /// An agent ended by itself.
+    #[error("the agent of {machine} ended: {log}")]
+    Ended {
+        /// The machine.
+        machine: String,
+        /// The end of what it printed.
+        log: String,
+    },
+    /// They do not hear each other.
+    #[error("the agent of {machine} heard {heard} of {peers} others in time")]
+    NotHeard {
+        /// The machine.
+        machine: String,
+        /// How many it heard.
+        heard: u64,
+        /// How many there are.
+        peers: u64,
+    },
+}
+
+fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentsError {
+    let what = what.into();
+    move |error| AgentsError::Io { what, error }
+}
+
+/// Running agents; ended in order when dropped.
+pub struct Agents {
+    agents: Vec<Agent>,
+}
+
+struct Agent {
+    machine: String,
+    child: Child,
+    peers: u64,
+    log: PathBuf,
+    status: PathBuf,
+}
+
+impl Agents {
+    /// Starts an agent on every machine. Their files go into `directory`.
+    pub fn start(weir: &Path, network: &Network, scenario: &Scenario, directory: &Path) -> Result<Self, AgentsError> {
+        let policy = scenario.policy();
+        let key = directory.join("key");
+        key_file::create(&key)?;
+        let mut agents = Self { agents: Vec::new() };
+        for rack in policy.network().racks() {
+            for machine in rack.machines() {
+                let name = machine_name(policy, *machine);
+                let log = directory.join(format!("agent-{name}.log"));
+                let status = directory.join(format!("agent-{name}.json"));
+                let output = File::create(&log).map_err(io_error(format!("create {}", log.display())))?;
+                let errors = output.try_clone().map_err(io_error("share a log file"))?;
+                let mut command = network.machine(*machine).command(weir)?;
+                command.arg("agent").arg(scenario.policy_path()).args(["--machine", name, "--interface", NIC]);
+                command.args(["--listen", &listen(*machine).to_string()]).arg("--key").arg(&key);
+                command.arg("--state").arg(directory.join("state")).arg("--status").arg(&status);
+                let peers = rack.machines().iter().filter(|peer| *peer != machine);
+                for peer in peers.clone() {
+                    command.args(["--peer", &format!("{}={}", machine_name(policy, *peer), listen(*peer))]);
+                }
+                die_with_parent(&mut command);
+                command.stdin(Stdio::null()).stdout(output).stderr(errors);
+                let child = command.spawn().map_err(io_error(format!("start the agent of {name}")))?;
+                let peers = peers.count() as u64;
+                agents.agents.push(Agent { machine: name.to_owned(), child, peers, log, status });
+            }
+        }
+        Ok(agents)
+    }
+
+    /// How many agents hear all others of their rack now; an error if one ended.
+    pub fn ready(&mut self) -> Result<usize, AgentsError> {
+        let mut ready = 0;
+        for agent in &mut self.agents {
+            agent.check()?;
+            ready += usize::from(agent.heard() == Some(agent.peers));
+        }
+        Ok(ready)
+    }
+
+    /// How many agents there are.
+    pub fn count(&self) -> usize {
+        self.agents.len()
+    }
+
+    /// The error for those that are not ready.
+    pub fn not_ready(&self) -> Option<AgentsError> {
+        let agent = self.agents.iter().find(|agent| agent.heard() != Some(agent.peers))?;
+        let heard = agent.heard().unwrap_or(0);
+        Some(AgentsError::NotHeard { machine: agent.machine.clone(), heard, peers: agent.peers })
+    }
+
+    /// Whether all still run.
+    pub fn check(&mut self) -> Result<(), AgentsError> {
+        self.agents.iter_mut().try_for_each(Agent::check)
+    }
+}
+
+impl Agent {
+    fn heard(&self) -> Option<u64> {
+        let status: Value = serde_json::from_str(&fs::read_to_string(&self.status).ok()?).ok()?;
+        status["peers_heard"].as_u64()
+    }
+
+    fn check(&mut self) -> Result<(), AgentsError> {
+        if self.child.try_wait().map_err(io_error("wait for an agent"))?.is_none() {
+            return Ok(());
+        }
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let log = lines[lines.len().saturating_sub(5)..].join("\n");
+        Err(AgentsError::Ended { machine: self.machine.clone(), log })
+    }
+}
+
+impl Drop for Agents {
+    fn drop(&mut self) {
+        for agent in &mut self.agents {
+            // SAFETY: plain system call on a child that has not been waited for.
+            unsafe { libc::kill(agent.child.id() as i32, libc::SIGTERM) };
+        }
+        for agent in &mut self.agents {
+            let _ = agent.child.wait();
+        }
+    }
+}
+
+fn listen(machine: MachineId) -> SocketAddr {
+    SocketAddr::from((address(machine), DEFAULT_PORT))
+}

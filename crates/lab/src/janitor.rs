@@ -1,0 +1,71 @@
+//! Takes the lab down when the lab itself was killed.
+//!
+//! Problem: a lab that is killed with SIGKILL cannot delete its namespaces. Approach: it starts a second
+//! process, in a session of its own so that Ctrl-C does not reach it, and holds the writing end of a pipe to
+//! it. However the lab ends, the kernel closes the pipe; the janitor then deletes whatever is left. After an
+//! orderly end it finds nothing. Processes of the lab die with it by themselves (PR_SET_PDEATHSIG).
+
+use crate::PREFIX;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use weir_linux::netns::{NetnsError, Prefix};
+
+/// The argument of `weir lab` that makes it the janitor.
+pub const ARGUMENT: &str = "--janitor";
+
+/// A running janitor; it does its work when this is dropped or the process dies.
+pub struct Janitor {
+    child: Child,
+}
+
+impl Janitor {
+    /// Starts one from the program `weir`.
+    pub fn start(weir: &Path) -> io::Result<Self> {
+        let mut command = Command::new(weir);
+        command.args(["lab", ARGUMENT]).stdin(Stdio::piped()).stdout(Stdio::null());
+        // SAFETY: between fork and exec only setsid is called, a plain system call.
+        unsafe {
+            command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
+        }
+        Ok(Self { child: command.spawn()? })
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        // Closes the pipe; what it then does is done before the lab says that it has ended.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// What the janitor does: waits for the end of its standard input, then cleans up. Returns what was left.
+pub fn wait_and_clean() -> Result<Vec<String>, NetnsError> {
+    let mut end = [0; 64];
+    let mut input = io::stdin().lock();
+    while matches!(input.read(&mut end), Ok(n) if n > 0) {}
+    clean()
+}
+
+/// Deletes what earlier labs left behind, with all processes in it. Returns the namespaces' names.
+pub fn clean() -> Result<Vec<String>, NetnsError> {
+    Prefix::new(PREFIX)?.cleanup()
+}
+
+/// Makes a child die with the thread that started it.
+pub(crate) fn die_with_parent(command: &mut Command) {
+    // SAFETY: between fork and exec only prctl is called, a plain system call.
+    unsafe {
+        command.pre_exec(|| {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
+                Err(io::Error::last_os_error())
+            } else {
+                Ok(())
+            }
+        });
+    }
+    // Ctrl-C at the terminal is for the lab, which ends its children in order.
+    command.process_group(0);
+}

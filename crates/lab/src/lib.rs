@@ -1,0 +1,31 @@
+//! Scenarios on real Linux hosts.
+//!
+//! Problem: see the policy hold for real TCP, on one machine and without touching its network. Approach: each
+//! machine, rack switch and spine of the scenario is a network namespace; cables are veth pairs, switches are
+//! bridges, ports have rates; every machine runs the real agent and iperf3; everything is taken down again.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`network`] | namespaces, cables, switches, port rates, addresses |
+//! | [`traffic`] | iperf3 servers and clients for the scenario's flows |
+//! | [`agents`] | one agent per machine; waits until they hear each other |
+//! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
+//! | [`janitor`] | takes the lab down when the lab itself was killed |
+//! | [`run`](mod@run) | a scenario from start to result |
+//!
+//! What differs from the simulator: cables have the kernel's delay instead of the scenario's `links.delay`, and
+//! there is one spine. Segmentation offload is off, so that what the links carry are frames of the MTU.
+//!
+//! Only one lab runs at a time on a host. All names start with [`PREFIX`]; nothing else is touched.
+
+pub mod agents;
+pub mod janitor;
+pub mod measure;
+pub mod network;
+pub mod run;
+pub mod traffic;
+
+pub use run::{LabError, Progress, run};
+
+/// What the names of the lab's namespaces start with.
+pub const PREFIX: &str = "weirlab";

@@ -1,0 +1,78 @@
+//! Per-service bandwidth at a rack's uplink.
+//!
+//! The agents' own meters would show what the agents believe. Here the same BPF program counts at another
+//! place: on the far end of the uplink's cable, where a frame arrives only after the port's rate and buffer
+//! let it pass.
+
+use crate::network::{Network, UPLINK};
+use weir_datapath::{Classifier, ClassifierError};
+use weir_linux::interface::{Interface, InterfaceError};
+use weir_linux::loader::{Classes, InterfaceDatapath, LoaderError};
+use weir_linux::netns::NetnsError;
+use weir_scenario::{Measure, Sample, Scenario};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, ServiceId};
+
+/// Why nothing can be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// Entering the switch.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// The port.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// The policy's filters.
+    #[error(transparent)]
+    Classifier(#[from] ClassifierError),
+    /// The program.
+    #[error(transparent)]
+    Loader(#[from] LoaderError),
+}
+
+/// A meter on an uplink; detached when dropped.
+pub struct UplinkMeter {
+    datapath: InterfaceDatapath,
+    services: Vec<ServiceId>,
+    last: (Duration, Vec<Bytes>),
+}
+
+impl UplinkMeter {
+    /// Attaches to the end of the uplink where what is measured arrives.
+    pub fn attach(network: &Network, scenario: &Scenario, measure: Measure) -> Result<Self, MeasureError> {
+        let (netns, port) = match measure.direction {
+            Direction::Tx => network.spine_port(measure.rack),
+            Direction::Rx => (network.rack(measure.rack), UPLINK.to_owned()),
+        };
+        let order = scenario.policy().services().classification_order();
+        let datapath = netns.run(|| -> Result<_, MeasureError> {
+            let interface = Interface::named(&port)?;
+            let classifier = Classifier::new(order, Some(&port))?;
+            let mut datapath = InterfaceDatapath::attach(&interface, None)?;
+            datapath.set_rules(&classifier, Classes::None)?;
+            Ok(datapath)
+        })??;
+        let mut services: Vec<ServiceId> = scenario.traffic().iter().map(|traffic| traffic.service).collect();
+        services.sort_unstable();
+        services.dedup();
+        let mut meter = Self { datapath, services, last: (Duration::ZERO, Vec::new()) };
+        meter.last.1 = meter.read()?;
+        Ok(meter)
+    }
+
+    fn read(&self) -> Result<Vec<Bytes>, MeasureError> {
+        let bytes = |service: &ServiceId| Ok(self.datapath.totals(Some(*service))?.rx.bytes());
+        self.services.iter().map(bytes).collect()
+    }
+
+    /// What arrived since the last sample, `at` after the start of the traffic.
+    pub fn sample(&mut self, at: Duration) -> Result<Sample, MeasureError> {
+        let now = self.read()?;
+        let time = at.saturating_sub(self.last.0);
+        let rates = self.services.iter().zip(&now).zip(&self.last.1);
+        let bandwidth = rates
+            .map(|((service, now), before)| (*service, Bandwidth::from_transfer(now.saturating_sub(*before), time)))
+            .collect();
+        self.last = (at, now);
+        Ok(Sample { at, bandwidth })
+    }
+}

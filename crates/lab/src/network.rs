@@ -1,0 +1,194 @@
+//! The lab's network.
+//!
+//! ```text
+//! weirlab-s1 ── eth0 ══ s1 ─┐                       ┌─ d1 ══ eth0 ── weirlab-d1
+//! weirlab-s2 ── eth0 ══ s2 ─┤ bridge ── up ══ senders ── bridge ── receivers ══ up ── bridge
+//!                           └ weirlab-senders      weirlab-spine      weirlab-receivers
+//! ```
+//!
+//! Every port that can be a bottleneck has a rate and a drop-tail buffer (TBF with a byte limit): a rack's
+//! uplink in both directions, and the switch's port to each machine. A machine's own interface is held to
+//! its speed by the agent's root class; without agents a TBF does that.
+//!
+//! All machines are in one subnet, 10.77.0.0/16, so that switches need no routes. Neighbour entries are set
+//! by hand: no broadcasts, and nothing waits for address resolution.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use weir_linux::interface::{Interface, InterfaceError};
+use weir_linux::netns::{Netns, NetnsError, Prefix, connect};
+use weir_policy::Policy;
+use weir_scenario::{Enforcement, Scenario};
+use weir_units::{Bandwidth, Bytes, MachineId, RackId};
+
+/// The interface of a machine.
+pub const NIC: &str = "eth0";
+/// The uplink of a rack's switch.
+pub const UPLINK: &str = "up";
+const BRIDGE: &str = "br0";
+
+/// Why the network could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// Namespaces and cables.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// Offloads and names.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// A port's rate.
+    #[error("tc {arguments}: {message}")]
+    Tc {
+        /// The arguments.
+        arguments: String,
+        /// What it printed.
+        message: String,
+    },
+    /// More machines than the lab has addresses for.
+    #[error("{0} machines do not fit the lab; it has addresses for {MOST_MACHINES}")]
+    TooMany(usize),
+}
+
+/// The machines that fit: each is a namespace with an agent, and one kernel has to carry them all.
+pub const MOST_MACHINES: usize = 200;
+
+/// The namespaces of a scenario; taken down when dropped.
+pub struct Network {
+    /// By machine id.
+    machines: Vec<Netns>,
+    /// By rack id.
+    racks: Vec<Netns>,
+    spine: Netns,
+}
+
+impl Network {
+    /// Builds the scenario's network. What was built is taken down again if something fails.
+    pub fn build(prefix: &Prefix, scenario: &Scenario) -> Result<Self, NetworkError> {
+        let policy = scenario.policy();
+        let count = policy.network().machines().len();
+        if count > MOST_MACHINES {
+            return Err(NetworkError::TooMany(count));
+        }
+        let name = |kind: char, index: usize| format!("{kind}{index}");
+        let mut network = Self { machines: Vec::new(), racks: Vec::new(), spine: prefix.create("spine")? };
+        add_bridge(&network.spine)?;
+        for (r, rack) in policy.network().racks().iter().enumerate() {
+            let netns = prefix.create(&format!("r-{}", rack.name()))?;
+            add_bridge(&netns)?;
+            connect((&netns, UPLINK, None), (&network.spine, &name('r', r), None))?;
+            join_bridge(&netns, UPLINK)?;
+            join_bridge(&network.spine, &name('r', r))?;
+            network.racks.push(netns);
+        }
+        for (m, machine) in policy.network().machines().iter().enumerate() {
+            let netns = prefix.create(&format!("m-{}", machine.name()))?;
+            let rack = &network.racks[machine.rack().index()];
+            let address = format!("{}/16", address(MachineId(m as u32)));
+            connect((&netns, NIC, Some(&address)), (rack, &name('m', m), None))?;
+            join_bridge(rack, &name('m', m))?;
+            network.machines.push(netns);
+        }
+        network.set_up_interfaces(scenario)?;
+        network.set_neighbours()?;
+        Ok(network)
+    }
+
+    /// A machine's namespace.
+    pub fn machine(&self, machine: MachineId) -> &Netns {
+        &self.machines[machine.index()]
+    }
+    /// A rack switch's namespace.
+    pub fn rack(&self, rack: RackId) -> &Netns {
+        &self.racks[rack.index()]
+    }
+    /// The spine's namespace and its port to a rack.
+    pub fn spine_port(&self, rack: RackId) -> (&Netns, String) {
+        (&self.spine, format!("r{}", rack.index()))
+    }
+
+    fn set_up_interfaces(&self, scenario: &Scenario) -> Result<(), NetworkError> {
+        let (policy, links) = (scenario.policy(), scenario.links());
+        let mtu = links.mtu.get();
+        let no_offloads = |netns: &Netns, name: &str| -> Result<(), NetworkError> {
+            netns.ip(["link", "set", name, "mtu", &mtu.to_string()])?;
+            netns.run(|| Interface::named(name)?.set_offloads(false))??;
+            Ok(())
+        };
+        for (r, rack) in policy.network().racks().iter().enumerate() {
+            let (switch, port) = (&self.racks[r], format!("r{r}"));
+            no_offloads(switch, UPLINK)?;
+            no_offloads(&self.spine, &port)?;
+            limit_port(switch, UPLINK, rack.uplink().tx, links.buffer, mtu)?;
+            limit_port(&self.spine, &port, rack.uplink().rx, links.buffer, mtu)?;
+        }
+        for (m, machine) in policy.network().machines().iter().enumerate() {
+            let (switch, port) = (&self.racks[machine.rack().index()], format!("m{m}"));
+            no_offloads(&self.machines[m], NIC)?;
+            no_offloads(switch, &port)?;
+            limit_port(switch, &port, machine.nic().rx, links.buffer, mtu)?;
+            if scenario.enforcement() == Enforcement::None {
+                limit_port(&self.machines[m], NIC, machine.nic().tx, links.buffer, mtu)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every machine the hardware address of every other.
+    fn set_neighbours(&self) -> Result<(), NetworkError> {
+        let mut hardware = Vec::with_capacity(self.machines.len());
+        for netns in &self.machines {
+            let text = netns.ip(["-o", "link", "show", "dev", NIC])?;
+            let address = text.split("link/ether ").nth(1).and_then(|rest| rest.split(' ').next());
+            hardware.push(address.unwrap_or_default().to_owned());
+        }
+        for (m, netns) in self.machines.iter().enumerate() {
+            let mut batch = String::new();
+            for (other, hardware) in hardware.iter().enumerate().filter(|(other, _)| *other != m) {
+                let address = address(MachineId(other as u32));
+                batch.push_str(&format!("neigh replace {address} lladdr {hardware} nud permanent dev {NIC}\n"));
+            }
+            netns.ip_batch(&batch)?;
+        }
+        Ok(())
+    }
+}
+
+/// The address of a machine in the lab.
+pub fn address(machine: MachineId) -> Ipv4Addr {
+    let n = machine.0 + 1;
+    Ipv4Addr::new(10, 77, (n / 250) as u8, (n % 250 + 1) as u8)
+}
+
+fn add_bridge(netns: &Netns) -> Result<(), NetnsError> {
+    netns.ip(["link", "add", BRIDGE, "type", "bridge", "mcast_snooping", "0"])?;
+    netns.ip(["link", "set", BRIDGE, "up"])?;
+    Ok(())
+}
+
+fn join_bridge(netns: &Netns, port: &str) -> Result<(), NetnsError> {
+    netns.ip(["link", "set", port, "master", BRIDGE]).map(|_| ())
+}
+
+/// A rate and a drop-tail buffer for what leaves by a port. The bucket bridges 1 ms, or two frames.
+fn limit_port(netns: &Netns, port: &str, rate: Bandwidth, buffer: Bytes, mtu: u64) -> Result<(), NetworkError> {
+    let frame = mtu + 14;
+    let burst = (rate.bps() / 8 / 1000).max(2 * frame);
+    let (rate, burst) = (format!("{}bit", rate.bps()), format!("{burst}b"));
+    let limit = format!("{}b", buffer.get().max(frame));
+    let arguments = ["qdisc", "add", "dev", port, "root", "tbf", "rate", &rate, "burst", &burst, "limit", &limit];
+    tc(netns.command("tc")?, &arguments)
+}
+
+fn tc(mut command: Command, arguments: &[&str]) -> Result<(), NetworkError> {
+    let failed = |message: String| NetworkError::Tc { arguments: arguments.join(" "), message };
+    let output = command.args(arguments).output().map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+/// What the policy's machines are called in messages.
+pub fn machine_name(policy: &Policy, machine: MachineId) -> &str {
+    policy.network().machine(machine).name()
+}

@@ -1,0 +1,226 @@
+//! A scenario in the lab, from start to result.
+
+use crate::PREFIX;
+use crate::agents::{Agents, AgentsError};
+use crate::janitor::{self, Janitor};
+use crate::measure::{MeasureError, UplinkMeter};
+use crate::network::{Network, NetworkError};
+use crate::traffic::{Goodput, TrafficError, Transfers};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Instant;
+use weir_linux::netns::{NetnsError, Prefix};
+use weir_linux::requirements::{self, Missing, Purpose};
+use weir_scenario::{Enforcement, RunResult, Sample, Scenario};
+use weir_units::Duration;
+
+/// How long agents may take to hear each other, and servers to listen.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long clients may take to hand in their reports after the end of the traffic.
+const AFTERWARDS: Duration = Duration::from_secs(3);
+const LOCK: &str = "/run/weirlab.lock";
+
+/// Why a scenario did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The host lacks something.
+    #[error("the lab cannot run on this host: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Missing(Vec<Missing>),
+    /// Another lab.
+    #[error("another lab runs on this host ({LOCK} is held)")]
+    Busy,
+    /// A file or a process.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The system's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// Leftovers of an earlier lab, or names.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// Building the network.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// Starting agents.
+    #[error(transparent)]
+    Agents(#[from] AgentsError),
+    /// Sending traffic.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// Measuring.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+    /// iperf3 servers that never listened.
+    #[error("the iperf3 servers did not listen within {PATIENCE}")]
+    NoServers,
+}
+
+fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> LabError {
+    let what = what.into();
+    move |error| LabError::Io { what, error }
+}
+
+/// What is going on, for whoever watches.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// A step before or after the traffic, in words.
+    Step(&'a str),
+    /// A sample was taken; the traffic lasts `of`.
+    Sample {
+        /// The sample.
+        sample: &'a Sample,
+        /// The scenario's duration.
+        of: Duration,
+    },
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct LabOutcome {
+    /// The time series at the measuring point.
+    pub result: RunResult,
+    /// What iperf3 reports, service by service: a second opinion. Empty when interrupted.
+    pub goodputs: Vec<Goodput>,
+    /// Whether it was ended early; the result then has the samples until then.
+    pub interrupted: bool,
+}
+
+/// Runs `scenario` with agents started from the program `weir`. `interrupted` is asked several times a second;
+/// once it says yes, the lab is taken down and what was measured is returned. Must be called from a thread
+/// that outlives the lab: the lab's processes die with it.
+pub fn run(
+    scenario: &Scenario,
+    weir: &Path,
+    interrupted: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<LabOutcome, LabError> {
+    let missing = requirements::check(Purpose::Lab);
+    if !missing.is_empty() {
+        return Err(LabError::Missing(missing));
+    }
+    let _lock = lock()?;
+    let prefix = Prefix::new(PREFIX)?;
+    if !janitor::clean()?.is_empty() {
+        progress(Progress::Step("removed what an earlier lab left behind"));
+    }
+    let janitor = Janitor::start(weir).map_err(io_error("start the janitor"))?;
+    let directory = tempfile::Builder::new().prefix("weirlab-").tempdir().map_err(io_error("make a directory"))?;
+    let mut clock = Clock::start();
+    let mut outcome = LabOutcome { result: RunResult::default(), goodputs: Vec::new(), interrupted: true };
+
+    progress(Progress::Step("building racks, machines and switches"));
+    let network = Network::build(&prefix, scenario)?;
+    let mut agents = None;
+    if scenario.enforcement() == Enforcement::RackBroker {
+        progress(Progress::Step("starting an agent on every machine"));
+        let mut started = Agents::start(weir, &network, scenario, directory.path())?;
+        let heard = clock.until(PATIENCE, interrupted, || Ok::<_, AgentsError>(started.ready()? == started.count()))?;
+        if interrupted() {
+            return Ok(outcome);
+        }
+        if let (false, Some(error)) = (heard, started.not_ready()) {
+            return Err(error.into());
+        }
+        agents = Some(started);
+    }
+    progress(Progress::Step("starting iperf3 servers"));
+    let mut transfers = Transfers::start_servers(&network, scenario, directory.path())?;
+    if !clock.until(PATIENCE, interrupted, || transfers.servers_listen(&network))? {
+        return if interrupted() { Ok(outcome) } else { Err(LabError::NoServers) };
+    }
+    let mut meter = UplinkMeter::attach(&network, scenario, scenario.measure())?;
+    progress(Progress::Step(&format!("{} TCP flows", transfers.flow_count())));
+
+    clock = Clock::start();
+    let (every, duration) = (scenario.measure().every, scenario.duration());
+    let mut next_sample = every;
+    loop {
+        let now = clock.now();
+        transfers.start_clients(&network, now)?;
+        if now >= next_sample {
+            if let Some(agents) = &mut agents {
+                agents.check()?;
+            }
+            let sample = meter.sample(clock.now())?;
+            progress(Progress::Sample { sample: &sample, of: duration });
+            outcome.result.samples.push(sample);
+            next_sample += every;
+        }
+        if interrupted() {
+            progress(Progress::Step("interrupted: taking the lab down"));
+            return Ok(outcome);
+        }
+        if now >= duration && next_sample > duration {
+            break;
+        }
+        let due = transfers.next_start().map_or(next_sample, |start| start.min(next_sample));
+        clock.sleep_until(due);
+    }
+    clock.until(AFTERWARDS, interrupted, || Ok::<_, LabError>(transfers.ended()))?;
+    outcome.goodputs = transfers.goodputs();
+    outcome.interrupted = false;
+    progress(Progress::Step("taking the lab down"));
+    drop((meter, transfers, agents, network, janitor));
+    Ok(outcome)
+}
+
+/// Holds the one lab of this host; released with the file, however the process ends.
+fn lock() -> Result<File, LabError> {
+    let file = File::create(LOCK).map_err(io_error(format!("open {LOCK}")))?;
+    // SAFETY: plain system call on an open file.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(file);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Err(LabError::Busy) } else { Err(io_error("lock the lab")(error)) }
+}
+
+/// Real time; the lab is a driver.
+struct Clock {
+    started: Instant,
+}
+
+/// How often the lab looks whether it was interrupted.
+const STEP: Duration = Duration::from_millis(50);
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "the lab runs in real time")]
+    fn start() -> Self {
+        Self { started: Instant::now() }
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// At most one [`STEP`].
+    #[expect(clippy::disallowed_methods, reason = "the lab runs in real time")]
+    fn sleep_until(&self, due: Duration) {
+        let wait = due.saturating_sub(self.now()).min(STEP);
+        std::thread::sleep(std::time::Duration::from_nanos(wait.nanos()));
+    }
+
+    /// Asks until yes, an interruption or the end of patience; whether it was yes.
+    fn until<E>(
+        &self,
+        patience: Duration,
+        interrupted: &dyn Fn() -> bool,
+        mut condition: impl FnMut() -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let end = self.now() + patience;
+        loop {
+            if condition()? {
+                return Ok(true);
+            }
+            if self.now() >= end || interrupted() {
+                return Ok(false);
+            }
+            self.sleep_until(end);
+        }
+    }
+}

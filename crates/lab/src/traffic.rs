@@ -1,0 +1,244 @@
+//! iperf3 for the scenario's flows.
+//!
+//! One server and one client process for each pair of machines of each entry of `traffic`: an iperf3 server
+//! serves one client at a time. The ports are taken from the service's own filter, so that the flows are its
+//! own in every classifier; which port goes to which pair is fixed by their order.
+
+use crate::janitor::die_with_parent;
+use crate::network::{Network, address, machine_name};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use weir_datapath::{Classifier, ClassifierError, Fields};
+use weir_linux::netns::NetnsError;
+use weir_policy::{Policy, Protocol};
+use weir_scenario::{Scenario, Traffic};
+use weir_units::{Bandwidth, Duration, MachineId, ServiceId};
+
+/// Where a service's filters leave the port open: iperf3's own default and up.
+const DEFAULT_PORTS: (u16, u16) = (5201, 5999);
+/// The congestion control of all flows, whatever the host's default is: what the simulator's flows come
+/// nearest to among what every kernel has.
+const CONGESTION_CONTROL: &str = "cubic";
+
+/// Why traffic cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum TrafficError {
+    /// A file or a process.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The system's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// Entering a namespace.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// The policy's filters.
+    #[error(transparent)]
+    Classifier(#[from] ClassifierError),
+    /// No port makes a TCP flow the service's.
+    #[error(
+        "{service} has no port left on {machine} for another flow of its own; \
+         give its match a wider `port` range for tcp"
+    )]
+    Ports {
+        /// The service.
+        service: String,
+        /// The receiver.
+        machine: String,
+    },
+}
+
+fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> TrafficError {
+    let what = what.into();
+    move |error| TrafficError::Io { what, error }
+}
+
+/// One iperf3 connection (or several in parallel) between two machines.
+struct Transfer {
+    service: ServiceId,
+    from: MachineId,
+    to: MachineId,
+    port: u16,
+    flows: u32,
+    start: Duration,
+    stop: Duration,
+    output: PathBuf,
+    client: Option<Child>,
+}
+
+/// All transfers of a scenario; their processes are killed when dropped.
+pub struct Transfers {
+    transfers: Vec<Transfer>,
+    servers: Vec<Child>,
+    /// By receiver: how many ports must be open.
+    listening: BTreeMap<MachineId, Vec<u16>>,
+}
+
+/// What one service's clients reported at their end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Goodput {
+    /// The service.
+    pub service: ServiceId,
+    /// The payload that its receivers got, summed over transfers, each over its own duration.
+    pub goodput: Bandwidth,
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Transfers that did not end in order, in iperf3's words.
+    pub failures: Vec<String>,
+}
+
+impl Transfers {
+    /// Plans ports and starts all servers. Output files go into `directory`.
+    pub fn start_servers(network: &Network, scenario: &Scenario, directory: &Path) -> Result<Self, TrafficError> {
+        let policy = scenario.policy();
+        let classifier = Classifier::new(policy.services().classification_order(), Some(crate::network::NIC))?;
+        let mut all = Self { transfers: Vec::new(), servers: Vec::new(), listening: BTreeMap::new() };
+        for (t, traffic) in scenario.traffic().iter().enumerate() {
+            for (from, to) in traffic.pairs() {
+                let taken = all.listening.entry(to).or_default();
+                let port = free_port(policy, &classifier, traffic, (from, to), taken)?;
+                taken.push(port);
+                let names = (machine_name(policy, from), machine_name(policy, to));
+                let output = directory.join(format!("iperf3-{t}-{}-{}.json", names.0, names.1));
+                let mut command = network.machine(to).command("iperf3")?;
+                command.args(["--server", "--one-off", "--port", &port.to_string()]);
+                die_with_parent(&mut command);
+                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                all.servers.push(command.spawn().map_err(io_error("start iperf3"))?);
+                let (service, flows) = (traffic.service, traffic.flows);
+                let (start, stop) = (traffic.start, traffic.stop);
+                all.transfers.push(Transfer { service, from, to, port, flows, start, stop, output, client: None });
+            }
+        }
+        Ok(all)
+    }
+
+    /// How many flows there are.
+    pub fn flow_count(&self) -> u64 {
+        self.transfers.iter().map(|transfer| u64::from(transfer.flows)).sum()
+    }
+
+    /// Whether every server listens.
+    pub fn servers_listen(&self, network: &Network) -> Result<bool, TrafficError> {
+        for (machine, ports) in &self.listening {
+            let open = network.machine(*machine).run(open_ports)?.map_err(io_error("read open ports"))?;
+            if !ports.iter().all(|port| open.contains(port)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// When the next client is due, since the start of the traffic.
+    pub fn next_start(&self) -> Option<Duration> {
+        self.transfers.iter().filter(|transfer| transfer.client.is_none()).map(|transfer| transfer.start).min()
+    }
+
+    /// Starts the clients that are due at `now`.
+    pub fn start_clients(&mut self, network: &Network, now: Duration) -> Result<(), TrafficError> {
+        for transfer in self.transfers.iter_mut().filter(|t| t.client.is_none() && t.start <= now) {
+            let seconds = transfer.stop.saturating_sub(transfer.start).as_secs_f64();
+            let mut command = network.machine(transfer.from).command("iperf3")?;
+            command.args(["--client", &address(transfer.to).to_string(), "--port", &transfer.port.to_string()]);
+            // iperf3 takes whole seconds; `Drop` ends what would run longer.
+            command.args(["--time", &format!("{:.0}", seconds.ceil()), "--parallel", &transfer.flows.to_string()]);
+            command.args(["--congestion", CONGESTION_CONTROL, "--interval", "0", "--json"]);
+            die_with_parent(&mut command);
+            let what = || format!("create {}", transfer.output.display());
+            let output = File::create(&transfer.output).map_err(io_error(what()))?;
+            command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
+            transfer.client = Some(command.spawn().map_err(io_error("start iperf3"))?);
+        }
+        Ok(())
+    }
+
+    /// Whether all clients have ended.
+    pub fn ended(&mut self) -> bool {
+        self.transfers.iter_mut().all(|t| t.client.as_mut().is_some_and(|c| !matches!(c.try_wait(), Ok(None))))
+    }
+
+    /// What the clients reported, by service.
+    pub fn goodputs(&self) -> Vec<Goodput> {
+        let mut goodputs: BTreeMap<ServiceId, Goodput> = BTreeMap::new();
+        for transfer in &self.transfers {
+            let entry = goodputs.entry(transfer.service).or_insert_with(|| Goodput {
+                service: transfer.service,
+                goodput: Bandwidth::ZERO,
+                retransmissions: 0,
+                failures: Vec::new(),
+            });
+            let text = fs::read_to_string(&transfer.output).unwrap_or_default();
+            let report: Value = serde_json::from_str(&text).unwrap_or_default();
+            match (report["error"].as_str(), report["end"]["sum_received"]["bits_per_second"].as_f64()) {
+                (None, Some(bps)) => {
+                    entry.goodput += Bandwidth::from_bps(bps as u64);
+                    entry.retransmissions += report["end"]["sum_sent"]["retransmits"].as_u64().unwrap_or(0);
+                }
+                (error, _) => entry.failures.push(error.unwrap_or("no report").to_owned()),
+            }
+        }
+        goodputs.into_values().collect()
+    }
+}
+
+impl Drop for Transfers {
+    fn drop(&mut self) {
+        let clients = self.transfers.iter_mut().filter_map(|transfer| transfer.client.as_mut());
+        for child in clients.chain(&mut self.servers) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A port on which a flow between the two is the service's and which the receiver does not use yet.
+fn free_port(
+    policy: &Policy,
+    classifier: &Classifier,
+    traffic: &Traffic,
+    (from, to): (MachineId, MachineId),
+    taken: &[u16],
+) -> Result<u16, TrafficError> {
+    let service = policy.services().get(traffic.service);
+    let tcp = service.matches().iter().filter(|m| m.protocol.is_none_or(|protocol| protocol == Protocol::TCP));
+    let ranges = tcp.map(|m| m.ports.unwrap_or(DEFAULT_PORTS));
+    let classified = |port: u16| {
+        let fields = Fields {
+            protocol: Protocol::TCP,
+            source: IpAddr::V4(address(from)),
+            destination: IpAddr::V4(address(to)),
+            // A client's own port is in the ephemeral range; it must not make the flow another service's.
+            ports: Some((40_000, port)),
+            dscp: 0,
+            vni: None,
+        };
+        classifier.classify_fields(&fields) == Some(traffic.service)
+    };
+    ranges.flat_map(|(first, last)| first..=last).find(|port| !taken.contains(port) && classified(*port)).ok_or_else(
+        || TrafficError::Ports { service: service.path().to_owned(), machine: machine_name(policy, to).to_owned() },
+    )
+}
+
+/// The TCP ports that listen in the namespace of the calling thread.
+fn open_ports() -> io::Result<Vec<u16>> {
+    let mut ports = Vec::new();
+    for table in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
+        for line in fs::read_to_string(table)?.lines().skip(1) {
+            // `sl local_address rem_address st ...`; state 0A listens.
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            if let (Some(local), Some(&"0A")) = (fields.get(1), fields.get(3)) {
+                let port = local.rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
+                ports.extend(port);
+            }
+        }
+    }
+    Ok(ports)
+}
