@@ -1,0 +1,189 @@
+//! Lines, boxes and texts, in SVG.
+//!
+//! Problem: plotters' SVG backend counts whole pixels, which shows as steps in a line on a good screen, and
+//! leaves an SVG without a name. Approach: draw everything ten times too large and let the view box scale it
+//! back; replace the opening tag by one with a title for screen readers.
+//!
+//! Colours are written as attributes, so that the file stands alone on white; a page with a dark background
+//! overrides exactly these values by its style sheet (see [`crate::page`]).
+
+use crate::escape::{escape, printable};
+use plotters::backend::DrawingBackend;
+use plotters::backend::SVGBackend;
+
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, TextStyle};
+
+/// Sub-pixels of one pixel.
+const FINE: f64 = 10.0;
+/// plotters writes a font's height, SVG wants its size: the backend divides by this.
+const FONT_HEIGHT: f64 = 1.24;
+
+/// Text and axes.
+pub(crate) const INK: RGBColor = RGBColor(0x1F, 0x24, 0x2B);
+/// Text beside the point.
+pub(crate) const MUTED: RGBColor = RGBColor(0x5B, 0x64, 0x70);
+/// Lines to read values by.
+pub(crate) const GRID: RGBColor = RGBColor(0xE4, 0xE7, 0xEB);
+/// Every other phase.
+pub(crate) const SHADE: RGBColor = RGBColor(0xF4, 0xF6, 0xF8);
+/// What a chart stands on.
+pub(crate) const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
+
+/// Okabe and Ito's palette ("Color Universal Design", 2008) in an order in which neighbours differ in
+/// lightness too; its yellow is left out, since it cannot be seen on white.
+pub(crate) const PALETTE: [RGBColor; 6] = [
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0xD5, 0x5E, 0x00),
+    RGBColor(0x00, 0x9E, 0x73),
+    RGBColor(0xCC, 0x79, 0xA7),
+    RGBColor(0xE6, 0x9F, 0x00),
+    RGBColor(0x56, 0xB4, 0xE9),
+];
+
+/// A place in pixels.
+pub(crate) type At = (f64, f64);
+
+/// Which side of a text is at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// How a text looks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Font {
+    pub(crate) size: f64,
+    pub(crate) bold: bool,
+    pub(crate) colour: RGBColor,
+}
+
+/// Draws a picture of `size` pixels and gives the SVG.
+pub(crate) fn draw(size: (u32, u32), title: &str, paint: impl FnOnce(&mut Pen<'_>)) -> String {
+    let fine = (size.0 * FINE as u32, size.1 * FINE as u32);
+    let mut svg = String::new();
+    let mut pen = Pen { backend: SVGBackend::with_string(&mut svg, fine) };
+    paint(&mut pen);
+    pen.check(|backend| backend.present());
+    drop(pen);
+    let (_, body) = svg.split_once(">\n").unwrap_or_default();
+    let title = escape(title);
+    let (width, height) = size;
+    format!(
+        "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {} {}\" stroke-linejoin=\"round\" role=\"img\" aria-label=\"{title}\">\n\
+         <title>{title}</title>\n{body}",
+        fine.0, fine.1
+    )
+}
+
+/// Draws lines, boxes and texts; places are in pixels from the top left.
+pub(crate) struct Pen<'a> {
+    backend: SVGBackend<'a>,
+}
+
+impl<'a> Pen<'a> {
+    fn check<E: std::fmt::Debug>(&mut self, draw: impl FnOnce(&mut SVGBackend<'a>) -> Result<(), E>) {
+        if let Err(error) = draw(&mut self.backend) {
+            unreachable!("writing to a string: {error:?}");
+        }
+    }
+
+    /// A line through `points`.
+    pub(crate) fn line(&mut self, points: &[At], colour: RGBColor, width: f64) {
+        let style = ShapeStyle { color: colour.to_rgba(), filled: false, stroke_width: fine(width) as u32 };
+        self.check(|backend| backend.draw_path(points.iter().map(|at| (fine(at.0), fine(at.1))), &style));
+    }
+
+    /// A dashed line through `points`.
+    pub(crate) fn dashed(&mut self, points: &[At], colour: RGBColor, width: f64, (on, off): (f64, f64)) {
+        for dash in dashes(points, on, off) {
+            self.line(&dash, colour, width);
+        }
+    }
+
+    /// A filled box.
+    pub(crate) fn fill(&mut self, from: At, to: At, colour: RGBColor, opacity: f64) {
+        let style = ShapeStyle { color: colour.mix(opacity), filled: true, stroke_width: 0 };
+        let (from, to) = ((fine(from.0), fine(from.1)), (fine(to.0), fine(to.1)));
+        self.check(|backend| backend.draw_rect(from, to, &style, true));
+    }
+
+    /// A text whose lower-case letters are centred on the height of its place.
+    pub(crate) fn text(&mut self, text: &str, at: At, anchor: Anchor, font: Font) {
+        let style = if font.bold { FontStyle::Bold } else { FontStyle::Normal };
+        let h_pos = match anchor {
+            Anchor::Start => HPos::Left,
+            Anchor::Middle => HPos::Center,
+            Anchor::End => HPos::Right,
+        };
+        let style = TextStyle::from(("sans-serif", font.size * FINE * FONT_HEIGHT, style).into_font())
+            .color(&font.colour)
+            .pos(Pos::new(h_pos, VPos::Center));
+        let text: String = text.chars().map(printable).collect();
+        self.check(|backend| backend.draw_text(&text, &style, (fine(at.0), fine(at.1))));
+    }
+}
+
+/// Sub-pixels of a place; places far outside are cut to what the backend can count.
+fn fine(pixels: f64) -> i32 {
+    (pixels * FINE).round() as i32
+}
+
+/// The parts of a line that are drawn when it is dashed; `on` and `off` are more than zero.
+fn dashes(points: &[At], on: f64, off: f64) -> Vec<Vec<At>> {
+    let mut dashes = Vec::new();
+    let mut dash = Vec::from_iter(points.first().copied());
+    let (mut drawing, mut left) = (true, on);
+    for pair in points.windows(2) {
+        let (mut from, to) = (pair[0], pair[1]);
+        let mut length = (to.0 - from.0).hypot(to.1 - from.1);
+        while length >= left {
+            let part = left / length;
+            from = (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part);
+            length -= left;
+            if drawing {
+                dash.push(from);
+                dashes.push(std::mem::take(&mut dash));
+            } else {
+                dash.push(from);
+            }
+            drawing = !drawing;
+            left = if drawing { on } else { off };
+        }
+        left -= length;
+        if drawing {
+            dash.push(to);
+        }
+    }
+    if drawing && dash.len() > 1 {
+        dashes.push(dash);
+    }
+    dashes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dashes_alternate_around_corners() {
+        let parts = dashes(&[(0.0, 0.0), (10.0, 0.0), (10.0, 5.0)], 4.0, 2.0);
+        assert_eq!(
+            parts,
+            [vec![(0.0, 0.0), (4.0, 0.0)], vec![(6.0, 0.0), (10.0, 0.0)], vec![(10.0, 2.0), (10.0, 5.0)],]
+        );
+        assert!(dashes(&[], 4.0, 2.0).is_empty());
+    }
+
+    #[test]
+    fn a_picture_has_a_name_and_no_markup_from_outside() {
+        let font = Font { size: 12.0, bold: false, colour: INK };
+        let svg = draw((100, 50), "a < b", |pen| pen.text("<x>&\u{7}", (1.0, 2.0), Anchor::Start, font));
+        assert!(svg.starts_with("<svg class=\"chart\"") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        assert!(svg.contains("<title>a &lt; b</title>") && svg.contains("&lt;x&gt;&amp;\u{fffd}"), "{svg}");
+        assert!(svg.contains("font-size=\"120"), "{svg}");
+    }
+}

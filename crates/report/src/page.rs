@@ -1,0 +1,217 @@
+//! Self-contained pages.
+//!
+//! A [`Page`] is a list of blocks in one HTML file: no script, no font, no image from elsewhere. On a wide
+//! screen panels stand side by side, on a narrow one below each other; colours follow the reader's choice
+//! of light or dark. All texts are escaped here, so callers hand over what they have.
+
+use crate::canvas::{GRID, INK, MUTED, PAPER, SHADE};
+use crate::chart::Chart;
+use crate::escape::escape;
+use plotters::style::RGBColor;
+
+/// A piece of a page. Only this module makes them, so they are sound HTML.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Html(String);
+
+/// A page that is being put together.
+#[derive(Debug, Clone)]
+pub struct Page {
+    title: String,
+    body: String,
+}
+
+impl Page {
+    /// A page with its title as the first heading.
+    pub fn new(title: impl Into<String>) -> Self {
+        let title = title.into();
+        let body = format!("<h1>{}</h1>\n", escape(&title));
+        Self { title, body }
+    }
+    /// Adds a block.
+    #[must_use]
+    pub fn push(mut self, block: Html) -> Self {
+        self.body.push_str(&block.0);
+        self
+    }
+    /// Adds a heading.
+    #[must_use]
+    pub fn heading(self, text: &str) -> Self {
+        self.push(Html(format!("<h2>{}</h2>\n", escape(text))))
+    }
+    /// Adds a paragraph.
+    #[must_use]
+    pub fn paragraph(self, text: &str) -> Self {
+        self.push(Html(format!("<p>{}</p>\n", escape(text))))
+    }
+    /// Adds a paragraph that stands out.
+    #[must_use]
+    pub fn notice(self, text: &str) -> Self {
+        self.push(Html(format!("<p class=\"notice\">{}</p>\n", escape(text))))
+    }
+    /// Adds a command line or another text in which every character counts.
+    #[must_use]
+    pub fn code(self, text: &str) -> Self {
+        self.push(Html(format!("<pre><code>{}</code></pre>\n", escape(text))))
+    }
+    /// Adds a chart over the whole width.
+    #[must_use]
+    pub fn chart(self, chart: &Chart) -> Self {
+        self.push(Html(format!("<figure>\n{}</figure>\n", chart.to_svg())))
+    }
+    /// Adds a table.
+    #[must_use]
+    pub fn table(self, table: &Table) -> Self {
+        self.push(table.to_html())
+    }
+    /// The file.
+    pub fn to_html(&self) -> String {
+        let style = style();
+        format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{style}</style>\n\
+             </head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
+            escape(&self.title),
+            self.body
+        )
+    }
+}
+
+/// A table; numbers stand to the right.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Table {
+    columns: Vec<(String, bool)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without columns.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Adds a column of texts.
+    #[must_use]
+    pub fn text(mut self, name: impl Into<String>) -> Self {
+        self.columns.push((name.into(), false));
+        self
+    }
+    /// Adds a column of numbers.
+    #[must_use]
+    pub fn number(mut self, name: impl Into<String>) -> Self {
+        self.columns.push((name.into(), true));
+        self
+    }
+    /// Adds a row with one cell for each column.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
+        let row: Vec<String> = cells.into_iter().map(Into::into).collect();
+        assert_eq!(row.len(), self.columns.len(), "one cell for each column");
+        self.rows.push(row);
+    }
+
+    /// The table as a block.
+    pub fn to_html(&self) -> Html {
+        let cell = |tag: &str, text: &str, number: bool| {
+            let class = if number { " class=\"number\"" } else { "" };
+            format!("<{tag}{class}>{}</{tag}>", escape(text))
+        };
+        let head: String = self.columns.iter().map(|(name, number)| cell("th", name, *number)).collect();
+        let mut html = format!("<div class=\"table\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            let cells = row.iter().zip(&self.columns).map(|(text, (_, number))| cell("td", text, *number));
+            html.push_str(&format!("<tr>{}</tr>\n", cells.collect::<String>()));
+        }
+        html.push_str("</tbody>\n</table></div>\n");
+        Html(html)
+    }
+}
+
+/// A chart with a name, beside others.
+#[derive(Debug, Clone, Copy)]
+pub struct Panel<'a> {
+    name: &'a str,
+    chart: &'a Chart,
+}
+
+impl<'a> Panel<'a> {
+    /// A panel.
+    pub fn new(name: &'a str, chart: &'a Chart) -> Self {
+        Self { name, chart }
+    }
+}
+
+/// Charts beside each other where the screen is wide enough. Those that count the same have the same axes,
+/// so that heights compare.
+pub fn side_by_side(panels: &[Panel<'_>]) -> Html {
+    let mut html = String::from("<div class=\"panels\">\n");
+    for panel in panels {
+        let alike =
+            |other: &&Panel<'_>| other.chart.y.unit == panel.chart.y.unit && other.chart.x.unit == panel.chart.x.unit;
+        let join = |ranges: &mut dyn Iterator<Item = (f64, f64)>| {
+            ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default()
+        };
+        let x = join(&mut panels.iter().filter(alike).map(|other| other.chart.x_range()));
+        let y = join(&mut panels.iter().filter(alike).map(|other| other.chart.y_range()));
+        let (heading, title) = match panel.chart.title.as_str() {
+            "" => (String::new(), panel.name),
+            title => (format!("<h3>{}</h3>\n", escape(panel.name)), title),
+        };
+        let svg = crate::draw::draw(panel.chart, title, x, y);
+        html.push_str(&format!("<figure>\n{heading}{svg}</figure>\n"));
+    }
+    html.push_str("</div>\n");
+    Html(html)
+}
+
+/// The style sheet. In the dark, the charts' own colours are overridden one by one.
+fn style() -> String {
+    let hex = |RGBColor(r, g, b): RGBColor| format!("#{r:02X}{g:02X}{b:02X}");
+    let mut style = String::from(STYLE);
+    style.push_str("@media (prefers-color-scheme: dark) {\n");
+    for (colour, variable) in [(PAPER, "paper"), (INK, "ink"), (MUTED, "muted"), (GRID, "grid"), (SHADE, "shade")] {
+        for attribute in ["fill", "stroke"] {
+            let colour = hex(colour);
+            style.push_str(&format!("  .chart [{attribute}=\"{colour}\"] {{ {attribute}: var(--{variable}); }}\n"));
+        }
+    }
+    // The palette's blue is too dark on a dark ground.
+    style.push_str(
+        "  .chart [fill=\"#0072B2\"] { fill: #3D9BD6; }\n  .chart [stroke=\"#0072B2\"] { stroke: #3D9BD6; }\n}\n",
+    );
+    style
+}
+
+const STYLE: &str = "\
+:root { --paper: #ffffff; --ink: #1f242b; --muted: #5b6470; --grid: #e4e7eb; --shade: #f4f6f8; --mark: #e69f00; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #16191e; --ink: #e6e8eb; --muted: #a3abb5; --grid: #313740; --shade: #1d2127; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.5;
+  font-family: system-ui, -apple-system, \"Segoe UI\", \"Helvetica Neue\", Arial, sans-serif; }
+main { max-width: 88rem; margin: 0 auto; padding: 1.5rem clamp(1rem, 3vw, 2.5rem) 4rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0.5rem 0 0.75rem; }
+h2 { font-size: 1.15rem; margin: 2.2rem 0 0.6rem; }
+h3 { font-size: 1rem; margin: 0 0 0.4rem; }
+p { max-width: 46rem; margin: 0.5rem 0; }
+.notice { border-left: 4px solid var(--mark); background: var(--shade); padding: 0.6rem 0.9rem; }
+pre { background: var(--shade); padding: 0.7rem 0.9rem; overflow-x: auto; border-radius: 4px; max-width: 60rem; }
+code { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: 0.88rem; }
+figure { margin: 1rem 0; max-width: 50rem; }
+.panels { display: grid; gap: 1.5rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); }
+.panels figure { margin: 0; max-width: none; }
+svg.chart { display: block; width: 100%; height: auto; }
+svg.chart text { font-family: inherit; }
+.table { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 0.32rem 1.1rem 0.32rem 0; border-bottom: 1px solid var(--grid); vertical-align: top; }
+th { color: var(--muted); font-weight: 600; }
+.number { text-align: right; }
+@media print { main { max-width: none; padding: 0; } figure { break-inside: avoid; } }
+";
+
+#[cfg(test)]
+#[path = "page_tests.rs"]
+pub(crate) mod tests;

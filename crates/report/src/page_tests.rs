@@ -1,0 +1,64 @@
+//! Pages are sound and complete.
+
+use super::*;
+use crate::chart::{Axis, Series};
+use crate::scale::Unit;
+
+/// Panics unless every element is closed in order and no text holds a bare `<`.
+pub(crate) fn assert_balanced(markup: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for part in markup.split('<').skip(1) {
+        let Some((tag, text)) = part.split_once('>') else { panic!("`<{part}` is not closed") };
+        assert!(!text.contains('>'), "a bare `>` in `{text}`");
+        let name = tag.split([' ', '\n', '/']).find(|name| !name.is_empty()).unwrap_or_default();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "in {markup}");
+        } else if !tag.ends_with('/') && name != "meta" && name != "!DOCTYPE" {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?} are not closed");
+}
+
+fn chart(name: &str, value: f64) -> Chart {
+    let mut chart = Chart::new(Axis::new("time", Unit::Time), Axis::new("bandwidth", Unit::Bandwidth));
+    chart.series.push(Series::new(name, vec![(0.0, value), (10.0, value)]));
+    chart
+}
+
+#[test]
+fn a_page_is_sound_and_needs_nothing_else() {
+    let mut table = Table::new().text("service").number("mean");
+    table.row(["<a>", "300 Mb/s"]);
+    let (left, right) = (chart("a", 3e8), chart("a", 9e8));
+    let html = Page::new("x < y & z")
+        .paragraph("<script>alert(1)</script>")
+        .notice("broken off")
+        .heading("Means")
+        .table(&table)
+        .code("weir sim 'x'")
+        .chart(&left)
+        .push(side_by_side(&[Panel::new("Simulator", &left), Panel::new("Linux", &right)]))
+        .to_html();
+    assert_balanced(&html);
+    for text in ["x &lt; y &amp; z", "&lt;script&gt;", "&lt;a&gt;", "class=\"number\">300 Mb/s", "Simulator", "Linux"] {
+        assert!(html.contains(text), "{text} is missing");
+    }
+    let from_elsewhere = html.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["http:", "https:", "url(", "src=", "<script", "@import"] {
+        assert!(!from_elsewhere.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn panels_have_the_same_axes() {
+    let (left, right) = (chart("a", 3e8), chart("a", 9e8));
+    let Html(html) = side_by_side(&[Panel::new("Simulator", &left), Panel::new("Linux", &right)]);
+    assert_eq!(html.matches(">\n1000\n<").count(), 2, "{html}");
+}
+
+#[test]
+#[should_panic(expected = "one cell for each column")]
+fn a_row_has_a_cell_for_each_column() {
+    Table::new().text("a").row(["1", "2"]);
+}

@@ -1,0 +1,149 @@
+//! Units, ticks and places on an axis.
+//!
+//! Problem: an axis of bit/s should read `0 200 400 600` with `Mb/s` said once. Approach: one prefix for the
+//! whole axis, chosen by its largest value; ticks at 1, 2 or 5 times a power of ten of that unit.
+//!
+//! Worked example: values up to 612 000 000 b/s are drawn in Mb/s, with ticks every 200 up to 800 when there
+//! is room for five ticks.
+
+/// What an axis counts. Values are always given in the base unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unit {
+    /// Bit/s; drawn with the prefix that fits.
+    Bandwidth,
+    /// Seconds; drawn as ns, µs, ms or s.
+    Time,
+    /// Bytes; drawn with the prefix that fits.
+    Size,
+    /// Anything else, drawn as it is; the text may be empty.
+    Plain(String),
+}
+
+impl Unit {
+    /// The factor of the unit to draw `largest` in, and its name.
+    pub(crate) fn prefix(&self, largest: f64) -> (f64, String) {
+        let prefixes: &[(f64, &str)] = match self {
+            Self::Bandwidth => &[(1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")],
+            Self::Time => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
+            Self::Size => &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+            Self::Plain(name) => return (1.0, name.clone()),
+        };
+        let fitting = prefixes.iter().find(|(factor, _)| largest >= *factor);
+        let smallest = &prefixes[prefixes.len() - 1];
+        // Nothing but zeros: the unit people know.
+        let (factor, name) = if largest > 0.0 { fitting.unwrap_or(smallest) } else { &(1.0, self.base()) };
+        (*factor, (*name).to_owned())
+    }
+
+    fn base(&self) -> &'static str {
+        match self {
+            Self::Bandwidth => "b/s",
+            Self::Time => "s",
+            Self::Size => "B",
+            Self::Plain(_) => "",
+        }
+    }
+
+    /// One value with its unit, three decimals at most: `299.4 Mb/s`.
+    pub fn format(&self, value: f64) -> String {
+        let (factor, name) = self.prefix(value.abs());
+        let text = number(value / factor, 3);
+        if name.is_empty() { text } else { format!("{text} {name}") }
+    }
+}
+
+/// A number with at most `decimals` decimals and no zeros at its end.
+pub(crate) fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// Ticks and places of one axis.
+#[derive(Debug, Clone)]
+pub(crate) struct Scale {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    /// The place of each tick (in base units) with its text.
+    pub(crate) ticks: Vec<(f64, String)>,
+    /// The unit that the ticks are in.
+    pub(crate) unit: String,
+}
+
+impl Scale {
+    /// A scale over `from..=to` with at most `count` steps. Where `widen`, the end moves to a tick.
+    pub(crate) fn new(unit: &Unit, (from, to): (f64, f64), count: usize, widen: bool) -> Self {
+        // A range of nothing still needs a width to be drawn on.
+        let to = if to > from { to } else { from + 1.0 };
+        let (factor, name) = unit.prefix(from.abs().max(to.abs()));
+        let step = step((to - from) / factor, count);
+        let decimals = (0..12).find(|d| is_whole(step * 10f64.powi(*d))).unwrap_or(12) as usize;
+        let first = (from / factor / step).ceil();
+        let last = if widen { (to / factor / step - 1e-9).ceil() } else { (to / factor / step + 1e-9).floor() };
+        let ticks = (0..=(last - first).max(0.0) as usize)
+            .map(|i| (first + i as f64) * step)
+            .map(|tick| (tick * factor, number(tick, decimals)))
+            .collect();
+        Self { from, to: if widen { last * step * factor } else { to }, ticks, unit: name }
+    }
+
+    /// The place of `value` between 0 and 1.
+    pub(crate) fn place(&self, value: f64) -> f64 {
+        (value - self.from) / (self.to - self.from)
+    }
+}
+
+/// The smallest of 1, 2, 5 × 10^n that divides `range` into at most `count` steps.
+fn step(range: f64, count: usize) -> f64 {
+    let least = range / count.max(1) as f64;
+    let power = 10f64.powf(least.log10().floor());
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= least * (1.0 - 1e-9)).unwrap_or(10.0);
+    factor * power
+}
+
+fn is_whole(value: f64) -> bool {
+    (value - value.round()).abs() < 1e-6 * value.abs().max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(scale: &Scale) -> Vec<&str> {
+        scale.ticks.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_in_the_unit_of_the_axis() {
+        let scale = Scale::new(&Unit::Bandwidth, (0.0, 612e6), 5, true);
+        assert_eq!(
+            (texts(&scale), scale.unit.as_str(), scale.to),
+            (vec!["0", "200", "400", "600", "800"], "Mb/s", 800e6)
+        );
+        let scale = Scale::new(&Unit::Time, (0.0, 60.0), 6, false);
+        assert_eq!(texts(&scale), ["0", "10", "20", "30", "40", "50", "60"]);
+        let scale = Scale::new(&Unit::Time, (0.0, 350e-6), 8, false);
+        assert_eq!(
+            (texts(&scale), scale.unit.as_str()),
+            (vec!["0", "50", "100", "150", "200", "250", "300", "350"], "µs")
+        );
+        let scale = Scale::new(&Unit::Plain(String::new()), (0.0, 1.0), 5, true);
+        assert_eq!(texts(&scale), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        let scale = Scale::new(&Unit::Time, (20.0, 41.5), 5, false);
+        assert_eq!(texts(&scale), ["20", "25", "30", "35", "40"]);
+    }
+
+    #[test]
+    fn nothing_to_draw_is_a_scale_too() {
+        let scale = Scale::new(&Unit::Bandwidth, (0.0, 0.0), 5, true);
+        assert!(scale.to > scale.from && scale.unit == "b/s");
+    }
+
+    #[test]
+    fn single_values_have_their_own_unit() {
+        assert_eq!(Unit::Bandwidth.format(299_412_345.0), "299.412 Mb/s");
+        assert_eq!(Unit::Time.format(0.000_2), "200 µs");
+        assert_eq!(Unit::Plain("%".into()).format(12.5), "12.5 %");
+        assert_eq!(Unit::Bandwidth.format(0.0), "0 b/s");
+    }
+}
