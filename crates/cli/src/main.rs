@@ -1,1 +1,59 @@
-fn main() {}
+//! `weir`: the command line.
+//!
+//! Problem: one program for the person who writes a policy, the one who asks why a service got what it got,
+//! and the script between them. Approach: one file per command in [`commands`]; a command reads its input,
+//! asks the crates that do the work, and writes through [`output::Ui`]; nothing else touches the terminal.
+//! Whatever goes wrong is an [`error::CommandError`]: what it was, and what to do.
+//!
+//! Exit codes, the same for every command: 0 done; 1 failed while running; 2 the input or the command line
+//! was refused; 130 interrupted, with what was done kept.
+//!
+//! Worked example: `weir check policy.yaml` with a misspelt key prints the line, the column, the nearest
+//! known key, and exits with 2.
+
+mod cli;
+mod commands;
+mod error;
+mod input;
+mod interrupt;
+mod json;
+mod output;
+mod run_file;
+mod run_page;
+mod text;
+
+use clap::FromArgMatches as _;
+use error::{CommandError, Exit};
+use output::{ColourChoice, Ui};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    // Help and usage errors are printed while the command line is still being read.
+    let command = cli::command().color(ColourChoice::among(&arguments).into());
+    let cli = command.try_get_matches_from(&arguments).and_then(|matches| cli::Cli::from_arg_matches(&matches));
+    let cli = match cli {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Printing fails only when nobody reads; the exit code is then all there is to tell.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let mut ui = Ui::terminal(cli.color);
+    let done = commands::run(&cli.command, &mut ui).and_then(|exit| {
+        ui.flush()?;
+        Ok(exit)
+    });
+    let exit = done.unwrap_or_else(|error: CommandError| {
+        error.print(&mut ui);
+        error.exit()
+    });
+    exit.code()
+}
+
+impl Exit {
+    fn code(self) -> ExitCode {
+        ExitCode::from(self.number())
+    }
+}

@@ -211,7 +211,8 @@ impl<'a> Layout<'a> {
             pen.dashed(line, reference.series.map_or(INK, colour), 1.4, REFERENCE);
         }
         for (reference, [start, end]) in self.chart.references.iter().zip(&lines) {
-            let ends = [end.0, start.0, (start.0 + end.0) / 2.0];
+            let half = width(&reference.label, SMALL) / 2.0 + 2.0;
+            let ends = [end.0 - half, start.0 + half, (start.0 + end.0) / 2.0];
             let heights = [start.1 - 10.0, start.1 + 10.0];
             self.label(pen, &mut labels, &reference.label, reference.series.map_or(INK, colour), &ends, &heights);
         }

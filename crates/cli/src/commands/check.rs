@@ -1,0 +1,177 @@
+//! `weir check`: is a policy sound, and do its guarantees fit?
+
+use crate::error::{CommandError, Exit};
+use crate::output::{Style, Table, Ui};
+use crate::{input, json, text};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use weir_document::{Diagnostic, Diagnostics};
+use weir_policy::Policy;
+use weir_units::{Bandwidth, ContentionPoint, Direction};
+
+/// The options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir check policy.yaml
+  weir check --json - < policy.yaml | jq '.diagnostics[] | \"\\(.line): \\(.cause)\"'
+
+With --json: {\"valid\": true or false, \"diagnostics\": [{\"severity\", \"file\", \"line\", \"column\", \"cause\",
+\"hint\"}], and for a valid policy \"racks\", \"machines\", \"services\" (how many) and \"guarantees\": for
+each contention point \"point\", \"places\", \"direction\", \"capacity_bps\", \"guaranteed_bps\", \"left_bps\"}.
+
+Exit code 0: valid, perhaps with notes. 2: refused.")]
+pub(crate) struct Args {
+    /// The policy file; `-` is standard input
+    policy: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    match (input::policy(&args.policy)?, args.json) {
+        (Ok((policy, notes)), true) => {
+            json::write(ui.out(), &valid_json(&policy, &notes))?;
+            Ok(Exit::Done)
+        }
+        (Ok((policy, notes)), false) => {
+            print_valid(args, &policy, &notes, ui)?;
+            Ok(Exit::Done)
+        }
+        (Err(refused), true) => {
+            json::write(ui.out(), &refused_json(&refused))?;
+            Ok(Exit::Refused)
+        }
+        (Err(refused), false) => {
+            let count = text::count(refused.count(), "error");
+            let hint = format!("{count} in `{}`; nothing was applied", args.policy.display());
+            Err(CommandError::from(refused).hint(hint))
+        }
+    }
+}
+
+/// What `--json` prints for a document that is refused.
+pub(super) fn refused_json(refused: &Diagnostics) -> Value {
+    json!({"valid": false, "errors": refused.count(), "diagnostics": refused.to_json()})
+}
+
+fn valid_json(policy: &Policy, notes: &[Diagnostic]) -> Value {
+    let guarantees = guarantees(policy).into_iter().map(|row| {
+        json!({
+            "point": row.point.name(),
+            "places": row.places,
+            "direction": row.direction.name(),
+            "capacity_bps": text::bps(row.capacity),
+            "guaranteed_bps": text::bps(row.guaranteed),
+            "left_bps": text::bps(row.capacity.saturating_sub(row.guaranteed)),
+        })
+    });
+    json!({
+        "valid": true,
+        "errors": 0,
+        "diagnostics": notes.iter().map(Diagnostic::to_json).collect::<Value>(),
+        "racks": policy.network().racks().len(),
+        "machines": policy.network().machines().len(),
+        "services": policy.services().leaves().count(),
+        "guarantees": guarantees.collect::<Value>(),
+    })
+}
+
+fn print_valid(args: &Args, policy: &Policy, notes: &[Diagnostic], ui: &mut Ui) -> Result<(), CommandError> {
+    let (network, services) = (policy.network(), policy.services());
+    let found = [
+        text::count(network.racks().len(), "rack"),
+        text::count(network.machines().len(), "machine"),
+        text::count(services.leaves().count(), "service"),
+    ];
+    let valid = ui.on_out(Style::Good, "valid");
+    ui.print(&format!("{}: {valid}, {}\n\n", args.policy.display(), found.join(", ")))?;
+
+    let mut table = Table::new(&["where", "places", "direction", ">capacity", ">guaranteed", ">left to share"]);
+    let rows = guarantees(policy);
+    let mut rows = rows.iter().peekable();
+    while let Some(row) = rows.next() {
+        // Most networks are the same in both directions: one line says it.
+        let same = rows.next_if(|next| next.same_but_direction(row)).is_some();
+        let direction = if same { "tx, rx" } else { row.direction.name() };
+        let places = text::list(&row.places, 3);
+        let left = row.capacity.saturating_sub(row.guaranteed);
+        table.row([
+            row.point.name(),
+            if row.point == ContentionPoint::Fabric { "" } else { &places },
+            direction,
+            &text::rate(row.capacity),
+            &text::rate(row.guaranteed),
+            &text::rate(left),
+        ]);
+    }
+    ui.print_table(&table, 2)?;
+    for note in notes {
+        ui.print(&format!("\n{}", note.render(ui.out_is_coloured())))?;
+    }
+    Ok(())
+}
+
+/// Guarantees against the capacity, for places that are alike.
+struct Guarantees<'a> {
+    point: ContentionPoint,
+    places: Vec<&'a str>,
+    direction: Direction,
+    capacity: Bandwidth,
+    guaranteed: Bandwidth,
+}
+
+impl Guarantees<'_> {
+    fn same_but_direction(&self, other: &Self) -> bool {
+        (self.point, &self.places, self.capacity, self.guaranteed)
+            == (other.point, &other.places, other.capacity, other.guaranteed)
+    }
+}
+
+/// By contention point, then places that have the same capacities, then direction.
+fn guarantees(policy: &Policy) -> Vec<Guarantees<'_>> {
+    let services = policy.services();
+    let mut rows = Vec::new();
+    for point in ContentionPoint::ALL {
+        // In the order of the policy's first place of each kind.
+        let mut groups: Vec<([Bandwidth; 2], Vec<&str>)> = Vec::new();
+        let mut known: BTreeMap<[Bandwidth; 2], usize> = BTreeMap::new();
+        for (name, capacities) in places(policy, point) {
+            let group = *known.entry(capacities).or_insert_with(|| {
+                groups.push((capacities, Vec::new()));
+                groups.len() - 1
+            });
+            groups[group].1.push(name);
+        }
+        for (capacities, places) in groups {
+            for (direction, capacity) in Direction::ALL.into_iter().zip(capacities) {
+                let minima = services.roots().iter().map(|id| services.get(*id).share(point, direction).min);
+                let guaranteed = minima.sum();
+                rows.push(Guarantees { point, places: places.clone(), direction, capacity, guaranteed });
+            }
+        }
+    }
+    rows
+}
+
+fn places(policy: &Policy, point: ContentionPoint) -> Vec<(&str, [Bandwidth; 2])> {
+    let network = policy.network();
+    let both = |capacity: &dyn Fn(Direction) -> Bandwidth| Direction::ALL.map(capacity);
+    match point {
+        ContentionPoint::Machine => network
+            .racks()
+            .iter()
+            .flat_map(|rack| rack.machines())
+            .map(|id| (network.machine(*id).name(), both(&|direction| policy.machine_capacity(*id, direction))))
+            .collect(),
+        ContentionPoint::Rack => network
+            .racks()
+            .iter()
+            .filter_map(|rack| Some((rack.name(), network.rack_named(rack.name())?)))
+            .map(|(name, id)| (name, both(&|direction| policy.rack_capacity(id, direction))))
+            .collect(),
+        ContentionPoint::Fabric => vec![("fabric", both(&|direction| policy.fabric_capacity(direction)))],
+    }
+}

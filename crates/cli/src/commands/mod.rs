@@ -1,0 +1,36 @@
+//! The commands, one file each: its options, its work, its output.
+
+mod allocate;
+mod check;
+mod explain;
+mod schema;
+mod sim;
+
+use crate::error::{CommandError, Exit};
+use crate::output::Ui;
+
+/// A command with its options.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Check a policy and whether its guarantees fit the network
+    Check(check::Args),
+    /// Share the network once: what every service gets on every machine
+    Allocate(allocate::Args),
+    /// Say step by step why a service gets what it gets
+    Explain(explain::Args),
+    /// Print the JSON Schema of a file format, for editors
+    Schema(schema::Args),
+    /// Run a scenario in the packet-level simulator
+    Sim(sim::Args),
+}
+
+/// Runs a command.
+pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> {
+    match command {
+        Command::Check(args) => check::run(args, ui),
+        Command::Allocate(args) => allocate::run(args, ui),
+        Command::Explain(args) => explain::run(args, ui),
+        Command::Schema(args) => schema::run(args, ui),
+        Command::Sim(args) => sim::run(args, ui),
+    }
+}

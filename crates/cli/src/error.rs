@@ -1,0 +1,114 @@
+//! What went wrong: a kind, a message, and hints.
+//!
+//! The kind decides the exit code. The message says what happened, the hints what to do about it; refused
+//! documents bring their own places, causes and hints.
+
+use crate::output::{Style, Ui};
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+use weir_document::Diagnostics;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// As asked.
+    Done,
+    /// It failed while running.
+    Failed,
+    /// Its input was refused.
+    Refused,
+    /// Somebody interrupted it; what was done is kept.
+    Interrupted,
+}
+
+impl Exit {
+    /// The process's exit code. 130 is what a shell gives for SIGINT.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Refused => 2,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    cause: Cause,
+    hints: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Cause {
+    /// Something outside failed: a disk, a network.
+    Failed(String),
+    /// The input or the options are wrong.
+    Refused(String),
+    /// A document is wrong.
+    Document(Diagnostics),
+    /// Nobody reads the output any more.
+    NobodyReads,
+}
+
+impl CommandError {
+    /// Something failed while running.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { cause: Cause::Failed(message.into()), hints: Vec::new() }
+    }
+    /// The input or the options are wrong.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self { cause: Cause::Refused(message.into()), hints: Vec::new() }
+    }
+    /// A file could not be written.
+    pub(crate) fn cannot_write(path: &Path, error: impl Display) -> Self {
+        Self::failed(format!("cannot write `{}`: {error}", path.display()))
+            .hint("check that the directory exists, is writable and that the disk has room")
+    }
+    /// Adds what to do.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+    /// The exit code. A reader that has seen enough (`| head`) is no failure.
+    pub(crate) fn exit(&self) -> Exit {
+        match self.cause {
+            Cause::Failed(_) => Exit::Failed,
+            Cause::Refused(_) | Cause::Document(_) => Exit::Refused,
+            Cause::NobodyReads => Exit::Done,
+        }
+    }
+    /// Prints it for people. What cannot be printed is lost: there is nowhere left to say so.
+    pub(crate) fn print(&self, ui: &mut Ui) {
+        let title = ui.on_err(Style::Error, "error:");
+        let hint_title = ui.on_err(Style::Strong, "hint:");
+        let mut text = match &self.cause {
+            Cause::NobodyReads => return,
+            Cause::Failed(message) | Cause::Refused(message) => format!("{title} {message}\n"),
+            Cause::Document(diagnostics) => diagnostics.render(ui.err_is_coloured()),
+        };
+        for hint in &self.hints {
+            text.push_str(&format!("{hint_title} {hint}\n"));
+        }
+        let _ = ui.tell(&text);
+    }
+}
+
+impl From<Diagnostics> for CommandError {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Self { cause: Cause::Document(diagnostics), hints: Vec::new() }
+    }
+}
+
+/// From writing to standard output; files are reported by [`CommandError::cannot_write`].
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self { cause: Cause::NobodyReads, hints: Vec::new() },
+            _ => Self::failed(format!("cannot write to standard output: {error}")),
+        }
+    }
+}

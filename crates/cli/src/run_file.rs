@@ -1,0 +1,165 @@
+//! `result.json`: what a run gave, in a format that stays.
+//!
+//! The simulator and the lab write the same file, so one program draws both. There is no wall-clock time in
+//! it: the same scenario and seed give the same bytes. Times are seconds since the start of the traffic,
+//! rates bit/s.
+//!
+//! Worked example: a run of 60 s with samples each second has 60 entries in `samples`, the first at `at_s`
+//! 1.0 for the bandwidth between 0 and 1 s.
+
+use crate::json;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_scenario::{Enforcement, RunResult, Scenario};
+use weir_units::{Duration, ServiceId};
+
+/// The version of the format; a key more does not raise it.
+const FORMAT: u32 = 1;
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunFile {
+    /// [`FORMAT`].
+    pub(crate) format: u32,
+    /// The scenario's name.
+    pub(crate) scenario: String,
+    /// `sim` or `lab`.
+    pub(crate) body: String,
+    pub(crate) seed: u64,
+    /// `rack-broker` or `none`.
+    pub(crate) enforcement: String,
+    /// Whether the run came to its end; otherwise this is its beginning.
+    pub(crate) complete: bool,
+    pub(crate) duration_s: f64,
+    pub(crate) measure: MeasureEntry,
+    /// Those that send, in the policy's order.
+    pub(crate) services: Vec<String>,
+    /// The stretches between starts and stops.
+    pub(crate) phases: Vec<PhaseEntry>,
+    pub(crate) samples: Vec<SampleEntry>,
+    /// By service, in the order of `services`.
+    pub(crate) transfers: Vec<TransferEntry>,
+    /// Counters of the body, by name.
+    pub(crate) counters: BTreeMap<String, u64>,
+}
+
+/// Where was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct MeasureEntry {
+    pub(crate) rack: String,
+    pub(crate) direction: String,
+    pub(crate) every_s: f64,
+    /// What the policy lets pass there.
+    pub(crate) capacity_bps: u64,
+}
+
+/// A stretch in which the same services send.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PhaseEntry {
+    pub(crate) from_s: f64,
+    pub(crate) to_s: f64,
+    /// Who sends.
+    pub(crate) sending: Vec<String>,
+    /// The mean over the samples inside the phase, by service; null where there is no sample.
+    pub(crate) mean_bps: BTreeMap<String, Option<u64>>,
+    /// The same over the second half of the phase, when brokers have settled.
+    pub(crate) settled_bps: BTreeMap<String, Option<u64>>,
+}
+
+/// One sample.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SampleEntry {
+    /// The end of the interval.
+    pub(crate) at_s: f64,
+    pub(crate) bandwidth_bps: BTreeMap<String, u64>,
+}
+
+/// What became of a service's connections.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct TransferEntry {
+    pub(crate) service: String,
+    pub(crate) flows: u64,
+    pub(crate) delivered_bytes: u64,
+    pub(crate) retransmissions: u64,
+    pub(crate) timeouts: u64,
+}
+
+impl RunFile {
+    /// The file of a run without transfers and counters.
+    pub(crate) fn new(scenario: &Scenario, body: &str, seed: u64, result: &RunResult, complete: bool) -> Self {
+        let (policy, measure) = (scenario.policy(), scenario.measure());
+        let ids: BTreeSet<ServiceId> = scenario.traffic().iter().map(|traffic| traffic.service).collect();
+        let path = |id: &ServiceId| policy.services().get(*id).path().to_owned();
+        let sample = |sample: &weir_scenario::Sample| SampleEntry {
+            at_s: sample.at.as_secs_f64(),
+            bandwidth_bps: sample.bandwidth.iter().map(|(id, bandwidth)| (path(id), bandwidth.bps())).collect(),
+        };
+        Self {
+            format: FORMAT,
+            scenario: scenario.name().to_owned(),
+            body: body.to_owned(),
+            seed,
+            enforcement: match scenario.enforcement() {
+                Enforcement::RackBroker => "rack-broker".to_owned(),
+                Enforcement::None => "none".to_owned(),
+            },
+            complete,
+            duration_s: scenario.duration().as_secs_f64(),
+            measure: MeasureEntry {
+                rack: policy.network().rack(measure.rack).name().to_owned(),
+                direction: measure.direction.name().to_owned(),
+                every_s: measure.every.as_secs_f64(),
+                capacity_bps: policy.rack_capacity(measure.rack, measure.direction).bps(),
+            },
+            services: ids.iter().map(path).collect(),
+            phases: phases(scenario, &ids, result),
+            samples: result.samples.iter().map(sample).collect(),
+            transfers: Vec::new(),
+            counters: BTreeMap::new(),
+        }
+    }
+
+    /// The file's text: one sample on a line.
+    pub(crate) fn to_text(&self) -> String {
+        json::to_text(&self.to_value())
+    }
+    /// The file as JSON.
+    pub(crate) fn to_value(&self) -> Value {
+        // Strings, numbers and maps with string keys always have a JSON form.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+    /// Reads what [`RunFile::to_text`] wrote.
+    pub(crate) fn from_text(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+}
+
+fn phases(scenario: &Scenario, services: &BTreeSet<ServiceId>, result: &RunResult) -> Vec<PhaseEntry> {
+    let every = scenario.measure().every;
+    let ends = scenario.traffic().iter().flat_map(|traffic| [traffic.start, traffic.stop]);
+    let ends: BTreeSet<Duration> = ends.chain([Duration::ZERO, scenario.duration()]).collect();
+    let ends: Vec<Duration> = ends.into_iter().collect();
+    let path = |id: &ServiceId| scenario.policy().services().get(*id).path().to_owned();
+    let entry = |from: Duration, to: Duration| {
+        let sends = |id: &&ServiceId| {
+            let mut traffic = scenario.traffic().iter().filter(|traffic| traffic.service == **id);
+            traffic.any(|traffic| traffic.start < to && traffic.stop > from)
+        };
+        // Only samples that lie inside: the first to count begins at `from` or later.
+        let means = |from: Duration| {
+            let first_end = (from + every).saturating_sub(Duration::from_nanos(1));
+            let mean = |id: &ServiceId| result.mean(*id, first_end, to).map(|mean| mean.bps());
+            services.iter().map(|id| (path(id), mean(id))).collect()
+        };
+        let middle = Duration::from_nanos(from.nanos().midpoint(to.nanos()));
+        PhaseEntry {
+            from_s: from.as_secs_f64(),
+            to_s: to.as_secs_f64(),
+            sending: services.iter().filter(sends).map(path).collect(),
+            mean_bps: means(from),
+            settled_bps: means(middle),
+        }
+    };
+    ends.windows(2).map(|ends| entry(ends[0], ends[1])).collect()
+}

@@ -1,0 +1,59 @@
+//! Rates and lists as people read them.
+
+use std::fmt::Display;
+use weir_units::Bandwidth;
+
+/// A rate with at most three decimals. Exact values are in `--json`.
+pub(crate) fn rate(bandwidth: Bandwidth) -> String {
+    const UNITS: [(f64, &str); 5] = [(1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")];
+    if bandwidth.is_unlimited() {
+        return "unlimited".to_owned();
+    }
+    let bps = bandwidth.bps() as f64;
+    // 999.9996 Mb/s is written as 1 Gb/s.
+    let unit = UNITS.iter().find(|(factor, _)| bps >= factor * 0.999_999_5).unwrap_or(&UNITS[4]);
+    let number = format!("{:.3}", bps / unit.0);
+    format!("{} {}", number.trim_end_matches('0').trim_end_matches('.'), unit.1)
+}
+
+/// Bit/s for programs; `null` when unlimited.
+pub(crate) fn bps(bandwidth: Bandwidth) -> Option<u64> {
+    (!bandwidth.is_unlimited()).then(|| bandwidth.bps())
+}
+
+/// `1 rack`, `2 racks`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `a`, `a and b`, `a, b and c`; of more than `shown` only the first and how many more.
+pub(crate) fn list(items: &[impl Display], shown: usize) -> String {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    match texts.as_slice() {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        all if all.len() > shown => format!("{} and {} more", all[..shown].join(", "), all.len() - shown),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_short() {
+        assert_eq!(rate(Bandwidth::from_bps(1_333_333_333)), "1.333 Gb/s");
+        assert_eq!(rate(Bandwidth::from_bps(999_999_999)), "1 Gb/s");
+        assert_eq!(rate(Bandwidth::from_gbps(10)), "10 Gb/s");
+        assert_eq!(rate(Bandwidth::ZERO), "0 b/s");
+        assert_eq!(rate(Bandwidth::UNLIMITED), "unlimited");
+    }
+
+    #[test]
+    fn lists_end() {
+        assert_eq!(list(&["a"], 3), "a");
+        assert_eq!(list(&["a", "b", "c"], 3), "a, b and c");
+        assert_eq!(list(&["a", "b", "c", "d"], 2), "a, b and 2 more");
+    }
+}
