@@ -4,7 +4,7 @@
 //! with the scenario's policy, a key made for this run, and a status file. The lab waits until every agent
 //! hears all others of its rack before traffic starts.
 
-use crate::janitor::die_with_parent;
+use crate::janitor::tie;
 use crate::network::{NIC, Network, address, machine_name};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -95,7 +95,8 @@ impl Agents {
                 for peer in peers.clone() {
                     command.args(["--peer", &format!("{}={}", machine_name(policy, *peer), listen(*peer))]);
                 }
-                die_with_parent(&mut command);
+                // On a real host an agent does not share two processors with two hundred senders.
+                tie(&mut command, -10);
                 command.stdin(Stdio::null()).stdout(output).stderr(errors);
                 let child = command.spawn().map_err(io_error(format!("start the agent of {name}")))?;
                 let peers = peers.count() as u64;

@@ -54,16 +54,14 @@ pub fn clean() -> Result<Vec<String>, NetnsError> {
     Prefix::new(PREFIX)?.cleanup()
 }
 
-/// Makes a child die with the thread that started it.
-pub(crate) fn die_with_parent(command: &mut Command) {
-    // SAFETY: between fork and exec only prctl is called, a plain system call.
+/// Makes a child die with the thread that started it, and gives it a priority (`nice`, -20 to 19).
+pub(crate) fn tie(command: &mut Command, nice: i32) {
+    // SAFETY: between fork and exec only prctl and setpriority are called, plain system calls.
     unsafe {
-        command.pre_exec(|| {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
-                Err(io::Error::last_os_error())
-            } else {
-                Ok(())
-            }
+        command.pre_exec(move || {
+            let tied = libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            let nice = libc::setpriority(libc::PRIO_PROCESS, 0, nice);
+            if tied < 0 || nice < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
         });
     }
     // Ctrl-C at the terminal is for the lab, which ends its children in order.

@@ -1,9 +1,9 @@
 //! The lab's network.
 //!
 //! ```text
-//! weirlab-s1 ── eth0 ══ s1 ─┐                       ┌─ d1 ══ eth0 ── weirlab-d1
-//! weirlab-s2 ── eth0 ══ s2 ─┤ bridge ── up ══ senders ── bridge ── receivers ══ up ── bridge
-//!                           └ weirlab-senders      weirlab-spine      weirlab-receivers
+//! m-s1: eth0 ══ m0 ┐                                                          ┌ m10 ══ eth0 :m-d1
+//! m-s2: eth0 ══ m1 ┤ r-senders: br0 uplink ══ r0 spine: br0 r1 ══ uplink br0 :r-receivers
+//! ...
 //! ```
 //!
 //! Every port that can be a bottleneck has a rate and a drop-tail buffer (TBF with a byte limit): a rack's
@@ -24,7 +24,7 @@ use weir_units::{Bandwidth, Bytes, MachineId, RackId};
 /// The interface of a machine.
 pub const NIC: &str = "eth0";
 /// The uplink of a rack's switch.
-pub const UPLINK: &str = "up";
+pub const UPLINK: &str = "uplink";
 const BRIDGE: &str = "br0";
 
 /// Why the network could not be built.
@@ -110,7 +110,7 @@ impl Network {
         let (policy, links) = (scenario.policy(), scenario.links());
         let mtu = links.mtu.get();
         let no_offloads = |netns: &Netns, name: &str| -> Result<(), NetworkError> {
-            netns.ip(["link", "set", name, "mtu", &mtu.to_string()])?;
+            netns.ip(["link", "set", "dev", name, "mtu", &mtu.to_string()])?;
             netns.run(|| Interface::named(name)?.set_offloads(false))??;
             Ok(())
         };
@@ -161,12 +161,18 @@ pub fn address(machine: MachineId) -> Ipv4Addr {
 
 fn add_bridge(netns: &Netns) -> Result<(), NetnsError> {
     netns.ip(["link", "add", BRIDGE, "type", "bridge", "mcast_snooping", "0"])?;
-    netns.ip(["link", "set", BRIDGE, "up"])?;
-    Ok(())
+    netns.ip(["link", "set", "dev", BRIDGE, "up"])?;
+    // A switch has no firewall: without this every frame passes the host's iptables hooks at each hop.
+    netns.run(|| {
+        for table in ["iptables", "ip6tables", "arptables"] {
+            // Not there where the kernel has no bridge netfilter, and then there is nothing to turn off.
+            let _ = std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{table}"), "0");
+        }
+    })
 }
 
 fn join_bridge(netns: &Netns, port: &str) -> Result<(), NetnsError> {
-    netns.ip(["link", "set", port, "master", BRIDGE]).map(|_| ())
+    netns.ip(["link", "set", "dev", port, "master", BRIDGE]).map(|_| ())
 }
 
 /// A rate and a drop-tail buffer for what leaves by a port. The bucket bridges 1 ms, or two frames.

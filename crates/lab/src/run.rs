@@ -110,6 +110,7 @@ pub fn run(
     }
     let janitor = Janitor::start(weir).map_err(io_error("start the janitor"))?;
     let directory = tempfile::Builder::new().prefix("weirlab-").tempdir().map_err(io_error("make a directory"))?;
+    be_prompt();
     let mut clock = Clock::start();
     let mut outcome = LabOutcome { result: RunResult::default(), goodputs: Vec::new(), interrupted: true };
 
@@ -128,8 +129,8 @@ pub fn run(
         }
         agents = Some(started);
     }
-    progress(Progress::Step("starting iperf3 servers"));
-    let mut transfers = Transfers::start_servers(&network, scenario, directory.path())?;
+    progress(Progress::Step("getting iperf3 servers and clients ready"));
+    let mut transfers = Transfers::prepare(&network, scenario, directory.path())?;
     if !clock.until(PATIENCE, interrupted, || transfers.servers_listen(&network))? {
         return if interrupted() { Ok(outcome) } else { Err(LabError::NoServers) };
     }
@@ -141,7 +142,7 @@ pub fn run(
     let mut next_sample = every;
     loop {
         let now = clock.now();
-        transfers.start_clients(&network, now)?;
+        transfers.start_clients(now)?;
         if now >= next_sample {
             if let Some(agents) = &mut agents {
                 agents.check()?;
@@ -149,7 +150,10 @@ pub fn run(
             let sample = meter.sample(clock.now())?;
             progress(Progress::Sample { sample: &sample, of: duration });
             outcome.result.samples.push(sample);
-            next_sample += every;
+            // A sample that came late covers what was missed; the next one is due at the next full interval.
+            while next_sample <= clock.now() {
+                next_sample += every;
+            }
         }
         if interrupted() {
             progress(Progress::Step("interrupted: taking the lab down"));
@@ -178,6 +182,12 @@ fn lock() -> Result<File, LabError> {
     }
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::WouldBlock { Err(LabError::Busy) } else { Err(io_error("lock the lab")(error)) }
+}
+
+/// The lab starts clients and takes samples while all processors are busy carrying packets.
+fn be_prompt() {
+    // SAFETY: plain system call. Without the right to it the lab runs as it is, only less evenly.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
 /// Real time; the lab is a driver.

@@ -3,16 +3,20 @@
 //! One server and one client process for each pair of machines of each entry of `traffic`: an iperf3 server
 //! serves one client at a time. The ports are taken from the service's own filter, so that the flows are its
 //! own in every classifier; which port goes to which pair is fixed by their order.
+//!
+//! Starting a process takes long while all processors carry packets, and a hundred starts one after the other
+//! would smear a phase of the scenario over half a minute. So every client is there before the traffic
+//! begins, as a shell that waits for a line and then becomes iperf3; a start is one write to each.
 
-use crate::janitor::die_with_parent;
+use crate::janitor::tie;
 use crate::network::{Network, address, machine_name};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use weir_datapath::{Classifier, ClassifierError, Fields};
 use weir_linux::netns::NetnsError;
 use weir_policy::{Policy, Protocol};
@@ -24,6 +28,9 @@ const DEFAULT_PORTS: (u16, u16) = (5201, 5999);
 /// The congestion control of all flows, whatever the host's default is: what the simulator's flows come
 /// nearest to among what every kernel has.
 const CONGESTION_CONTROL: &str = "cubic";
+
+/// Below the lab and the agents, which would otherwise wait behind two hundred processes that always have work.
+const NICE: i32 = 5;
 
 /// Why traffic cannot be sent.
 #[derive(Debug, thiserror::Error)]
@@ -64,14 +71,12 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> TrafficError {
 /// One iperf3 connection (or several in parallel) between two machines.
 struct Transfer {
     service: ServiceId,
-    from: MachineId,
-    to: MachineId,
-    port: u16,
     flows: u32,
     start: Duration,
-    stop: Duration,
     output: PathBuf,
-    client: Option<Child>,
+    client: Child,
+    /// A line into it starts the client; none once it was written.
+    gate: Option<ChildStdin>,
 }
 
 /// All transfers of a scenario; their processes are killed when dropped.
@@ -96,8 +101,8 @@ pub struct Goodput {
 }
 
 impl Transfers {
-    /// Plans ports and starts all servers. Output files go into `directory`.
-    pub fn start_servers(network: &Network, scenario: &Scenario, directory: &Path) -> Result<Self, TrafficError> {
+    /// Plans ports, starts all servers and gets all clients ready. Output files go into `directory`.
+    pub fn prepare(network: &Network, scenario: &Scenario, directory: &Path) -> Result<Self, TrafficError> {
         let policy = scenario.policy();
         let classifier = Classifier::new(policy.services().classification_order(), Some(crate::network::NIC))?;
         let mut all = Self { transfers: Vec::new(), servers: Vec::new(), listening: BTreeMap::new() };
@@ -106,16 +111,27 @@ impl Transfers {
                 let taken = all.listening.entry(to).or_default();
                 let port = free_port(policy, &classifier, traffic, (from, to), taken)?;
                 taken.push(port);
-                let names = (machine_name(policy, from), machine_name(policy, to));
-                let output = directory.join(format!("iperf3-{t}-{}-{}.json", names.0, names.1));
-                let mut command = network.machine(to).command("iperf3")?;
-                command.args(["--server", "--one-off", "--port", &port.to_string()]);
-                die_with_parent(&mut command);
-                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-                all.servers.push(command.spawn().map_err(io_error("start iperf3"))?);
-                let (service, flows) = (traffic.service, traffic.flows);
-                let (start, stop) = (traffic.start, traffic.stop);
-                all.transfers.push(Transfer { service, from, to, port, flows, start, stop, output, client: None });
+                let mut server = network.machine(to).command("iperf3")?;
+                server.args(["--server", "--one-off", "--port", &port.to_string()]);
+                tie(&mut server, NICE);
+                server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                all.servers.push(server.spawn().map_err(io_error("start iperf3"))?);
+                let output = directory.join(format!(
+                    "iperf3-{t}-{}-{}.json",
+                    machine_name(policy, from),
+                    machine_name(policy, to)
+                ));
+                let mut client = client(network, traffic, (from, to), port, &output)?;
+                let mut client = client.spawn().map_err(io_error("start a shell for iperf3"))?;
+                let gate = client.stdin.take();
+                all.transfers.push(Transfer {
+                    service: traffic.service,
+                    flows: traffic.flows,
+                    start: traffic.start,
+                    output,
+                    client,
+                    gate,
+                });
             }
         }
         Ok(all)
@@ -139,30 +155,22 @@ impl Transfers {
 
     /// When the next client is due, since the start of the traffic.
     pub fn next_start(&self) -> Option<Duration> {
-        self.transfers.iter().filter(|transfer| transfer.client.is_none()).map(|transfer| transfer.start).min()
+        self.transfers.iter().filter(|transfer| transfer.gate.is_some()).map(|transfer| transfer.start).min()
     }
 
     /// Starts the clients that are due at `now`.
-    pub fn start_clients(&mut self, network: &Network, now: Duration) -> Result<(), TrafficError> {
-        for transfer in self.transfers.iter_mut().filter(|t| t.client.is_none() && t.start <= now) {
-            let seconds = transfer.stop.saturating_sub(transfer.start).as_secs_f64();
-            let mut command = network.machine(transfer.from).command("iperf3")?;
-            command.args(["--client", &address(transfer.to).to_string(), "--port", &transfer.port.to_string()]);
-            // iperf3 takes whole seconds; `Drop` ends what would run longer.
-            command.args(["--time", &format!("{:.0}", seconds.ceil()), "--parallel", &transfer.flows.to_string()]);
-            command.args(["--congestion", CONGESTION_CONTROL, "--interval", "0", "--json"]);
-            die_with_parent(&mut command);
-            let what = || format!("create {}", transfer.output.display());
-            let output = File::create(&transfer.output).map_err(io_error(what()))?;
-            command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
-            transfer.client = Some(command.spawn().map_err(io_error("start iperf3"))?);
+    pub fn start_clients(&mut self, now: Duration) -> Result<(), TrafficError> {
+        for transfer in self.transfers.iter_mut().filter(|transfer| transfer.start <= now) {
+            if let Some(mut gate) = transfer.gate.take() {
+                gate.write_all(b"\n").map_err(io_error("start an iperf3 client"))?;
+            }
         }
         Ok(())
     }
 
     /// Whether all clients have ended.
     pub fn ended(&mut self) -> bool {
-        self.transfers.iter_mut().all(|t| t.client.as_mut().is_some_and(|c| !matches!(c.try_wait(), Ok(None))))
+        self.transfers.iter_mut().all(|transfer| !matches!(transfer.client.try_wait(), Ok(None)))
     }
 
     /// What the clients reported, by service.
@@ -191,12 +199,33 @@ impl Transfers {
 
 impl Drop for Transfers {
     fn drop(&mut self) {
-        let clients = self.transfers.iter_mut().filter_map(|transfer| transfer.client.as_mut());
+        let clients = self.transfers.iter_mut().map(|transfer| &mut transfer.client);
         for child in clients.chain(&mut self.servers) {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
+}
+
+/// The client's command: a shell that waits for a line and becomes iperf3.
+fn client(
+    network: &Network,
+    traffic: &Traffic,
+    (from, to): (MachineId, MachineId),
+    port: u16,
+    output: &Path,
+) -> Result<Command, TrafficError> {
+    let seconds = traffic.stop.saturating_sub(traffic.start).as_secs_f64();
+    let mut command = network.machine(from).command("sh")?;
+    command.args(["-c", "read -r _ && exec \"$@\"", "sh", "iperf3"]);
+    command.args(["--client", &address(to).to_string(), "--port", &port.to_string()]);
+    // iperf3 takes whole seconds; what would run longer than the scenario is ended with the lab.
+    command.args(["--time", &format!("{:.0}", seconds.ceil()), "--parallel", &traffic.flows.to_string()]);
+    command.args(["--congestion", CONGESTION_CONTROL, "--interval", "0", "--json"]);
+    tie(&mut command, NICE);
+    let output_file = File::create(output).map_err(io_error(format!("create {}", output.display())))?;
+    command.stdin(Stdio::piped()).stdout(output_file).stderr(Stdio::null());
+    Ok(command)
 }
 
 /// A port on which a flow between the two is the service's and which the receiver does not use yet.

@@ -223,7 +223,7 @@ pub fn connect(a: (&Netns, &str, Option<&str>), b: (&Netns, &str, Option<&str>))
         if let Some(address) = address {
             netns.ip(["address", "add", address, "dev", name])?;
         }
-        netns.ip(["link", "set", name, "up"])?;
+        netns.ip(["link", "set", "dev", name, "up"])?;
     }
     Ok(())
 }
