@@ -15,8 +15,9 @@ use clap::{CommandFactory, Parser};
     arg_required_else_help = true
 )]
 pub(crate) struct Cli {
-    /// When to use colours. `auto`: on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", hide_possible_values = true)]
+    /// Colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
     pub(crate) color: ColourChoice,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -77,6 +78,9 @@ mod tests {
             assert!(help.contains(&format!("\n  {name} ")), "{name} is not listed in\n{help}");
             let long = command.render_long_help().to_string();
             assert!(long.contains("Example"), "{name} has no example");
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let wide = after.lines().find(|line| line.chars().count() > 99);
+            assert!(wide.is_none(), "{name}: this line would be wrapped: {wide:?}");
         }
         assert!(!help.contains("Other:"), "put the new command in a group");
     }

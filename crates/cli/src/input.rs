@@ -19,22 +19,15 @@ fn source(path: &Path, limit: u64) -> Result<Arc<Source>, CommandError> {
     Ok(Source::from_bytes("<stdin>", bytes, limit)?)
 }
 
-/// Reads a policy without reporting on it: the outer error is about reading, the inner about the policy.
+/// A policy with its notes, or what is wrong with it.
 pub(crate) type ReadPolicy = Result<(Policy, Vec<Diagnostic>), Diagnostics>;
 
-/// A policy with its notes.
+/// Reads a policy without reporting on it. The outer error is that standard input cannot be read.
 pub(crate) fn policy(path: &Path) -> Result<ReadPolicy, CommandError> {
     if path != Path::new("-") {
         return Ok(Policy::read(path));
     }
     Ok(Policy::from_source(&source(path, language::MAX_FILE)?))
-}
-
-/// A sound policy; its notes go to standard error, in one line each.
-pub(crate) fn sound_policy(path: &Path, ui: &mut Ui) -> Result<Arc<Policy>, CommandError> {
-    let (policy, notes) = policy(path)??;
-    tell_notes(&notes, ui)?;
-    Ok(Arc::new(policy))
 }
 
 /// Writes notes to standard error, in one line each.
@@ -47,11 +40,18 @@ pub(crate) fn tell_notes(notes: &[Diagnostic], ui: &mut Ui) -> Result<(), Comman
     Ok(())
 }
 
-/// Demands for a policy that came from `policy_path`.
-pub(crate) fn demands(policy: &Policy, policy_path: &Path, path: &Path) -> Result<Demands, CommandError> {
-    if path == Path::new("-") && policy_path == path {
+/// A sound policy and demands for it; only one of them may be standard input.
+pub(crate) fn policy_and_demands(
+    policy_path: &Path,
+    demands_path: &Path,
+    ui: &mut Ui,
+) -> Result<(Arc<Policy>, Demands), CommandError> {
+    if policy_path == Path::new("-") && demands_path == policy_path {
         return Err(CommandError::refused("the policy and the demands cannot both be standard input")
             .hint("write one of them to a file"));
     }
-    Ok(Demands::from_source(policy, &source(path, Demands::MAX_FILE)?)?)
+    let (policy, notes) = policy(policy_path)??;
+    tell_notes(&notes, ui)?;
+    let demands = Demands::from_source(&policy, &source(demands_path, Demands::MAX_FILE)?)?;
+    Ok((Arc::new(policy), demands))
 }

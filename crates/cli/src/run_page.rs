@@ -33,7 +33,6 @@ pub(crate) fn page(run: &RunFile, command: &str) -> Page {
 /// The time series as a chart.
 pub(crate) fn chart(run: &RunFile) -> Chart {
     let mut chart = Chart::new(Axis::new("time", Unit::Time), Axis::new("bandwidth", Unit::Bandwidth));
-    chart.title = run.scenario.clone();
     (chart.x.from, chart.x.to) = (Some(0.0), Some(run.duration_s));
     for service in &run.services {
         // A sample is the mean of its interval, so it stands at the middle.
@@ -87,15 +86,16 @@ fn means(run: &RunFile) -> Table {
 }
 
 fn transfers(run: &RunFile) -> Table {
-    let mut table = Table::new()
-        .text("service")
-        .number("flows")
-        .number("bytes delivered")
-        .number("retransmissions")
-        .number("timeouts");
+    let mut table =
+        Table::new().text("service").number("flows").number("delivered").number("retransmissions").number("timeouts");
     for transfer in &run.transfers {
-        let numbers = [transfer.flows, transfer.delivered_bytes, transfer.retransmissions, transfer.timeouts];
-        table.row([transfer.service.clone()].into_iter().chain(numbers.map(|number| number.to_string())));
+        table.row([
+            transfer.service.clone(),
+            transfer.flows.to_string(),
+            text::size(transfer.delivered_bytes),
+            transfer.retransmissions.to_string(),
+            transfer.timeouts.to_string(),
+        ]);
     }
     table
 }

@@ -16,6 +16,11 @@ pub(crate) fn rate(bandwidth: Bandwidth) -> String {
     format!("{} {}", number.trim_end_matches('0').trim_end_matches('.'), unit.1)
 }
 
+/// An amount of data with at most three decimals.
+pub(crate) fn size(bytes: u64) -> String {
+    weir_report::Unit::Size.format(bytes as f64)
+}
+
 /// Bit/s for programs; `null` when unlimited.
 pub(crate) fn bps(bandwidth: Bandwidth) -> Option<u64> {
     (!bandwidth.is_unlimited()).then(|| bandwidth.bps())
@@ -37,6 +42,30 @@ pub(crate) fn list(items: &[impl Display], shown: usize) -> String {
     }
 }
 
+/// `text` in lines of at most 100 columns, each after `indent` blanks, with a line end.
+pub(crate) fn wrapped(text: &str, indent: usize) -> String {
+    const COLUMNS: usize = 100;
+    let mut out = String::new();
+    let mut column = 0;
+    // A number and its unit stay together.
+    let joined = text.replace(" Gb/s", "\u{a0}Gb/s").replace(" Mb/s", "\u{a0}Mb/s").replace(" kb/s", "\u{a0}kb/s");
+    for word in joined.split(' ') {
+        let length = word.chars().count();
+        if column == 0 || column + 1 + length > COLUMNS {
+            out.push_str(if column == 0 { "" } else { "\n" });
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(&word.replace('\u{a0}', " "));
+        column += length;
+    }
+    out.push('\n');
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +77,12 @@ mod tests {
         assert_eq!(rate(Bandwidth::from_gbps(10)), "10 Gb/s");
         assert_eq!(rate(Bandwidth::ZERO), "0 b/s");
         assert_eq!(rate(Bandwidth::UNLIMITED), "unlimited");
+    }
+
+    #[test]
+    fn long_texts_have_lines() {
+        let text = wrapped(&"word ".repeat(30), 2);
+        assert!(text.lines().count() == 2 && text.lines().all(|line| line.len() <= 100 && line.starts_with("  word")));
     }
 
     #[test]

@@ -16,12 +16,12 @@ Examples:
   weir allocate policy.yaml --demands demands.csv
   printf 'm1,dfs,tx,10Gb/s\\nm1,vm,tx,unlimited\\n' | weir allocate policy.yaml --demands - --json
 
-Demands are rows of machine,service,direction,demand; a demand is a rate or `unlimited`; what has no row
-asks for nothing and is not listed.
+Demands are rows of machine,service,direction,demand; a demand is a rate or `unlimited`; what
+has no row asks for nothing and is not listed.
 
-With --json: {\"allocations\": [{\"machine\", \"service\", \"direction\", \"demand_bps\", \"allocation_bps\",
-\"limited\", \"decided_by\"}]}. Rates are whole bit/s; the demand_bps of an unlimited demand is null.
-A share is limited when something other than its own demand decided it.")]
+With --json: {\"allocations\": [{\"machine\", \"service\", \"direction\", \"demand_bps\",
+\"allocation_bps\", \"limited\", \"decided_by\"}]}. Rates are whole bit/s; the demand_bps of an
+unlimited demand is null. A share is limited when anything but its own demand decided it.")]
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
     policy: PathBuf,
@@ -34,8 +34,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let policy = input::sound_policy(&args.policy, ui)?;
-    let demands = input::demands(&policy, &args.policy, &args.demands)?;
+    let (policy, demands) = input::policy_and_demands(&args.policy, &args.demands, ui)?;
     let shares = allocate(&policy, |machine, service, direction| demands.get(machine, service, direction));
     if args.json {
         let list: Value = shares.allocations.iter().map(|allocation| to_json(&policy, allocation)).collect();

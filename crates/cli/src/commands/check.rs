@@ -17,9 +17,10 @@ Examples:
   weir check policy.yaml
   weir check --json - < policy.yaml | jq '.diagnostics[] | \"\\(.line): \\(.cause)\"'
 
-With --json: {\"valid\": true or false, \"diagnostics\": [{\"severity\", \"file\", \"line\", \"column\", \"cause\",
-\"hint\"}], and for a valid policy \"racks\", \"machines\", \"services\" (how many) and \"guarantees\": for
-each contention point \"point\", \"places\", \"direction\", \"capacity_bps\", \"guaranteed_bps\", \"left_bps\"}.
+With --json: {\"valid\": true or false, \"errors\": how many, \"diagnostics\": [{\"severity\",
+\"file\", \"line\", \"column\", \"cause\", \"hint\"}], and for a valid policy \"racks\", \"machines\",
+\"services\" (how many) and \"guarantees\": [{\"point\", \"places\": [name], \"direction\",
+\"capacity_bps\", \"guaranteed_bps\", \"left_bps\"}]}. Errors have the severity `error`, remarks `note`.
 
 Exit code 0: valid, perhaps with notes. 2: refused.")]
 pub(crate) struct Args {
@@ -44,11 +45,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
             json::write(ui.out(), &refused_json(&refused))?;
             Ok(Exit::Refused)
         }
-        (Err(refused), false) => {
-            let count = text::count(refused.count(), "error");
-            let hint = format!("{count} in `{}`; nothing was applied", args.policy.display());
-            Err(CommandError::from(refused).hint(hint))
-        }
+        (Err(refused), false) => Err(refused.into()),
     }
 }
 

@@ -22,14 +22,16 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 Example:
   weir explain policy.yaml --demands demands.csv m1/dfs/hbase --direction tx
 
-Each step is one split: a machine's interface among its services, then a service among its children, then
-the rack's uplink among services and each service's part among machines, then the fabric among racks. At a
-rack the demand is what the machines let through, at the fabric what the racks let through.
+Each step is one split: a machine's interface among its services, then a service among its
+children, then the rack's uplink among services and each service's part among machines, then
+the fabric among racks. At a rack the demand is what the machines let through, at the fabric
+what the racks let through.
 
-With --json: {\"explanations\": [{\"machine\", \"service\", \"direction\", \"demand_bps\", \"allocation_bps\",
-\"limited\", \"decided_by\", \"headroom_bps\", \"steps\": [{\"point\", \"place\", \"service\", \"available_bps\",
-\"sharing\", \"rows\": [{\"name\", \"chosen\", \"min_bps\", \"max_bps\", \"weight\", \"demand_bps\", \"got_bps\",
-\"decided_by\"}], \"text\"}]}]}; null is unlimited, or the service of a step that splits everything there.")]
+With --json: {\"explanations\": [{\"machine\", \"service\", \"direction\", \"demand_bps\",
+\"allocation_bps\", \"limited\", \"decided_by\", \"headroom_bps\", \"steps\": [{\"point\", \"place\",
+\"service\", \"available_bps\", \"sharing\", \"rows\": [{\"name\", \"chosen\", \"min_bps\", \"max_bps\",
+\"weight\", \"demand_bps\", \"got_bps\", \"decided_by\"}], \"text\"}], \"advice\"}]}; a null rate is
+unlimited, a null service is a step that splits everything at its place.")]
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
     policy: PathBuf,
@@ -64,8 +66,7 @@ struct Case<'a> {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let policy = input::sound_policy(&args.policy, ui)?;
-    let demands = input::demands(&policy, &args.policy, &args.demands)?;
+    let (policy, demands) = input::policy_and_demands(&args.policy, &args.demands, ui)?;
     let (machine, service) = find(&policy, &args.instance)?;
     let asks = |direction: &Direction| demands.get(machine, service, *direction) > Bandwidth::ZERO;
     let directions: Vec<Direction> = match args.direction {
@@ -156,7 +157,7 @@ impl Case<'_> {
         let name = ui.on_out(Style::Strong, &format!("{} {}", self.name(), self.direction));
         let decided = explanation.decided_by.display(self.policy).to_string();
         let (share, demand) = (text::rate(explanation.share), text::rate(explanation.demand));
-        ui.print(&format!("{name} asks for {demand} and gets {share}, decided by {decided}\n"))?;
+        ui.print(&format!("{name}: demand {demand}, share {share}, decided by {decided}\n"))?;
         let mut last = None;
         for (i, step) in explanation.steps.iter().enumerate() {
             let title = ui.on_out(Style::Strong, &format!("{}. {}", i + 1, self.title(step)));
@@ -171,7 +172,7 @@ impl Case<'_> {
         }
         let result = ui.on_out(Style::Strong, "Result:");
         ui.print(&format!("\n{result} {share} for {} {}, decided by {decided}.\n", self.name(), self.direction))?;
-        ui.print(&format!("{}\n", change::advice(self)))?;
+        ui.print(&text::wrapped(&change::advice(self), 0))?;
         Ok(())
     }
 
@@ -215,7 +216,7 @@ impl Case<'_> {
         if lowered {
             ui.print("   * asks for more, but this is what the rack leaves it\n")?;
         }
-        ui.print(&format!("   {}\n", arithmetic::sentence(step)))?;
+        ui.print(&text::wrapped(&arithmetic::sentence(step), 3))?;
         Ok(())
     }
 

@@ -25,15 +25,17 @@ Examples:
   weir sim scenarios/parley-fig14.scenario.yaml --seed 7 --report out/fig14
   weir sim fig14.scenario.yaml --json | jq '.phases[] | [.from_s, .to_s, .settled_bps]'
 
-Ctrl-C ends the run after the current sample and keeps what is done (exit code 130); twice ends at once.
+Ctrl-C ends the run after the current sample and keeps what is done (exit code 130); twice ends
+it at once.
 
-With --json, and in DIR/result.json: {\"format\": 1, \"scenario\", \"body\": \"sim\", \"seed\", \"enforcement\",
-\"complete\", \"duration_s\", \"measure\": {\"rack\", \"direction\", \"every_s\", \"capacity_bps\"}, \"services\": [name],
-\"phases\": [{\"from_s\", \"to_s\", \"sending\": [name], \"mean_bps\": {name: rate}, \"settled_bps\": {name: rate}}],
-\"samples\": [{\"at_s\", \"bandwidth_bps\": {name: rate}}], \"transfers\": [{\"service\", \"flows\",
-\"delivered_bytes\", \"retransmissions\", \"timeouts\"}], \"counters\": {name: number}}. A phase lies between two
-starts or stops of traffic; `settled` is its second half; a mean without samples is null. The same scenario
-and seed give the same bytes.")]
+With --json, and in DIR/result.json: {\"format\": 1, \"scenario\", \"body\": \"sim\", \"seed\",
+\"enforcement\", \"complete\", \"duration_s\", \"measure\": {\"rack\", \"direction\", \"every_s\",
+\"capacity_bps\"}, \"services\": [name], \"phases\": [{\"from_s\", \"to_s\", \"sending\": [name],
+\"mean_bps\": {name: rate}, \"settled_bps\": {name: rate}}], \"samples\": [{\"at_s\",
+\"bandwidth_bps\": {name: rate}}], \"transfers\": [{\"service\", \"flows\", \"delivered_bytes\",
+\"retransmissions\", \"timeouts\"}], \"counters\": {name: number}}. A phase lies between two starts
+or stops of traffic; `settled` is its second half; a mean without samples is null. The same
+scenario and seed give the same bytes.")]
 pub(crate) struct Args {
     /// The scenario file
     scenario: PathBuf,
@@ -64,10 +66,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let seed = args.seed.unwrap_or(scenario.seed());
     // Before the run: nobody wants to hear after an hour that a directory cannot be used.
     let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
+    // Before the first word, so that Ctrl-C means the same from then on.
+    let interrupt =
+        Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
     let command = format!("weir sim {} --seed {seed}", args.scenario.display());
     ui.tell(&format!("{}: {}, seed {seed}\n", scenario.name(), describe(&scenario)))?;
 
-    let outcome = simulate_watched(&scenario, seed, ui)?;
+    let outcome = simulate_watched(&scenario, seed, &interrupt, ui)?;
     let file = to_file(&scenario, seed, &outcome);
     if let Some(files) = files {
         let page = files.write(&file, &command)?;
@@ -125,9 +130,12 @@ fn check(
     }
 }
 
-fn simulate_watched(scenario: &Scenario, seed: u64, ui: &mut Ui) -> Result<RunOutcome, CommandError> {
-    let interrupt =
-        Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+fn simulate_watched(
+    scenario: &Scenario,
+    seed: u64,
+    interrupt: &Interrupt,
+    ui: &mut Ui,
+) -> Result<RunOutcome, CommandError> {
     let mut watch = Watch::new(scenario.duration(), ui.err_is_terminal());
     let mut step = |progress: weir_sim::Progress<'_>| {
         watch.step(progress.at, ui);
@@ -191,12 +199,12 @@ fn print(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
     ui.print_table(&table, 2)?;
     ui.print("  settled: the second half of the phase\n\n")?;
     ui.print(&format!("{}\n", ui.on_out(Style::Strong, "Connections")))?;
-    let mut table = Table::new(&["service", ">flows", ">bytes delivered", ">sent again", ">timeouts"]);
+    let mut table = Table::new(&["service", ">flows", ">delivered", ">sent again", ">timeouts"]);
     for transfer in &file.transfers {
         table.row([
             transfer.service.clone(),
             transfer.flows.to_string(),
-            transfer.delivered_bytes.to_string(),
+            text::size(transfer.delivered_bytes),
             transfer.retransmissions.to_string(),
             transfer.timeouts.to_string(),
         ]);

@@ -4,8 +4,8 @@
 //! and each has its sentence: all fit; the guarantees alone are too many; or guarantees first and the rest
 //! by weight, where some stop early at their demand or maximum and the others divide what is left.
 //!
-//! Worked example: 9 Gb/s among `dfs` (min 6, weight 2) and `vm` (max 1), both backlogged: "Guarantees of
-//! 6 Gb/s leave 3 Gb/s. vm takes 1 Gb/s of it and stops at its max. The remaining 2 Gb/s go to dfs."
+//! Worked example: 9 Gb/s among `dfs` (min 6, weight 2) and `vm` (max 1), both backlogged: "Guarantees
+//! first: dfs 6 Gb/s. 3 Gb/s are left. Of that, 1 Gb/s goes to vm: its max. The other 2 Gb/s go to dfs."
 
 use crate::text::{list, rate};
 use weir_alloc::{Child, Decision, Step, StepRow};
@@ -70,58 +70,64 @@ fn fits(step: &Step, takers: &[Taker<'_>], usable: Bandwidth) -> String {
 
 fn add(step: &Step, takers: &[Taker<'_>], guaranteed: Bandwidth) -> String {
     let excess = step.available.saturating_sub(guaranteed);
-    let mut text = if guaranteed == Bandwidth::ZERO {
-        format!("No guarantees, so all {} go by weight.", rate(excess))
-    } else {
-        let with: Vec<String> = takers
-            .iter()
-            .filter(|taker| taker.guaranteed > Bandwidth::ZERO)
-            .map(|taker| format!("{} {}", taker.row.name, rate(taker.guaranteed)))
-            .collect();
-        let parts = if with.len() > 1 { format!(", {} in all,", rate(guaranteed)) } else { String::new() };
-        format!("Guarantees first: {}{parts} leave {}.", list(&with, NAMED), rate(excess))
-    };
+    let with = takers.iter().filter(|taker| taker.guaranteed > Bandwidth::ZERO);
+    let with: Vec<String> = with.map(|taker| format!("{} {}", taker.row.name, rate(taker.guaranteed))).collect();
     let more = |taker: &Taker<'_>| taker.row.got.saturating_sub(taker.guaranteed);
     let (level, settled): (Vec<_>, Vec<_>) = takers.iter().partition(|taker| taker.row.decision == Decision::Level);
     let settled: Vec<_> = settled.into_iter().filter(|taker| more(taker) > Bandwidth::ZERO).collect();
-    let taken: Bandwidth = settled.iter().map(|taker| more(taker)).sum();
-    if !settled.is_empty() {
-        let each: Vec<String> =
-            settled.iter().map(|taker| format!("{} {}", taker.row.name, rate(more(taker)))).collect();
-        text.push_str(&format!(" Of that, {} and {} no more ({}).", takes(&each), stops(&settled), reasons(&settled)));
+    let rest = excess.saturating_sub(settled.iter().map(|taker| more(taker)).sum());
+
+    let mut sentences = Vec::new();
+    if !with.is_empty() {
+        sentences.push(format!("Guarantees first: {}. {} are left.", list(&with, NAMED), rate(excess)));
     }
-    let rest = excess.saturating_sub(taken);
-    if rest > Bandwidth::ZERO {
-        text.push_str(&format!(" {}", divided(&level, rest, !settled.is_empty(), more)));
-    }
-    text
+    let of = if with.is_empty() { format!("Of {}", rate(excess)) } else { "Of that".to_owned() };
+    sentences.extend(enough(&of, &settled, more));
+    let what = match (with.is_empty(), settled.is_empty()) {
+        (_, false) => format!("The other {}", rate(rest)),
+        (true, true) => format!("All {}", rate(rest)),
+        (false, true) => format!("These {}", rate(rest)),
+    };
+    sentences.extend(divided(&what, &level, rest, more));
+    sentences.join(" ")
 }
 
-fn takes(each: &[String]) -> String {
-    format!("{} {}", list(each, NAMED), if each.len() == 1 { "is taken" } else { "are taken" })
-}
-fn stops(settled: &[&Taker<'_>]) -> &'static str {
-    if settled.len() == 1 { "it needs or may have" } else { "they need or may have" }
-}
-fn reasons(settled: &[&Taker<'_>]) -> String {
-    let of = |decision| settled.iter().filter(|taker| taker.row.decision == decision).count();
-    match (of(Decision::Max), of(Decision::Demand)) {
-        (0, _) => "the demand".to_owned(),
-        (_, 0) => "the max".to_owned(),
-        (max, demand) => format!("{max} at the max, {demand} at the demand"),
-    }
+/// Those that stop before the others: `Of that, 1 Gb/s goes to vm: its max.`
+fn enough(of: &str, settled: &[&Taker<'_>], took: impl Fn(&Taker<'_>) -> Bandwidth) -> Option<String> {
+    let all = |decision| settled.iter().all(|taker| taker.row.decision == decision);
+    let why = match (settled, all(Decision::Max), all(Decision::Demand)) {
+        ([], ..) => return None,
+        ([_], true, _) => "its max",
+        ([_], ..) => "all it asks for",
+        (_, true, _) => "their max",
+        (_, _, true) => "all they ask for",
+        _ => "all they ask for or may have",
+    };
+    let each: Vec<String> = settled.iter().map(|taker| format!("{} {}", taker.row.name, rate(took(taker)))).collect();
+    let verb = if settled.len() == 1 { "goes" } else { "go" };
+    let each = match settled {
+        [one] => format!("{} {verb} to {}", rate(took(one)), one.row.name),
+        _ => list(&each, NAMED),
+    };
+    Some(format!("{of}, {each}: {why}."))
 }
 
 /// What is left, among those that would take more.
-fn divided(level: &[&Taker<'_>], rest: Bandwidth, after: bool, more: impl Fn(&Taker<'_>) -> Bandwidth) -> String {
-    let what = if after { format!("The other {}", rate(rest)) } else { format!("The {}", rate(rest)) };
+fn divided(
+    what: &str,
+    level: &[&Taker<'_>],
+    rest: Bandwidth,
+    more: impl Fn(&Taker<'_>) -> Bandwidth,
+) -> Option<String> {
     match level {
-        [one] => format!("{what} go to {}.", one.row.name),
+        _ if rest == Bandwidth::ZERO => None,
+        [] => None,
+        [one] => Some(format!("{what} go to {}.", one.row.name)),
         many => {
             let weights: Vec<String> = many.iter().map(|taker| taker.row.share.weight.to_string()).collect();
-            let parts: Vec<String> =
-                many.iter().map(|taker| format!("{} {}", taker.row.name, rate(more(taker)))).collect();
-            format!("{what} go by weight{}: {}.", ratio(&weights), list(&parts, NAMED))
+            let parts = many.iter().map(|taker| format!("{} {}", taker.row.name, rate(more(taker))));
+            let parts: Vec<String> = parts.collect();
+            Some(format!("{what} go by weight{}: {}.", ratio(&weights), list(&parts, NAMED)))
         }
     }
 }
@@ -141,26 +147,28 @@ fn fill(step: &Step, takers: &[Taker<'_>]) -> String {
     let (floor, rising): (Vec<_>, Vec<_>) = level.into_iter().partition(|taker| {
         taker.guaranteed > Bandwidth::ZERO && taker.row.got == taker.guaranteed && taker.usable > taker.guaranteed
     });
+    // Where nobody else takes what is left, the guarantee is not what decided.
+    let (floor, rising) = if rising.is_empty() { (rising, floor) } else { (floor, rising) };
     let settled: Vec<_> = takers.iter().filter(|taker| taker.row.decision != Decision::Level).collect();
-    let mut text = format!("One level for all by weight, {} in all.", rate(step.available));
-    if !settled.is_empty() {
-        let each: Vec<String> =
-            settled.iter().map(|taker| format!("{} {}", taker.row.name, rate(taker.row.got))).collect();
-        text.push_str(&format!(" Below it: {} and {} no more ({}).", takes(&each), stops(&settled), reasons(&settled)));
-    }
+    let mut sentences =
+        vec![format!("One fair share by weight, clipped between min and max, of {}.", rate(step.available))];
+    sentences.extend(enough("At or below the fair share", &settled, |taker| taker.row.got));
     if !floor.is_empty() {
         let each: Vec<String> =
             floor.iter().map(|taker| format!("{} {}", taker.row.name, rate(taker.row.got))).collect();
-        text.push_str(&format!(" Above it, on its guarantee: {}.", list(&each, NAMED)));
+        sentences.push(format!("Above it, {}: the guarantee.", list(&each, NAMED)));
     }
     let rest: Bandwidth = rising.iter().map(|taker| taker.row.got).sum();
-    if rest > Bandwidth::ZERO {
-        let after = !settled.is_empty() || !floor.is_empty();
-        text.push_str(&format!(" {}", divided(&rising, rest, after, |taker| taker.row.got)));
-    }
-    text
+    let alone = settled.is_empty() && floor.is_empty();
+    let what = if alone { format!("These {}", rate(rest)) } else { format!("The other {}", rate(rest)) };
+    sentences.extend(divided(&what, &rising, rest, |taker| taker.row.got));
+    sentences.join(" ")
 }
 
 fn names<'a>(takers: impl Iterator<Item = &'a Taker<'a>>) -> Vec<&'a str> {
     takers.map(|taker| taker.row.name.as_str()).collect()
 }
+
+#[cfg(test)]
+#[path = "arithmetic_tests.rs"]
+mod tests;

@@ -13,7 +13,7 @@ pub(super) fn advice(case: &Case<'_>) -> String {
     let full = |point: ContentionPoint, place: &str, speed: Bandwidth, key: &str| {
         let cap = policy.caps()[point][direction];
         let (what, raise) = if cap < speed {
-            (format!("the cap of {} at the {point}", rate(cap)), format!("`caps: {point}`"))
+            (format!("the cap of {} at the {point}", rate(cap)), format!("`{point}` under `caps:`"))
         } else {
             (format!("the {} of {place}", rate(speed)), format!("`{key}`"))
         };
