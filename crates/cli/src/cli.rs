@@ -27,7 +27,7 @@ pub(crate) struct Cli {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Policies", &["check", "allocate", "explain", "plan", "place", "schema"]),
     ("Experiments", &["sim", "lab", "reproduce"]),
-    ("Running", &["agent", "fabric", "top", "dashboard"]),
+    ("Running", &["agent", "key", "fabric", "top", "dashboard"]),
 ];
 
 const AFTER_HELP: &str = "\

@@ -25,7 +25,7 @@ pub mod network;
 pub mod run;
 pub mod traffic;
 
-pub use run::{LabError, Progress, run};
+pub use run::{LabError, Progress, clean, run};
 
 /// What the names of the lab's namespaces start with.
 pub const PREFIX: &str = "weirlab";

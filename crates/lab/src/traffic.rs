@@ -21,7 +21,7 @@ use weir_datapath::{Classifier, ClassifierError, Fields};
 use weir_linux::netns::NetnsError;
 use weir_policy::{Policy, Protocol};
 use weir_scenario::{Scenario, Traffic};
-use weir_units::{Bandwidth, Duration, MachineId, ServiceId};
+use weir_units::{Bytes, Duration, MachineId, ServiceId};
 
 /// Where a service's filters leave the port open: iperf3's own default and up.
 const DEFAULT_PORTS: (u16, u16) = (5201, 5999);
@@ -92,8 +92,10 @@ pub struct Transfers {
 pub struct Goodput {
     /// The service.
     pub service: ServiceId,
-    /// The payload that its receivers got, summed over transfers, each over its own duration.
-    pub goodput: Bandwidth,
+    /// Connections.
+    pub flows: u64,
+    /// The payload that its receivers got.
+    pub delivered: Bytes,
     /// Segments sent again.
     pub retransmissions: u64,
     /// Transfers that did not end in order, in iperf3's words.
@@ -179,15 +181,17 @@ impl Transfers {
         for transfer in &self.transfers {
             let entry = goodputs.entry(transfer.service).or_insert_with(|| Goodput {
                 service: transfer.service,
-                goodput: Bandwidth::ZERO,
+                flows: 0,
+                delivered: Bytes::ZERO,
                 retransmissions: 0,
                 failures: Vec::new(),
             });
+            entry.flows += u64::from(transfer.flows);
             let text = fs::read_to_string(&transfer.output).unwrap_or_default();
             let report: Value = serde_json::from_str(&text).unwrap_or_default();
-            match (report["error"].as_str(), report["end"]["sum_received"]["bits_per_second"].as_f64()) {
-                (None, Some(bps)) => {
-                    entry.goodput += Bandwidth::from_bps(bps as u64);
+            match (report["error"].as_str(), report["end"]["sum_received"]["bytes"].as_u64()) {
+                (None, Some(bytes)) => {
+                    entry.delivered += Bytes::new(bytes);
                     entry.retransmissions += report["end"]["sum_sent"]["retransmits"].as_u64().unwrap_or(0);
                 }
                 (error, _) => entry.failures.push(error.unwrap_or("no report").to_owned()),

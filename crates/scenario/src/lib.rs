@@ -9,6 +9,7 @@
 //! | [`language`] | what a file may contain, as one description; the JSON Schema |
 //! | `read` | file → scenario |
 //! | [`result`](RunResult) | what a run gives |
+//! | [`experiment`] | published experiments and their values |
 //!
 //! Worked example, a file beside `parley-fig14.policy.yaml`:
 //!
@@ -23,10 +24,12 @@
 //! measure: { rack: senders, direction: tx, every: 1s }
 //! ```
 
+pub mod experiment;
 pub mod language;
 mod model;
 mod read;
 mod result;
 
+pub use experiment::{Experiment, PublishedValue};
 pub use model::{Enforcement, Links, Measure, Pattern, Scenario, Traffic};
 pub use result::{RunResult, Sample};

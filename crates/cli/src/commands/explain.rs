@@ -11,7 +11,7 @@ use crate::output::{Style, Table, Ui};
 use crate::{input, json, text};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use weir_alloc::{Decision, Explanation, NetworkShares, Step, StepRow, allocate, explain};
+use weir_alloc::{Constraint, Decision, Explanation, NetworkShares, Step, StepRow, allocate, explain};
 use weir_document::{Suggester, quote};
 use weir_policy::{Demands, Policy};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
@@ -167,6 +167,11 @@ impl Case<'_> {
                 let remark = format!("   Demands here are what the {below} let through.\n");
                 ui.print(&ui.on_out(Style::Faint, &remark))?;
             }
+            if last != Some(step.point) && step.point == ContentionPoint::Fabric && self.fabric_decides() {
+                let remark = "Shares are found in rounds. This is the last one: racks that the fabric holds back \
+                              were held to its shares already, and bring no more than these.";
+                ui.print(&ui.on_out(Style::Faint, &text::wrapped(remark, 3)))?;
+            }
             last = Some(step.point);
             self.print_step(step, ui)?;
         }
@@ -191,17 +196,19 @@ impl Case<'_> {
     fn print_step(&self, step: &Step, ui: &mut Ui) -> Result<(), CommandError> {
         let mut table = Table::new(&["", "who", ">min", ">max", ">weight", ">demand", ">gets", "held by"]);
         let (shown, rest) = abbreviate(&step.rows);
-        let mut lowered = false;
+        let (mut lowered, mut limited) = (false, false);
         for row in &shown {
             let left = self.lowered(step, row);
             lowered |= left;
+            let below = self.limited_by_fabric(step, row);
+            limited |= below;
             let style = if row.chosen { Style::Strong } else { Style::Plain };
             let star = if left { "*" } else { "" };
             table.styled([
                 (if row.chosen { "▸" } else { "" }.to_owned(), style),
                 (row.name.clone(), style),
                 (text::rate(row.share.min), Style::Plain),
-                (text::rate(row.share.max), Style::Plain),
+                (format!("{}{}", if below { "†" } else { "" }, text::rate(row.share.max)), Style::Plain),
                 (row.share.weight.to_string(), Style::Plain),
                 (format!("{star}{}", text::rate(row.demand)), Style::Plain),
                 (text::rate(row.got), style),
@@ -216,6 +223,9 @@ impl Case<'_> {
         if lowered {
             ui.print("   * asks for more, but this is what the rack leaves it\n")?;
         }
+        if limited {
+            ui.print("   † what the fabric leaves this rack, see below\n")?;
+        }
         ui.print(&text::wrapped(&arithmetic::sentence(step), 3))?;
         Ok(())
     }
@@ -226,6 +236,17 @@ impl Case<'_> {
         let leaf = service.filter(|id| self.policy.services().get(*id).is_leaf());
         step.point == ContentionPoint::Machine
             && leaf.is_some_and(|service| row.demand < self.demands.get(self.machine, service, self.direction))
+    }
+
+    /// Whether the fabric set a service's maximum at its rack lower than the policy does.
+    fn limited_by_fabric(&self, step: &Step, row: &StepRow) -> bool {
+        let service = self.policy.services().named(&row.name);
+        let own = |service| self.policy.services().get(service).share(step.point, self.direction).max;
+        step.point == ContentionPoint::Rack && service.is_some_and(|service| row.share.max < own(service))
+    }
+
+    fn fabric_decides(&self) -> bool {
+        matches!(self.explanation.decided_by, Constraint::Fabric | Constraint::Max(_, ContentionPoint::Fabric))
     }
 
     fn to_json(&self) -> Value {

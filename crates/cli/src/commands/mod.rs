@@ -1,8 +1,12 @@
 //! The commands, one file each: its options, its work, its output.
 
+mod agent;
 mod allocate;
 mod check;
 mod explain;
+mod key;
+mod lab;
+pub(crate) mod reproduce;
 mod schema;
 mod sim;
 
@@ -22,6 +26,14 @@ pub(crate) enum Command {
     Schema(schema::Args),
     /// Run a scenario in the packet-level simulator
     Sim(sim::Args),
+    /// Run a scenario on real Linux hosts in network namespaces
+    Lab(lab::Args),
+    /// Run a published experiment: published beside measured
+    Reproduce(reproduce::Args),
+    /// Enforce the policy on this host
+    Agent(agent::Args),
+    /// Make the key that agents share
+    Key(key::Args),
 }
 
 /// Runs a command.
@@ -32,5 +44,9 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Explain(args) => explain::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),
         Command::Sim(args) => sim::run(args, ui),
+        Command::Lab(args) => lab::run(args, ui),
+        Command::Reproduce(args) => reproduce::run(args, ui),
+        Command::Agent(args) => agent::run(args, ui),
+        Command::Key(args) => key::run(args, ui),
     }
 }

@@ -1,15 +1,12 @@
 //! `weir sim`: a scenario in the packet-level simulator.
 
-mod files;
-mod progress;
-
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Table, Ui};
+use crate::progress::Watch;
+use crate::report_files::ReportFiles;
 use crate::run_file::{RunFile, TransferEntry};
 use crate::{input, json, run_page, text};
-use files::ReportFiles;
-use progress::Watch;
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -130,13 +127,14 @@ fn check(
     }
 }
 
-fn simulate_watched(
+/// Runs a scenario in the simulator and shows how far it has come.
+pub(super) fn simulate_watched(
     scenario: &Scenario,
     seed: u64,
     interrupt: &Interrupt,
     ui: &mut Ui,
 ) -> Result<RunOutcome, CommandError> {
-    let mut watch = Watch::new(scenario.duration(), ui.err_is_terminal());
+    let mut watch = Watch::new(scenario.duration(), "simulated", ui.err_is_terminal());
     let mut step = |progress: weir_sim::Progress<'_>| {
         watch.step(progress.at, ui);
         if interrupt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -152,7 +150,7 @@ fn simulate_watched(
 }
 
 /// The result with what the simulator alone knows.
-fn to_file(scenario: &Scenario, seed: u64, outcome: &RunOutcome) -> RunFile {
+pub(super) fn to_file(scenario: &Scenario, seed: u64, outcome: &RunOutcome) -> RunFile {
     let mut file = RunFile::new(scenario, "sim", seed, &outcome.result, !outcome.interrupted);
     let statistics = &outcome.statistics;
     file.transfers = file
@@ -188,7 +186,8 @@ fn to_file(scenario: &Scenario, seed: u64, outcome: &RunOutcome) -> RunFile {
     file
 }
 
-fn print(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
+/// The result as tables.
+pub(super) fn print(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
     let measure = &file.measure;
     let title = format!("Mean bandwidth at the uplink of rack {} ({})", measure.rack, measure.direction);
     ui.print(&format!("{}\n", ui.on_out(Style::Strong, &title)))?;

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// A directory that may be written to.
 #[derive(Debug)]
-pub(super) struct ReportFiles {
+pub(crate) struct ReportFiles {
     directory: PathBuf,
 }
 
 impl ReportFiles {
     /// Makes the directory; one that has files is refused unless `force`.
-    pub(super) fn prepare(directory: &Path, force: bool) -> Result<Self, CommandError> {
+    pub(crate) fn prepare(directory: &Path, force: bool) -> Result<Self, CommandError> {
         let shown = directory.display();
         if directory.exists() && !directory.is_dir() {
             return Err(CommandError::refused(format!("`{shown}` is a file, not a directory"))
@@ -30,7 +30,7 @@ impl ReportFiles {
     }
 
     /// Writes both files and gives the page's path.
-    pub(super) fn write(&self, file: &RunFile, command: &str) -> Result<PathBuf, CommandError> {
+    pub(crate) fn write(&self, file: &RunFile, command: &str) -> Result<PathBuf, CommandError> {
         let text = file.to_text();
         self.replace("result.json", &text)?;
         // From the text, not from the run: whoever has the file can draw the same page.
@@ -40,7 +40,7 @@ impl ReportFiles {
     }
 
     /// Writes a file beside the old one and puts it in its place, so that no half file is ever seen.
-    fn replace(&self, name: &str, text: &str) -> Result<PathBuf, CommandError> {
+    pub(crate) fn replace(&self, name: &str, text: &str) -> Result<PathBuf, CommandError> {
         let path = self.directory.join(name);
         let beside = self.directory.join(format!(".{name}.{}", std::process::id()));
         let written = std::fs::File::create(&beside)

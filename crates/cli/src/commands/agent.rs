@@ -1,0 +1,179 @@
+//! `weir agent`: the daemon of a host.
+
+use crate::error::{CommandError, Exit};
+use crate::input;
+use crate::output::Ui;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tracing_subscriber::EnvFilter;
+use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, epoch, host, key_file};
+use weir_control::{RackBrokerConfig, Stale};
+use weir_linux::requirements::{self, Purpose};
+use weir_policy::Policy;
+use weir_units::MachineId;
+
+/// The options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir agent policy.yaml --interface eth0 --key /etc/weir/key
+  weir agent policy.yaml --machine m1 --interface eth0 --key key --listen 10.0.0.1:30565 \\
+             --peer m2=10.0.0.2:30565 --peer m3=10.0.0.3:30565
+  weir agent --remove --interface eth0
+
+The agent classifies and counts every packet of the interface, holds each service to its limit, and
+tells the other machines of its rack what its services use. Addresses come from the policy
+(`network: machines: m1: { address: 10.0.0.1 }`) unless they are given here; it listens on one
+address only. SIGTERM or Ctrl-C leaves the host as it was found. After a crash, start it again or
+use --remove.
+
+Only transmit limits are enforced in this version; receive limits are computed and shown.
+What it says is set by the environment: RUST_LOG=debug shows every limit.")]
+pub(crate) struct Args {
+    /// The policy file
+    #[arg(required_unless_present = "remove")]
+    policy: Option<PathBuf>,
+    /// Which machine of the policy this is; this host's name where not given
+    #[arg(long)]
+    machine: Option<String>,
+    /// The network interface to shape
+    #[arg(long, value_name = "NAME")]
+    interface: String,
+    /// The key file that all agents share (see `weir key`)
+    #[arg(long, value_name = "FILE", required_unless_present = "remove")]
+    key: Option<PathBuf>,
+    /// Where to listen for the rack's reports; the policy's address of this machine, port 30565
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Where another machine of the rack listens, if not where the policy says
+    #[arg(long, value_name = "MACHINE=ADDRESS:PORT")]
+    peer: Vec<String>,
+    /// Where to keep what must survive a restart
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/weir")]
+    state: PathBuf,
+    /// Write what the agent is doing to this file once a second, as JSON
+    #[arg(long, value_name = "FILE")]
+    status: Option<PathBuf>,
+    /// Forget what a machine last said once it has been silent for 5 s
+    #[arg(long)]
+    forget_silent: bool,
+    /// Replace a queueing discipline that somebody else put on the interface
+    #[arg(long)]
+    force: bool,
+    /// Delete what a killed agent left on the interface, and do nothing else
+    #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "status", "forget_silent", "force"])]
+    remove: bool,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let missing = requirements::check(Purpose::Agent);
+    if !missing.is_empty() {
+        let error = CommandError::failed("the agent cannot run on this host");
+        return Err(missing.iter().fold(error, |error, missing| error.hint(missing.to_string())));
+    }
+    if args.remove {
+        let found = host::remove(&args.interface).map_err(|error| CommandError::failed(error.to_string()))?;
+        let what = if found { "removed what an agent left on" } else { "nothing of an agent's is on" };
+        ui.tell(&format!("{what} {}\n", args.interface))?;
+        return Ok(Exit::Done);
+    }
+    let config = config(args, ui)?;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    weir_agent::run(config).map_err(|error| match &error {
+        AgentError::Host(host::HostError::Htb(weir_linux::htb::HtbError::ForeignQdisc { .. })) => {
+            CommandError::refused(error.to_string()).hint("--force replaces it; it does not come back by itself")
+        }
+        _ => CommandError::failed(error.to_string()),
+    })?;
+    Ok(Exit::Done)
+}
+
+fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
+    let (Some(policy_path), Some(key)) = (&args.policy, &args.key) else {
+        return Err(CommandError::refused("a policy and --key are needed"));
+    };
+    let (policy, notes) = input::policy(policy_path)??;
+    input::tell_notes(&notes, ui)?;
+    let policy = Arc::new(policy);
+    let name = match &args.machine {
+        Some(name) => name.clone(),
+        None => host_name()?,
+    };
+    let machine = machine(&policy, &name)?;
+    let key = key_file::read(key).map_err(|error| CommandError::refused(error.to_string()))?;
+    let listen = match args.listen {
+        Some(listen) => listen,
+        None => from_policy(&policy, machine)?,
+    };
+    let peers = peers(&policy, machine, &args.peer)?;
+    let epoch = epoch::next(&args.state, &name).map_err(|error| CommandError::cannot_write(&args.state, error))?;
+    let stale = if args.forget_silent { Stale::Forget } else { Stale::Keep };
+    Ok(AgentConfig {
+        policy,
+        machine,
+        interface: args.interface.clone(),
+        listen,
+        peers,
+        key,
+        epoch,
+        broker: RackBrokerConfig { stale, ..RackBrokerConfig::default() },
+        force: args.force,
+        status: args.status.clone(),
+    })
+}
+
+fn host_name() -> Result<String, CommandError> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_err(|error| CommandError::failed(format!("cannot read this host's name: {error}")))?;
+    Ok(name.trim().to_owned())
+}
+
+fn machine(policy: &Policy, name: &str) -> Result<MachineId, CommandError> {
+    policy.network().machine_named(name).ok_or_else(|| {
+        let known: Vec<&str> = policy.network().machines().iter().map(|machine| machine.name()).collect();
+        CommandError::refused(format!("the policy has no machine `{name}`"))
+            .hint(format!("its machines are {}; choose one with --machine", crate::text::list(&known, 8)))
+    })
+}
+
+/// A machine's address as the policy has it.
+fn from_policy(policy: &Policy, id: MachineId) -> Result<SocketAddr, CommandError> {
+    let machine = policy.network().machine(id);
+    let address: Option<IpAddr> = machine.address();
+    address.map(|address| SocketAddr::new(address, DEFAULT_PORT)).ok_or_else(|| {
+        let name = machine.name();
+        CommandError::refused(format!("nothing says where the agent of `{name}` listens")).hint(format!(
+            "write `network: {{ machines: {{ {name}: {{ address: 10.0.0.1 }} }} }}` in the policy, or use --listen \
+             for this machine and --peer for the others"
+        ))
+    })
+}
+
+/// Where the other machines of the rack listen: as given, else as the policy has it.
+fn peers(policy: &Policy, me: MachineId, given: &[String]) -> Result<Vec<(MachineId, SocketAddr)>, CommandError> {
+    let rack = policy.network().rack(policy.network().machine(me).rack());
+    let mut addresses: Vec<(MachineId, SocketAddr)> = Vec::new();
+    for text in given {
+        let hint = "write --peer MACHINE=ADDRESS:PORT, for example --peer m2=10.0.0.2:30565";
+        let refuse = |reason: String| CommandError::refused(format!("--peer {text}: {reason}")).hint(hint);
+        let (name, address) = text.split_once('=').ok_or_else(|| refuse("there is no `=`".to_owned()))?;
+        let id = machine(policy, name)?;
+        if id == me || !rack.machines().contains(&id) {
+            return Err(refuse(format!("`{name}` is not another machine of rack `{}`", rack.name())));
+        }
+        if addresses.iter().any(|(known, _)| *known == id) {
+            return Err(refuse(format!("`{name}` has an address already")));
+        }
+        let address = address.parse().map_err(|_| refuse(format!("`{address}` is not an address and a port")))?;
+        addresses.push((id, address));
+    }
+    for id in rack.machines().iter().filter(|id| **id != me) {
+        if !addresses.iter().any(|(known, _)| known == id) {
+            addresses.push((*id, from_policy(policy, *id)?));
+        }
+    }
+    addresses.sort_unstable_by_key(|(id, _)| *id);
+    Ok(addresses)
+}

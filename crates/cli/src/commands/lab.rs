@@ -1,0 +1,140 @@
+//! `weir lab`: a scenario on real Linux hosts in network namespaces.
+
+use crate::error::{CommandError, Exit};
+use crate::interrupt::Interrupt;
+use crate::output::{Style, Ui};
+use crate::progress::Watch;
+use crate::report_files::ReportFiles;
+use crate::run_file::{RunFile, TransferEntry};
+use crate::{input, json};
+use std::path::PathBuf;
+use weir_lab::run::LabOutcome;
+use weir_lab::{LabError, Progress, janitor};
+use weir_scenario::Scenario;
+
+/// The options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir lab scenarios/parley-fig14.scenario.yaml
+  weir lab scenarios/parley-fig14.scenario.yaml --report out/fig14-lab
+  weir lab --clean
+
+Builds the scenario's racks, machines and switches from network namespaces, runs an agent on every
+machine and iperf3 for every flow, measures at the uplink, and takes everything down again, also
+after Ctrl-C and when it is killed. Needs root. One lab at a time runs on a host, and nothing
+outside its own namespaces is touched. Output and result.json are those of `weir sim`.")]
+pub(crate) struct Args {
+    /// The scenario file
+    #[arg(required_unless_present_any = ["clean", "janitor"])]
+    scenario: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write result.json and report.html into this directory
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Write into DIR even if it has files
+    #[arg(long, requires = "report")]
+    force: bool,
+    /// Delete what an earlier lab left behind, and do nothing else
+    #[arg(long, conflicts_with_all = ["scenario", "json", "report"])]
+    clean: bool,
+    /// Clean up once standard input ends; the lab starts this for itself
+    #[arg(long, hide = true)]
+    janitor: bool,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    if args.janitor {
+        janitor::wait_and_clean().map_err(|error| CommandError::failed(error.to_string()))?;
+        return Ok(Exit::Done);
+    }
+    if args.clean {
+        let removed = weir_lab::clean().map_err(refusal)?;
+        ui.tell(&format!("{} removed\n", crate::text::count(removed.len(), "namespace")))?;
+        return Ok(Exit::Done);
+    }
+    let Some(path) = &args.scenario else { return Err(CommandError::refused("a scenario is needed")) };
+    let (scenario, notes) = Scenario::read(path)?;
+    input::tell_notes(&notes, ui)?;
+    let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
+    let interrupt =
+        Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+    let outcome = run_watched(&scenario, &interrupt, ui)?.map_err(refusal)?;
+    let file = to_file(&scenario, &outcome);
+    if let Some(files) = files {
+        let page = files.write(&file, &format!("weir lab {}", path.display()))?;
+        ui.tell(&format!("report: {}\n", page.display()))?;
+    }
+    if outcome.interrupted {
+        let until = file.samples.last().map_or(0.0, |sample| sample.at_s);
+        let title = ui.on_err(Style::Held, "interrupted:");
+        ui.tell(&format!("{title} the results cover {until} s of {} s; the lab is down\n", file.duration_s))?;
+    }
+    if args.json {
+        json::write(ui.out(), &file.to_value())?;
+    } else {
+        super::sim::print(&file, ui)?;
+    }
+    Ok(if outcome.interrupted { Exit::Interrupted } else { Exit::Done })
+}
+
+/// Runs a scenario in the lab and shows how far it has come. The inner error is the lab's.
+pub(super) fn run_watched(
+    scenario: &Scenario,
+    interrupt: &Interrupt,
+    ui: &mut Ui,
+) -> Result<Result<LabOutcome, LabError>, CommandError> {
+    let weir =
+        std::env::current_exe().map_err(|error| CommandError::failed(format!("cannot find this program: {error}")))?;
+    let mut watch = None;
+    let terminal = ui.err_is_terminal();
+    let outcome = weir_lab::run(scenario, &weir, &|| interrupt.is_asked(), &mut |progress| match progress {
+        Progress::Step(step) => {
+            if let Some(watch) = &watch {
+                Watch::finish(watch);
+            }
+            // Progress that nobody reads is no reason to end a run.
+            let _ = ui.tell(&format!("{step}\n"));
+        }
+        Progress::Sample { sample, of } => {
+            watch.get_or_insert_with(|| Watch::new(of, "", terminal)).step(sample.at, ui);
+        }
+    });
+    if let Some(watch) = watch {
+        watch.finish();
+    }
+    for failure in outcome.iter().flat_map(|outcome| &outcome.goodputs).flat_map(|goodput| &goodput.failures) {
+        ui.tell(&format!("iperf3: {failure}\n"))?;
+    }
+    Ok(outcome)
+}
+
+/// The result with what the lab alone knows.
+pub(super) fn to_file(scenario: &Scenario, outcome: &LabOutcome) -> RunFile {
+    let mut file = RunFile::new(scenario, "lab", scenario.seed(), &outcome.result, !outcome.interrupted);
+    let entry = |goodput: &weir_lab::traffic::Goodput| TransferEntry {
+        service: scenario.policy().services().get(goodput.service).path().to_owned(),
+        flows: goodput.flows,
+        delivered_bytes: goodput.delivered.get(),
+        retransmissions: goodput.retransmissions,
+        timeouts: 0,
+    };
+    file.transfers = outcome.goodputs.iter().map(entry).collect();
+    let failed: usize = outcome.goodputs.iter().map(|goodput| goodput.failures.len()).sum();
+    file.counters.insert("transfers_without_report".to_owned(), failed as u64);
+    file
+}
+
+/// The lab's error with what to do about it.
+pub(super) fn refusal(error: LabError) -> CommandError {
+    match &error {
+        LabError::Missing(missing) => {
+            let error = CommandError::failed("the lab cannot run on this host");
+            missing.iter().fold(error, |error, missing| error.hint(missing.to_string()))
+        }
+        LabError::Busy => CommandError::failed(error.to_string()).hint("wait for it to end"),
+        _ => CommandError::failed(error.to_string()),
+    }
+}
