@@ -77,7 +77,7 @@ fn scenario(directory: &Path, duration: &str) -> String {
 #[test]
 fn reference() {
     let mut all = String::new();
-    for command in ["", "check", "allocate", "explain", "schema", "sim"] {
+    for command in ["", "check", "allocate", "explain", "schema", "sim", "lab", "reproduce", "agent", "key"] {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let output = run(&arguments);
         assert!(output.status.success());
