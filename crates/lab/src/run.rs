@@ -19,7 +19,7 @@ use weir_units::Duration;
 /// How long agents may take to hear each other, and servers to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long clients may take to hand in their reports after the end of the traffic.
-const AFTERWARDS: Duration = Duration::from_secs(3);
+const AFTERWARDS: Duration = Duration::from_secs(10);
 const LOCK: &str = "/run/weirlab.lock";
 
 /// Why a scenario did not run.

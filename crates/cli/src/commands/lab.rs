@@ -7,6 +7,7 @@ use crate::progress::Watch;
 use crate::report_files::ReportFiles;
 use crate::run_file::{RunFile, TransferEntry};
 use crate::{input, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_lab::run::LabOutcome;
 use weir_lab::{LabError, Progress, janitor};
@@ -105,8 +106,12 @@ pub(super) fn run_watched(
     if let Some(watch) = watch {
         watch.finish();
     }
+    let mut failures: BTreeMap<&str, usize> = BTreeMap::new();
     for failure in outcome.iter().flat_map(|outcome| &outcome.goodputs).flat_map(|goodput| &goodput.failures) {
-        ui.tell(&format!("iperf3: {failure}\n"))?;
+        *failures.entry(failure).or_default() += 1;
+    }
+    for (failure, times) in failures {
+        ui.tell(&format!("iperf3: {failure} ({})\n", crate::text::count(times, "transfer")))?;
     }
     Ok(outcome)
 }

@@ -1,0 +1,256 @@
+//! `weir agent` as an operator would run it, on a veth pair between two namespaces.
+
+mod common;
+
+use common::{WEIR, one_at_a_time, signal, skipped, wait_for, weir};
+use serde_json::Value;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use weir_control::{Demand, UsageReport, UsageRow};
+use weir_linux::netns::{Netns, Prefix, connect};
+use weir_policy::Policy;
+use weir_units::{Bandwidth, MachineId, ServiceId};
+use weir_wire::Key;
+
+const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks: { r: { uplink: 100Mb/s, machines: [m1, m2] } }\n  \
+                      machines: { m1: { address: 10.78.0.1 }, m2: { address: 10.78.0.2 } }\nservices:\n  a:\n    \
+                      match: [ { protocol: tcp, port: 5001 } ]\n    rack: { max: 20Mb/s }\n";
+
+struct Pair {
+    m1: Netns,
+    m2: Netns,
+    directory: tempfile::TempDir,
+    policy: PathBuf,
+    key: PathBuf,
+}
+
+impl Pair {
+    fn new(prefix: &str) -> Self {
+        let prefix = Prefix::new(prefix).expect("a prefix");
+        prefix.cleanup().expect("leftovers of an earlier run go");
+        let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
+        connect((&m1, "eth0", Some("10.78.0.1/24")), (&m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
+        let directory = tempfile::tempdir().expect("a directory");
+        let (policy, key) = (directory.path().join("policy.yaml"), directory.path().join("key"));
+        fs::write(&policy, POLICY).expect("written");
+        assert!(weir(&["key"]).arg(&key).status().expect("runs").success());
+        Self { m1, m2, directory, policy, key }
+    }
+
+    fn agent(&self, netns: &Netns, machine: &str) -> Command {
+        self.agent_with(&self.policy, netns, machine)
+    }
+
+    fn agent_with(&self, policy: &Path, netns: &Netns, machine: &str) -> Command {
+        let mut command = netns.command(WEIR).expect("a command");
+        command.arg("agent").arg(policy).args(["--machine", machine, "--interface", "eth0"]);
+        command.arg("--key").arg(&self.key).arg("--state").arg(self.directory.path());
+        command.arg("--status").arg(self.status_path(machine)).env("NO_COLOR", "1");
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    fn status_path(&self, machine: &str) -> PathBuf {
+        self.directory.path().join(format!("status-{machine}.json"))
+    }
+
+    fn status(&self, machine: &str) -> Option<Value> {
+        serde_json::from_str(&fs::read_to_string(self.status_path(machine)).ok()?).ok()
+    }
+
+    fn running(&self, netns: &Netns, machine: &str) -> Child {
+        let child = self.agent(netns, machine).spawn().expect("starts");
+        wait_for("the agent's first status", 20, || self.status(machine).is_some());
+        child
+    }
+
+    /// What `tc` and `ip` say of m1's interface: the host as found.
+    fn picture(&self) -> String {
+        let run = |arguments: &[&str]| {
+            let output =
+                self.m1.command(arguments[0]).expect("a command").args(&arguments[1..]).output().expect("runs");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let tc = ["qdisc", "class", "filter"].map(|what| run(&["tc", what, "show", "dev", "eth0"])).concat();
+        tc + &run(&["ip", "-d", "link", "show", "dev", "eth0"]) + &run(&["ss", "-lun"])
+    }
+}
+
+fn end(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().expect("ends");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn sigterm_leaves_the_host_as_it_was_found() {
+    if skipped("an agent and SIGTERM") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wta");
+    let before = pair.picture();
+    let agent = pair.running(&pair.m1, "m1");
+    let during = pair.picture();
+    assert!(during.contains("qdisc htb 7765:") && during.contains(":30565"), "{during}");
+    // A second agent on the same interface is refused and harms nothing.
+    let mut second = pair.agent(&pair.m1, "m1");
+    second.args(["--listen", "10.78.0.1:30999"]);
+    let (code, errors) = end(second.spawn().expect("starts"));
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("another agent runs"), "{errors}");
+    assert_eq!(pair.picture(), during);
+    signal(&agent, libc::SIGTERM);
+    let (code, errors) = end(agent);
+    assert_eq!(code, Some(0), "{errors}");
+    assert_eq!(pair.picture(), before);
+}
+
+#[test]
+fn a_killed_agent_is_taken_over_or_removed() {
+    if skipped("a killed agent") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wtb");
+    let before = pair.picture();
+    for take_over in [true, false] {
+        let agent = pair.running(&pair.m1, "m1");
+        signal(&agent, libc::SIGKILL);
+        end(agent);
+        fs::remove_file(pair.status_path("m1")).expect("a killed agent leaves its last status");
+        assert!(pair.picture().contains("qdisc htb 7765:"));
+        if take_over {
+            let agent = pair.running(&pair.m1, "m1");
+            signal(&agent, libc::SIGTERM);
+            assert_eq!(end(agent).0, Some(0));
+        } else {
+            let mut remove = pair.m1.command(WEIR).expect("a command");
+            assert!(remove.args(["agent", "--remove", "--interface", "eth0"]).status().expect("runs").success());
+        }
+        assert_eq!(pair.picture(), before);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_the_host_is_touched() {
+    if skipped("an agent's refusals") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wtc");
+    let before = pair.picture();
+    let refused = |mut command: Command, code: i32, words: &str| {
+        let (found, errors) = end(command.spawn().expect("starts"));
+        assert!(found == Some(code) && errors.contains(words), "{words}: {found:?} {errors}");
+        assert_eq!(pair.picture(), before, "{words}");
+    };
+    let with = |arguments: &[&str]| {
+        let mut command = pair.agent(&pair.m1, "m1");
+        command.args(arguments);
+        command
+    };
+    let typo = pair.directory.path().join("typo.yaml");
+    fs::write(&typo, POLICY.replace("rack: {", "rak: {")).expect("written");
+    refused(pair.agent_with(&typo, &pair.m1, "m1"), 2, "did you mean `rack`?");
+    refused(pair.agent(&pair.m1, "m3"), 2, "the policy has no machine `m3`");
+    refused(with(&["--peer", "m9=1.2.3.4:5"]), 2, "the policy has no machine `m9`");
+    refused(with(&["--listen", "10.99.0.1:1"]), 1, "listen on 10.99.0.1:1");
+    let mode = |mode: u32| fs::set_permissions(&pair.key, std::os::unix::fs::PermissionsExt::from_mode(mode));
+    mode(0o644).expect("changed");
+    refused(pair.agent(&pair.m1, "m1"), 2, "can be read by others");
+    mode(0o600).expect("changed");
+    let add = ["qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "1gbit", "burst", "64k", "limit", "64k"];
+    assert!(pair.m1.command("tc").expect("a command").args(add).status().expect("runs").success());
+    let before = pair.picture();
+    let (code, errors) = end(pair.agent(&pair.m1, "m1").spawn().expect("starts"));
+    assert!(code == Some(2) && errors.contains("qdisc tbf") && errors.contains("--force"), "{errors}");
+    assert_eq!(pair.picture(), before);
+}
+
+#[test]
+fn datagrams_that_are_not_genuine_are_counted_and_ignored() {
+    if skipped("an agent and forged datagrams") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wtd");
+    let agent = pair.running(&pair.m1, "m1");
+    let key = Key::from_hex(&fs::read_to_string(&pair.key).expect("readable")).expect("a key");
+    let digest = Policy::read(&pair.policy).expect("valid").0.digest();
+    let demand = Demand { usage: Bandwidth::from_mbps(15), backlogged: true };
+    let report = |machine: u32, policy: u64, round: u64| UsageReport {
+        machine: MachineId(machine),
+        policy,
+        epoch: 1,
+        round,
+        first: ServiceId(0),
+        last: ServiceId(u32::MAX),
+        rows: vec![UsageRow { service: ServiceId(0), tx: demand, rx: Demand::default() }],
+    };
+    let genuine = weir_wire::encode(&report(1, digest, 5), &key);
+    let other_key = Key::new([7; 32]).expect("a key");
+    let mut version = genuine.clone();
+    version[4] = 9;
+    let datagrams = [
+        genuine.clone(),
+        genuine.clone(),
+        weir_wire::encode(&report(1, digest, 4), &key),
+        weir_wire::encode(&report(1, digest, 6), &other_key),
+        genuine[..30].to_vec(),
+        version,
+        b"GET / HTTP/1.1\r\n".to_vec(),
+        weir_wire::encode(&report(7, digest, 6), &key),
+        weir_wire::encode(&report(1, digest ^ 1, 6), &key),
+    ];
+    pair.m2
+        .run(|| {
+            let socket = UdpSocket::bind("10.78.0.2:0").expect("bound");
+            for datagram in &datagrams {
+                socket.send_to(datagram, "10.78.0.1:30565").expect("sent");
+            }
+        })
+        .expect("inside");
+    let counters = |status: &Value| status["counters"].clone();
+    wait_for("the genuine report", 5, || pair.status("m1").is_some_and(|s| counters(&s)["reports_other_policy"] == 1));
+    let status = pair.status("m1").expect("a status");
+    let expected = [
+        ("reports_accepted", 1),
+        ("reports_replayed", 2),
+        ("reports_unknown_machine", 1),
+        ("reports_other_policy", 1),
+        ("datagrams_forged", 1),
+        ("datagrams_truncated", 1),
+        ("datagrams_other_version", 1),
+        ("datagrams_foreign", 1),
+    ];
+    for (name, count) in expected {
+        assert_eq!(counters(&status)[name], count, "{name} in {status:#}");
+    }
+    assert_eq!(status["mode"], "runtime");
+    signal(&agent, libc::SIGTERM);
+    assert_eq!(end(agent).0, Some(0));
+}
+
+#[test]
+fn two_agents_hear_each_other_and_fall_back_when_one_goes() {
+    if skipped("two agents") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wte");
+    let (one, two) = (pair.running(&pair.m1, "m1"), pair.running(&pair.m2, "m2"));
+    let mode = |machine: &str| pair.status(machine).map(|status| status["mode"].clone()).unwrap_or_default();
+    wait_for("both in the runtime policy", 10, || mode("m1") == "runtime" && mode("m2") == "runtime");
+    signal(&two, libc::SIGKILL);
+    end(two);
+    wait_for("m1 on its own", 12, || mode("m1") == "static");
+    fs::remove_file(pair.status_path("m2")).expect("a killed agent leaves its last status");
+    let two = pair.running(&pair.m2, "m2");
+    wait_for("m2 back", 10, || mode("m1") == "runtime" && mode("m2") == "runtime");
+    for agent in [one, two] {
+        signal(&agent, libc::SIGTERM);
+        assert_eq!(end(agent).0, Some(0));
+    }
+}

@@ -1,0 +1,56 @@
+//! What the tests on real network namespaces share.
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The program under test.
+pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// Says that a test is skipped, and why, where this host cannot run it.
+pub(crate) fn skipped(test: &str) -> bool {
+    let missing = weir_linux::requirements::check(weir_linux::requirements::Purpose::Lab);
+    if missing.is_empty() {
+        return false;
+    }
+    let reasons: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    println!("skipped: {test} needs root and Linux's network parts ({})", reasons.join("; "));
+    true
+}
+
+/// Tests on namespaces share two processors and the lab's one lock, so they run one after the other.
+pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks until yes; panics after `seconds` with what was waited for.
+#[expect(clippy::disallowed_methods, reason = "tests of real processes wait in real time")]
+pub(crate) fn wait_for(what: &str, seconds: u64, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while !condition() {
+        assert!(Instant::now() < end, "waited {seconds} s for {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Sends a signal to a child.
+pub(crate) fn signal(child: &Child, signal: i32) {
+    // SAFETY: plain system call on a child that has not been waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+}
+
+/// The lab's namespaces that exist now.
+pub(crate) fn lab_namespaces() -> Vec<String> {
+    weir_linux::netns::Prefix::new(weir_lab::PREFIX)
+        .and_then(|prefix| prefix.existing())
+        .expect("namespaces are listed")
+}
+
+/// The program with arguments.
+pub(crate) fn weir(arguments: &[&str]) -> Command {
+    let mut command = Command::new(WEIR);
+    command.args(arguments).env("NO_COLOR", "1");
+    command
+}

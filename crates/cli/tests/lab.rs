@@ -1,0 +1,106 @@
+//! `weir lab` as a person would run it: real namespaces, real agents, real TCP.
+
+mod common;
+
+use common::{lab_namespaces, one_at_a_time, signal, skipped, wait_for, weir};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// Two machines on each side; `a` may have 20 Mb/s of the rack's uplink.
+fn scenario(directory: &Path, seconds: u64, enforcement: &str) -> PathBuf {
+    let policy = "weir: 1\nnetwork:\n  nic: 50Mb/s\n  racks:\n    r1: { uplink: 80Mb/s, machines: [s1, s2] }\n    \
+                  r2: { uplink: 80Mb/s, machines: [d1, d2] }\nservices:\n  a:\n    match: [ { protocol: tcp, port: \
+                  5001-5010 } ]\n    rack: { tx: { max: 20Mb/s } }\n";
+    let scenario = format!(
+        "scenario: 1\nname: small\npolicy: policy.yaml\nduration: {seconds}s\nenforcement: {enforcement}\ntraffic: [ \
+         {{ service: a, from: r1, to: r2 }} ]\nmeasure: {{ rack: r1, direction: tx, every: 1s }}\n"
+    );
+    fs::write(directory.join("policy.yaml"), policy).expect("written");
+    let path = directory.join("small.scenario.yaml");
+    fs::write(&path, scenario).expect("written");
+    path
+}
+
+fn settled_mbps(stdout: &[u8]) -> f64 {
+    let result: serde_json::Value = serde_json::from_slice(stdout).expect("JSON");
+    result["phases"][0]["settled_bps"]["a"].as_f64().expect("a rate") / 1e6
+}
+
+#[test]
+fn a_limit_holds_real_tcp_and_without_enforcement_it_does_not() {
+    if skipped("a limit on real TCP") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let directory = tempfile::tempdir().expect("a directory");
+    let limited = scenario(directory.path(), 10, "rack-broker");
+    let output = weir(&["lab", "--json"]).arg(&limited).output().expect("runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    let rate = settled_mbps(&output.stdout);
+    assert!((19.0..=21.0).contains(&rate), "{rate} Mb/s instead of 20\n{errors}");
+    assert_eq!(lab_namespaces(), Vec::<String>::new());
+
+    let free = scenario(directory.path(), 6, "none");
+    let output = weir(&["lab", "--json"]).arg(&free).output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rate = settled_mbps(&output.stdout);
+    assert!((65.0..=81.0).contains(&rate), "{rate} Mb/s through an uplink of 80");
+    assert_eq!(lab_namespaces(), Vec::<String>::new());
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_takes_the_lab_down() {
+    if skipped("Ctrl-C in the lab") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = scenario(directory.path(), 120, "rack-broker");
+    let report = directory.path().join("report");
+    let mut command = weir(&["lab"]);
+    command.arg(&path).arg("--report").arg(&report).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().expect("starts");
+    wait_for("the traffic", 60, || lab_namespaces().len() == 7 && iperf_runs(&path));
+    wait_for("three seconds of it", 10, {
+        let mut looks = 0;
+        move || {
+            looks += 1;
+            looks > 60
+        }
+    });
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().expect("ends");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{errors}");
+    assert!(errors.contains("interrupted: the results cover"), "{errors}");
+    assert_eq!(lab_namespaces(), Vec::<String>::new());
+    let result = fs::read_to_string(report.join("result.json")).expect("what was measured is kept");
+    assert!(result.contains("\"complete\": false"), "{result}");
+}
+
+#[test]
+fn a_killed_lab_is_taken_down_by_its_janitor() {
+    if skipped("a killed lab") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = scenario(directory.path(), 120, "rack-broker");
+    let mut command = weir(&["lab"]);
+    let mut child = command.arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+    wait_for("the traffic", 60, || lab_namespaces().len() == 7 && iperf_runs(&path));
+    signal(&child, libc::SIGKILL);
+    child.wait().expect("ends");
+    wait_for("the janitor", 20, || lab_namespaces().is_empty());
+    wait_for("the end of iperf3", 10, || !iperf_runs(&path));
+}
+
+/// Whether an iperf3 client runs (of these tests: they take turns).
+fn iperf_runs(_: &Path) -> bool {
+    fs::read_dir("/proc").expect("/proc").flatten().any(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        line.starts_with(b"iperf3\0") && line.windows(8).any(|part| part == b"--client")
+    })
+}
