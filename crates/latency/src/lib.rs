@@ -1,1 +1,51 @@
-//! Empty for now.
+//! Completion times: what a capacity and a load promise, and which capacity or load keeps a target.
+//!
+//! Problem: an operator writes `latency: { message: 1MB, p99: 20ms }` and Weir controls two things, the
+//! bandwidth that a service has and the peak load on it. Approach: formulas that take the one to the other,
+//! in both directions.
+//!
+//! | module | says | assumes |
+//! |---|---|---|
+//! | [`mm1`] | a quantile of the completion time | Poisson arrivals, exponential sizes, one FIFO queue |
+//! | [`burst_bound`] | the worst completion time | arrivals within a burst and a load, a work-conserving queue |
+//!
+//! Both have the same shape: a time at an idle queue, stretched by `1/(1 − ρ)` for the load `ρ`.
+//! So both have the same three questions, and their answers fit each other exactly:
+//!
+//! | method | given | gives |
+//! |---|---|---|
+//! | `completion_time` | capacity, load | the time, rounded up to a nanosecond |
+//! | `largest_load` | capacity, target | the highest load whose time is within the target |
+//! | `smallest_capacity` | load, target | the lowest capacity whose time is within the target |
+//!
+//! Everything is computed in integers, so that the answers are the same on every host; only the logarithm of
+//! a [`Quantile`] goes through a float, and is rounded up.
+//!
+//! Worked example, the target above at 10 Gb/s:
+//!
+//! ```
+//! use weir_latency::{Burst, BurstBound, Load, Mm1, Quantile};
+//! use weir_units::{Bandwidth, Bytes, Duration};
+//!
+//! let (capacity, target) = (Bandwidth::from_gbps(10), Duration::from_millis(20));
+//! let typical = Mm1::new(Bytes::new(1_000_000), Quantile::P99)?;
+//! assert_eq!(typical.completion_time(capacity, Load::from_fraction(0.8)?)?.to_string(), "18.420681 ms");
+//! assert_eq!(typical.largest_load(capacity, target)?.to_string(), "81.5793192 %");
+//!
+//! let burst = Burst::from_convergence(Duration::from_micros(15 * 500));
+//! let worst = BurstBound { burst, message: Bytes::new(1_000_000) };
+//! assert_eq!(worst.largest_load(capacity, target)?.to_string(), "58.5 %");
+//! # Ok::<(), weir_latency::LatencyError>(())
+//! ```
+//!
+//! Source: Parley §2.1 (the M/M/1 queue) and §4 (the bound).
+
+pub mod burst_bound;
+mod error;
+mod fraction;
+pub mod mm1;
+
+pub use burst_bound::{Burst, BurstBound};
+pub use error::LatencyError;
+pub use fraction::{Load, Quantile};
+pub use mm1::Mm1;

@@ -1,0 +1,46 @@
+//! [`LatencyError`]: why there is no answer.
+
+use weir_units::{Bandwidth, Duration};
+
+/// Why a completion time, a load or a capacity cannot be given.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum LatencyError {
+    /// A load or a quantile that is not strictly between 0 and 1, or closer to either than one billionth.
+    #[error("{0} is not strictly between 0 and 1")]
+    Fraction(f64),
+    /// A capacity of nothing, or without limit: no queue has it.
+    #[error("a capacity is a finite rate above zero, not {0}")]
+    Capacity(Bandwidth),
+    /// A mean message size of zero bytes.
+    #[error("a mean message size is above zero")]
+    EmptyMessage,
+    /// The target cannot be kept, however low the load is. `least` is the time at an idle queue, to which no
+    /// load comes down.
+    #[error("no load keeps {target} at this capacity: an idle queue needs {least}")]
+    NoLoad {
+        /// The completion time to keep.
+        target: Duration,
+        /// The completion time at an idle queue.
+        least: Duration,
+    },
+    /// The target cannot be kept at this load, however high the capacity is. `least` is the time at the largest
+    /// one; for the burst bound it is next to nothing but the convergence of congestion control.
+    #[error("no capacity keeps {target} at this load: even {} needs {least}", Bandwidth::MAX)]
+    NoCapacity {
+        /// The completion time to keep.
+        target: Duration,
+        /// The completion time at the largest capacity.
+        least: Duration,
+    },
+    /// The result is longer than the longest [`Duration`] (584 years), or sizes are beyond 128-bit sums.
+    #[error("the completion time is beyond what can be computed")]
+    OutOfRange,
+}
+
+/// The capacity in bit/s.
+pub(crate) fn finite(capacity: Bandwidth) -> Result<u128, LatencyError> {
+    if capacity == Bandwidth::ZERO || capacity.is_unlimited() {
+        return Err(LatencyError::Capacity(capacity));
+    }
+    Ok(capacity.bps().into())
+}
