@@ -47,7 +47,8 @@ fn name(run: &BodyRun) -> &'static str {
 
 fn chart(experiment: &Experiment, run: &BodyRun) -> Chart {
     let mut chart = run_page::chart(&run.file);
-    chart.title = name(run).to_owned();
+    // The panel has the name; a drawing that stands alone has it from its file.
+    chart.title = String::new();
     chart.references_are = "published".to_owned();
     chart.references.clear();
     let path = |id| experiment.scenario.policy().services().get(id).path();

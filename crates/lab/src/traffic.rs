@@ -29,8 +29,9 @@ const DEFAULT_PORTS: (u16, u16) = (5201, 5999);
 /// nearest to among what every kernel has.
 const CONGESTION_CONTROL: &str = "cubic";
 
-/// Below the lab and the agents, which would otherwise wait behind two hundred processes that always have work.
-const NICE: i32 = 5;
+/// The lowest priority. Hundreds of processes that always have work would otherwise take the processors from the
+/// kernel threads that carry the packets; behind them each finds more to do when its turn comes.
+const NICE: i32 = 19;
 
 /// Why traffic cannot be sent.
 #[derive(Debug, thiserror::Error)]

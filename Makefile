@@ -1,0 +1,49 @@
+# Weir. Two targets are all that a newcomer needs:
+#
+#   make demo   installs what is missing, builds, and runs a published experiment on Linux and in the simulator
+#   make test   installs what is missing and runs every check and test; what CI runs
+#
+# Neither installs anything on a second run. Both say what is missing where they may not install it.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+OUT ?= out
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test build lint unit faults lab-tests fuzz fuzz-corpus bench schema pictures clean
+
+help:          ## Say what there is
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:         ## Install what is missing (Debian packages), and check the Rust toolchain
+	@./tools/setup.sh
+
+build: setup   ## Build the program: target/release/weir
+	$(CARGO) build --release --locked -p weir
+
+demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, side by side
+	@mkdir -p $(OUT)
+	./target/release/weir reproduce parley-fig14 --body both --report $(OUT)/parley-fig14 --force
+
+test: setup lint unit ## Every check and test; those that need root are skipped with a line otherwise
+
+lint:          ## Format and lints, warnings refused
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit:          ## All tests of the workspace, the fault worlds and the lab's among them
+	$(CARGO) test --workspace --locked
+
+faults:        ## Rack brokers under faults: SEED=n replays one world, SEEDS=n runs more
+	$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS))
+
+bench:         ## The water-filling table and the simulator's speed (docs/performance.md)
+	$(CARGO) bench --locked -p weir-alloc --bench water_filling
+	$(CARGO) bench --locked -p weir-sim --bench engine
+
+schema:        ## Write the JSON Schemas anew from the model
+	WEIR_UPDATE_SCHEMA=1 $(CARGO) test --locked -p weir-policy -p weir-scenario --test schema
+
+clean:         ## Delete what was built and what the demo wrote
+	$(CARGO) clean
+	rm -rf $(OUT)

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs what building, testing and the demo need, where it is missing and may be installed; otherwise says
+# what is missing and how to get it. A second run installs nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+need_rust=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+fail() { printf 'error: %s\n' "$1" >&2; shift; for hint in "$@"; do printf 'hint: %s\n' "$hint" >&2; done; exit 1; }
+
+# What is needed, by what shows that it is there, and the Debian package that has it.
+missing=()
+command -v cc       >/dev/null || missing+=(gcc)
+command -v clang    >/dev/null || missing+=(clang)
+command -v ip       >/dev/null || missing+=(iproute2)
+command -v tc       >/dev/null || missing+=(iproute2)
+command -v iperf3   >/dev/null || missing+=(iperf3)
+[ -e /usr/include/bpf/bpf_helpers.h ] || missing+=(libbpf-dev)
+[ -e /usr/include/linux/bpf.h ]       || missing+=(linux-libc-dev)
+[ -e /usr/include/stdlib.h ]          || missing+=(libc6-dev)
+
+if [ ${#missing[@]} -gt 0 ]; then
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+    command -v apt-get >/dev/null ||
+        fail "missing: ${missing[*]} (names of Debian packages)" "install them with this system's package manager"
+    if [ "$(id -u)" = 0 ]; then sudo=(); elif sudo -n true 2>/dev/null; then sudo=(sudo); else
+        fail "missing: ${missing[*]}" "sudo apt-get install ${missing[*]}"
+    fi
+    echo "installing ${missing[*]}"
+    "${sudo[@]}" apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+command -v cargo >/dev/null ||
+    fail "no Rust found; Weir is built with Rust $need_rust" \
+         "install rustup (a package of newer distributions, else from its own site), then run this again" \
+         "rustup reads rust-toolchain.toml and gets $need_rust by itself"
+found=$(rustc --version 2>/dev/null | awk '{print $2}') || true
+if [ "$found" != "$need_rust" ]; then
+    fail "Rust $need_rust is needed, this is ${found:-none that works}" \
+         "with rustup: rustup toolchain install $need_rust --profile minimal --component rustfmt --component clippy" \
+         "without rustup: install rustup and put its cargo first in PATH"
+fi
+for component in rustfmt clippy-driver; do
+    command -v "$component" >/dev/null && "$component" --version >/dev/null 2>&1 ||
+        fail "this Rust has no ${component%-driver}" "rustup component add --toolchain $need_rust rustfmt clippy"
+done
