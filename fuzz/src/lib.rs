@@ -1,0 +1,47 @@
+//! What the fuzz targets do with their bytes.
+//!
+//! Problem: whatever reads bytes that others wrote (files, datagrams) must refuse what is wrong with a place
+//! and a cause, and must never crash; "it did not crash" alone would miss a parser that reads the wrong
+//! thing. Approach: each function here takes any bytes, hands them to one parser, and checks what must hold
+//! of the answer: of a value its invariants and that it is the same when read again, of a refusal that its
+//! places lie within the text. A finding is a panic.
+//!
+//! | target | bytes are | module |
+//! |---|---|---|
+//! | [`policy()`] | a policy file | `policy` |
+//! | [`demands()`] | a demands file, read against a fixed policy | `demands` |
+//! | [`scenario()`] | a scenario file, read against a fixed policy | `scenario` |
+//! | [`rack_datagram()`] | a rack datagram, with or without its tag | `rack_datagram` |
+//!
+//! The functions know nothing of the fuzzing engine, so `tests/corpora.rs` replays the committed seeds with
+//! stable Rust: a crash that was found and fixed is committed to `corpus/<target>/` under a telling name and
+//! stays a test.
+//!
+//! Worked example, from the root of the tree:
+//!
+//! ```text
+//! cargo +nightly fuzz run policy -- -max_total_time=120       # look for new findings
+//! cargo test --manifest-path fuzz/Cargo.toml --no-default-features    # replay the seeds
+//! ```
+
+mod demands;
+mod policy;
+mod rack_datagram;
+mod refusal;
+mod scenario;
+mod shares;
+
+pub use demands::demands;
+pub use policy::policy;
+pub use rack_datagram::{rack_datagram, seeds as rack_datagram_seeds};
+pub use scenario::scenario;
+
+/// The policy that demands, datagrams and scenarios speak about: two racks, a nested service, every limit.
+const FIXED_POLICY: &str = include_str!("../corpus/policy/nested-two-racks.yaml");
+
+fn fixed_policy() -> weir_policy::Policy {
+    match weir_policy::Policy::parse("policy.yaml", FIXED_POLICY) {
+        Ok((policy, _)) => policy,
+        Err(errors) => panic!("the fixed policy is refused:\n{errors}"),
+    }
+}

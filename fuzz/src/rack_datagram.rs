@@ -1,0 +1,263 @@
+//! Rack datagrams, and the broker behind them.
+
+use crate::{fixed_policy, shares};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::sync::{Arc, LazyLock};
+use weir_control::rack_broker::{LOWEST_LIMIT, ROWS_PER_REPORT};
+use weir_control::{Demand, Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, UsageReport, UsageRow};
+use weir_policy::Policy;
+use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
+use weir_wire::{DecodeError, Key, decode, encode};
+
+/// The broker under test is the first machine's, so that all others of its rack are peers.
+const SELF: MachineId = MachineId(0);
+const KEY: [u8; 32] = [7; 32];
+
+static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| Arc::new(fixed_policy()));
+
+fn key() -> Key {
+    Key::new(KEY).expect("it is not zero")
+}
+
+/// The message with its tag, computed here from the format's description (HMAC-SHA-256, first 16 bytes) and
+/// not by the code under test: so the parser behind the tag is reached, and the tag is checked too.
+fn tagged(message: &[u8]) -> Vec<u8> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&KEY).expect("HMAC takes keys of any length");
+    mac.update(message);
+    let full = mac.finalize().into_bytes();
+    [message, &full[..16]].concat()
+}
+
+/// Takes `data` as a datagram and as a message that still needs its tag. What decodes encodes to the same
+/// bytes, and a broker that hears it keeps its invariants. Returns whether either decodes.
+///
+/// # Panics
+/// If any of that does not hold: a finding.
+pub fn rack_datagram(data: &[u8]) -> bool {
+    // Only a seed with a true tag passes; the engine cannot forge one.
+    let mut accepted = false;
+    if let Ok(report) = decode(data, &key()) {
+        accepted = true;
+        check(&report);
+        assert_eq!(encode(&report, &key()), data);
+        hear(&report);
+    }
+    let datagram = tagged(data);
+    match decode(&datagram, &key()) {
+        Ok(report) => {
+            accepted = true;
+            check(&report);
+            assert_eq!(encode(&report, &key()), datagram, "a value has one spelling");
+            hear(&report);
+            // Whoever speaks under another policy is not listened to; so that the engine need not find the
+            // fingerprint, the same is also said under the broker's own.
+            hear(&UsageReport { policy: POLICY.digest(), ..report });
+        }
+        Err(DecodeError::Forged) => panic!("a genuine tag does not verify"),
+        Err(_) => {}
+    }
+    // One altered bit anywhere is refused.
+    let mut altered = datagram;
+    let bit = data.iter().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+    let at = bit / 8 % altered.len();
+    altered[at] ^= 1 << (bit % 8);
+    assert!(decode(&altered, &key()).is_err(), "an altered datagram is accepted");
+    accepted
+}
+
+/// What the decoder promises of a report.
+fn check(report: &UsageReport) {
+    assert!(report.rows.len() <= ROWS_PER_REPORT && report.first <= report.last);
+    assert!(report.rows.windows(2).all(|pair| pair[0].service < pair[1].service), "services ascend");
+    for row in &report.rows {
+        assert!((report.first..=report.last).contains(&row.service), "{row:?} is out of range");
+        assert!(!row.tx.usage.is_unlimited() && !row.rx.usage.is_unlimited(), "usage is finite");
+    }
+}
+
+/// A broker hears the report, hears it again, has a period, and hears it anew as the next round's.
+fn hear(report: &UsageReport) {
+    let mut driver = Driver::new();
+    driver.period(Mode::Static);
+    let news = driver.report(report);
+    assert!(!driver.report(report), "a replay is news");
+    driver.period(if news { Mode::Runtime } else { Mode::Static });
+    if let Some(round) = report.round.checked_add(1) {
+        assert_eq!(driver.report(&UsageReport { round, ..report.clone() }), news || older_only(report));
+    }
+    // Silence for longer than the timeout: on its own again.
+    driver.now = driver.now + RackBrokerConfig::default().timeout;
+    driver.period(Mode::Static);
+}
+
+/// Whether a report is no news merely for being of epoch 0 and round 0, which is before all others.
+fn older_only(report: &UsageReport) -> bool {
+    let peer = POLICY.network().machines().get(report.machine.index());
+    let peer = peer.is_some_and(|machine| report.machine != SELF && machine.rack() == rack());
+    let leaf = |id: ServiceId| POLICY.services().all().get(id.index()).is_some_and(|service| service.is_leaf());
+    let any = POLICY.services().leaves().any(|(id, _)| (report.first..=report.last).contains(&id));
+    (report.epoch, report.round) == (0, 0)
+        && report.policy == POLICY.digest()
+        && peer
+        && any
+        && report.rows.iter().all(|row| leaf(row.service))
+}
+
+fn rack() -> weir_units::RackId {
+    POLICY.network().machine(SELF).rack()
+}
+
+/// A broker with a machine around it that uses its interface evenly, and what must hold after each input.
+struct Driver {
+    broker: RackBroker,
+    now: Instant,
+    bytes: u64,
+    reports: u64,
+}
+
+impl Driver {
+    fn new() -> Self {
+        let broker = RackBroker::new(&POLICY, SELF, 1, RackBrokerConfig::default(), Instant::ZERO);
+        Self { broker, now: Instant::ZERO, bytes: 0, reports: 0 }
+    }
+
+    /// Hands a report over; whether it told something new.
+    fn report(&mut self, report: &UsageReport) -> bool {
+        let demands = |broker: &RackBroker| Direction::ALL.map(|direction| broker.demands(direction).to_vec());
+        let stamps = |broker: &RackBroker| -> Vec<(u64, u64)> {
+            (0..broker.allocator().instance_count()).map(|instance| broker.stamp(instance)).collect()
+        };
+        let (before, stamps_before) = (demands(&self.broker), stamps(&self.broker));
+        let accepted = self.broker.counters().accepted;
+        self.broker.handle_input(self.now, Input::Report(report));
+        self.reports += 1;
+        let counters = *self.broker.counters();
+        let counted = counters.accepted
+            + counters.replayed
+            + counters.unknown_machine
+            + counters.other_policy
+            + counters.malformed;
+        assert_eq!(counted, self.reports, "each report is counted once: {counters:?}");
+        let news = counters.accepted > accepted;
+        let (after, stamps_after) = (demands(&self.broker), stamps(&self.broker));
+        if !news {
+            assert!(before == after && stamps_before == stamps_after, "a refused report leaves no trace");
+            return false;
+        }
+        assert_eq!(report.policy, POLICY.digest(), "a report of another policy is believed");
+        assert_ne!(report.machine, SELF, "a report in the broker's own name is believed");
+        let machines = self.broker.allocator().machines();
+        for (leaf, service) in self.broker.allocator().leaves().iter().enumerate() {
+            for (place, machine) in machines.iter().enumerate() {
+                let instance = self.broker.allocator().instance(leaf, place);
+                assert!(stamps_after[instance] >= stamps_before[instance], "a stamp goes back");
+                let known = after.each_ref().map(|demands| demands[instance]);
+                let told = *machine == report.machine && (report.first..=report.last).contains(service);
+                if told && stamps_after[instance] == (report.epoch, report.round) {
+                    let row = report.rows.iter().find(|row| row.service == *service);
+                    let said = row.map_or([Bandwidth::ZERO; 2], |row| [row.tx.bandwidth(), row.rx.bandwidth()]);
+                    assert_eq!(known, said, "the broker knows what was said of {service:?}");
+                } else {
+                    assert_eq!(known, before.each_ref().map(|demands| demands[instance]), "another's demand changes");
+                }
+            }
+        }
+        true
+    }
+
+    /// Lets a period pass, at the end of which the broker is in `mode`, and checks what it decides.
+    fn period(&mut self, mode: Mode) {
+        self.now = self.now + Duration::from_secs(1);
+        self.broker.handle_input(self.now, Input::Timeout);
+        let mut set = 0;
+        while let Some(output) = self.broker.poll_output() {
+            match output {
+                Output::ReadMeters => {
+                    // 80 Mb/s more or less each period, on every service and in both directions.
+                    self.bytes += 10_000_000;
+                    let bytes = PerDirection::both(Bytes::new(self.bytes));
+                    let readings: Vec<MeterReading> = (self.broker.allocator().leaves().iter())
+                        .map(|service| MeterReading { service: *service, bytes })
+                        .collect();
+                    self.broker.handle_input(self.now, Input::Meters(&readings));
+                }
+                Output::Broadcast(report) => {
+                    assert_eq!((report.machine, report.policy), (SELF, POLICY.digest()));
+                    check(&report);
+                    assert_eq!(decode(&encode(&report, &key()), &key()), Ok(report));
+                }
+                Output::SetLimits(limits) => {
+                    set += 1;
+                    assert_eq!(limits.len(), 2 * self.broker.allocator().leaves().len());
+                    for limit in limits {
+                        assert!(limit.limit >= LOWEST_LIMIT, "{limit:?} stops a service for good");
+                        assert!(mode == Mode::Runtime || limit.limit.is_unlimited(), "on its own and limited");
+                    }
+                }
+            }
+        }
+        assert_eq!((set, self.broker.mode()), (1, mode));
+        assert!(self.broker.poll_timeout() > Some(self.now), "the next period is ahead");
+        for direction in Direction::ALL {
+            let (allocator, demands) = (self.broker.allocator(), self.broker.demands(direction));
+            shares::check_one(allocator, direction, demands, self.broker.shares(direction));
+        }
+    }
+}
+
+/// The seeds of this target by name: messages without their tag, one with it, and broken ones.
+pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let untagged = |report: &UsageReport| {
+        let mut datagram = encode(report, &key());
+        datagram.truncate(datagram.len() - 16);
+        datagram
+    };
+    let leaves: Vec<ServiceId> = POLICY.services().leaves().map(|(id, _)| id).collect();
+    let row = |service: ServiceId, mbps: u64, backlogged: bool| {
+        let demand = |usage, backlogged| Demand { usage: Bandwidth::from_mbps(usage), backlogged };
+        UsageRow { service, tx: demand(mbps, backlogged), rx: demand(mbps / 10, false) }
+    };
+    let report = UsageReport {
+        machine: MachineId(1),
+        policy: POLICY.digest(),
+        epoch: 1,
+        round: 1,
+        first: ServiceId(0),
+        last: ServiceId(u32::MAX),
+        rows: leaves.iter().map(|leaf| row(*leaf, 900, leaf.0 % 2 == 0)).collect(),
+    };
+    let idle = UsageReport { rows: Vec::new(), ..report.clone() };
+    let part =
+        UsageReport { first: leaves[1], last: leaves[1], rows: vec![row(leaves[1], 10_000, true)], ..idle.clone() };
+    let largest = Demand { usage: Bandwidth::MAX, backlogged: true };
+    let full = UsageReport {
+        rows: (0..ROWS_PER_REPORT as u32)
+            .map(|i| UsageRow { service: ServiceId(i * 1_000), tx: largest, rx: largest })
+            .collect(),
+        ..idle.clone()
+    };
+    let altered = |at: usize, byte: u8| {
+        let mut message = untagged(&report);
+        message[at] = byte;
+        message
+    };
+    let cut = untagged(&report);
+    vec![
+        ("busy", untagged(&report)),
+        ("busy-with-tag", encode(&report, &key())),
+        ("idle", untagged(&idle)),
+        ("part-of-the-services", untagged(&part)),
+        ("as-many-rows-as-fit", untagged(&full)),
+        ("other-policy", untagged(&UsageReport { policy: 1, ..report.clone() })),
+        ("own-name", untagged(&UsageReport { machine: SELF, ..report.clone() })),
+        ("machine-of-another-rack", untagged(&UsageReport { machine: MachineId(4), ..report.clone() })),
+        ("before-all-others", untagged(&UsageReport { epoch: 0, round: 0, ..report.clone() })),
+        ("last-round", untagged(&UsageReport { epoch: u64::MAX, round: u64::MAX, ..report.clone() })),
+        ("broken-version", altered(4, 2)),
+        ("broken-kind", altered(5, 9)),
+        ("broken-row-count", altered(7, 200)),
+        ("broken-cut-off", cut[..cut.len() - 3].to_vec()),
+        ("broken-empty-range", altered(36, 0xff)[..40].iter().copied().chain([0; 4]).collect()),
+    ]
+}

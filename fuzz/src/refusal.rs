@@ -1,0 +1,48 @@
+//! What must hold of every diagnostic.
+
+use weir_document::{Diagnostic, Diagnostics, Span};
+
+/// Checks a list of errors, and that it can be told to people and to programs. Returns `false`: not accepted.
+pub(crate) fn check(errors: &Diagnostics) -> bool {
+    assert!(!errors.all().is_empty(), "refused without a cause");
+    assert!(errors.count() >= errors.all().len());
+    errors.all().iter().for_each(one);
+    let text = errors.render(false);
+    assert!(!text.contains(acts_on_a_terminal), "a control character reaches the terminal: {text:?}");
+    let _ = errors.render(true);
+    assert_eq!(errors.to_json().as_array().map(Vec::len), Some(errors.all().len()));
+    for pair in errors.all().windows(2) {
+        let same_file = pair[0].file() == pair[1].file();
+        assert!(!same_file || pair[0].span().start <= pair[1].span().start, "not in reading order: {text}");
+    }
+    false
+}
+
+/// Line ends and tabs aside, what a terminal would act on: C0 and C1 control characters (U+009B begins a
+/// sequence on some) and marks that turn the direction of text.
+fn acts_on_a_terminal(c: char) -> bool {
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (c.is_control() && c != '\n' && c != '\t')
+}
+
+/// Checks one diagnostic, be it an error or a note.
+pub(crate) fn one(diagnostic: &Diagnostic) {
+    let text = diagnostic.source().text();
+    let within = |span: Span| {
+        let (start, end) = (span.start as usize, span.end as usize);
+        assert!(start <= end && end <= text.len(), "{span:?} is outside {} bytes: {}", text.len(), diagnostic.cause());
+        assert!(text.is_char_boundary(start) && text.is_char_boundary(end), "{span:?} splits a character");
+    };
+    within(diagnostic.span());
+    if let Some((span, label)) = diagnostic.label() {
+        within(span);
+        assert!(!label.is_empty());
+    }
+    let position = diagnostic.position();
+    let line = text.split('\n').nth(position.line - 1).expect("the line is in the text");
+    assert!((1..=line.chars().count() + 1).contains(&position.column), "{position:?} is outside {line:?}");
+    for words in [diagnostic.cause(), diagnostic.hint()] {
+        assert!(!words.trim().is_empty(), "neither a cause nor a hint is empty");
+        assert!(!words.contains(char::is_control), "a control character in {words:?}");
+    }
+}
