@@ -8,9 +8,11 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 OUT ?= out
+TARGET ?= policy
+FUZZ_TIME ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build lint unit faults lab-tests fuzz fuzz-corpus bench schema pictures clean
+.PHONY: help setup demo test build lint unit faults fuzz fuzz-corpus bench schema pictures clean
 
 help:          ## Say what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +27,7 @@ demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, si
 	@mkdir -p $(OUT)
 	./target/release/weir reproduce parley-fig14 --body both --report $(OUT)/parley-fig14 --force
 
-test: setup lint unit ## Every check and test; those that need root are skipped with a line otherwise
+test: setup lint unit fuzz-corpus ## Every check and test; those that need root are skipped with a line otherwise
 
 lint:          ## Format and lints, warnings refused
 	$(CARGO) fmt --all --check
@@ -36,6 +38,23 @@ unit:          ## All tests of the workspace, the fault worlds and the lab's amo
 
 faults:        ## Rack brokers under faults: SEED=n replays one world, SEEDS=n runs more
 	$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS))
+
+fuzz-corpus:   ## Replay the committed fuzz seeds (stable Rust)
+	$(CARGO) test --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-corpus --no-default-features
+
+fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario or rack_datagram; FUZZ_TIME=seconds
+	@$(CARGO) +nightly --version >/dev/null 2>&1 || { \
+	    echo "make fuzz needs nightly Rust: rustup toolchain install nightly --profile minimal" >&2; exit 1; }
+	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { \
+	    echo "make fuzz needs cargo-fuzz: cargo install cargo-fuzz --locked" >&2; exit 1; }
+	@mkdir -p target/fuzz-found/$(TARGET)
+	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
+	    -max_total_time=$(FUZZ_TIME) -timeout=10
+
+pictures: demo ## Draw the README's pictures again: the demo's own
+	@mkdir -p docs/pictures
+	cp $(OUT)/parley-fig14/lab.svg docs/pictures/parley-fig14-lab.svg
+	cp $(OUT)/parley-fig14/sim.svg docs/pictures/parley-fig14-sim.svg
 
 bench:         ## The water-filling table and the simulator's speed (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling

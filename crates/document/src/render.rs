@@ -24,7 +24,7 @@ pub(crate) fn render(list: &[Diagnostic], more: usize, colour: bool) -> String {
     let renderer = if colour { Renderer::styled().hyperlink(false) } else { Renderer::plain() };
     let mut out = String::new();
     for diagnostic in list {
-        out.push_str(&render_one(diagnostic, &renderer));
+        out.push_str(&without_c1(render_one(diagnostic, &renderer)));
         out.push_str("\n\n");
     }
     if more > 0 {
@@ -34,6 +34,13 @@ pub(crate) fn render(list: &[Diagnostic], more: usize, colour: bool) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Replaces the C1 controls of an echoed line: U+009B starts a terminal sequence as ESC [ does. The drawing
+/// replaces the other controls itself, and its own colours start with ESC.
+fn without_c1(text: String) -> String {
+    let c1 = |c: char| ('\u{80}'..='\u{9f}').contains(&c);
+    if text.contains(c1) { text.replace(c1, "\u{fffd}") } else { text }
 }
 
 fn render_one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {

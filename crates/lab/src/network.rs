@@ -124,6 +124,8 @@ impl Network {
         for (m, machine) in policy.network().machines().iter().enumerate() {
             let (switch, port) = (&self.racks[machine.rack().index()], format!("m{m}"));
             no_offloads(&self.machines[m], NIC)?;
+            // Only frames of the MTU crossed the links; the receiving stack may take several at once.
+            self.machines[m].run(|| Interface::named(NIC)?.set_receive_merging(true))??;
             no_offloads(switch, &port)?;
             limit_port(switch, &port, machine.nic().rx, links.buffer, mtu)?;
             if scenario.enforcement() == Enforcement::None {
