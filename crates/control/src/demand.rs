@@ -5,6 +5,9 @@
 //! time since the last reading; a service that used at least nine tenths of its limit counts as backlogged,
 //! with a demand without bound. Below that it has room to grow under its own limit, so its usage is its demand.
 //!
+//! The price: a service that wants between nine tenths of its limit and the whole keeps a limit that it does not
+//! fill, so up to a tenth of a limit can stay unused.
+//!
 //! Worked example: limit 100 Mb/s. 93 Mb/s used: backlogged. 80 Mb/s used: a demand of 80 Mb/s, and since that
 //! is below its share the limit is lifted.
 //!

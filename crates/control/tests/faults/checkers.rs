@@ -2,6 +2,7 @@
 
 use crate::draw::MACHINES;
 use crate::world::World;
+use std::cell::Cell;
 use std::collections::HashMap;
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{Demand, Mode, RackBroker, RuntimeLimit, Stale, UsageReport};
@@ -27,6 +28,8 @@ pub(crate) struct Checkers {
     accepted: Vec<u64>,
     sent: u64,
     limits_set: u64,
+    /// How often a guarantee stood to be broken.
+    guarantees_seen: Cell<u64>,
 }
 
 impl Checkers {
@@ -41,6 +44,7 @@ impl Checkers {
             accepted: vec![0; MACHINES],
             sent: 0,
             limits_set: 0,
+            guarantees_seen: Cell::new(0),
         }
     }
 
@@ -180,15 +184,11 @@ impl Checkers {
             if service.parent().is_some() {
                 continue;
             }
-            // What its machines can bring to the uplink at all, whatever their other services do.
-            let own = service.share(ContentionPoint::Machine, direction);
-            let bring = |m: usize| {
-                let demand = broker.demands(direction)[allocator.instance(leaf, m)];
-                demand.min(own.max).min(if own.min > Bandwidth::ZERO { own.min } else { Bandwidth::ZERO })
-            };
-            let sure: Bandwidth = (0..MACHINES).map(bring).sum();
+            let demand = |m: usize, leaf: usize| broker.demands(direction)[allocator.instance(leaf, m)];
+            let sure: Bandwidth = (0..MACHINES).map(|m| self.brings(world, direction, m, leaf, &demand)).sum();
             let has: Bandwidth = (0..MACHINES).map(|m| shares[allocator.instance(leaf, m)].share).sum();
             let promised = service.share(ContentionPoint::Rack, direction).min.min(sure);
+            self.guarantees_seen.set(self.guarantees_seen.get() + u64::from(promised > Bandwidth::ZERO));
             if has < promised {
                 return Err(format!("{} has {has}, less than its guarantee of {promised}", service.path()));
             }
@@ -197,6 +197,24 @@ impl Checkers {
             }
         }
         Ok(())
+    }
+
+    /// What a machine brings of a service to the uplink at the very least: its guarantee at the machine, or
+    /// what the other services there leave of the interface even if they use all they can.
+    fn brings(
+        &self,
+        world: &World,
+        direction: Direction,
+        machine: usize,
+        leaf: usize,
+        demand: &dyn Fn(usize, usize) -> Bandwidth,
+    ) -> Bandwidth {
+        let share =
+            |leaf: usize| world.policy.services().get(self.leaves[leaf]).share(ContentionPoint::Machine, direction);
+        let usable = |leaf: usize| demand(machine, leaf).min(share(leaf).max);
+        let others: Bandwidth = (0..self.leaves.len()).filter(|other| *other != leaf).map(usable).sum();
+        let nic = world.policy.machine_capacity(MachineId(machine as u32), direction);
+        usable(leaf).min(share(leaf).min.max(nic.saturating_sub(others)))
     }
 
     /// The faults are over: all machines hold the same shares, and the traffic obeys the policy.
@@ -231,13 +249,17 @@ impl Checkers {
             for (leaf, service) in self.leaves.iter().enumerate() {
                 let service = world.policy.services().get(*service);
                 let sum: Bandwidth = (0..MACHINES).map(|m| used(m, leaf)).sum();
-                let own = |m: usize| {
-                    let share = service.share(ContentionPoint::Machine, direction);
-                    world.machines[m].offered[direction][leaf].min(share.max).min(share.min)
+                let offered = |m: usize, leaf: usize| world.machines[m].offered[direction][leaf];
+                // A service that sends nine tenths of its limit counts as backlogged and keeps the limit, so
+                // others may be reckoned a ninth larger than they are.
+                let reckoned = |m: usize, other: usize| match offered(m, other) {
+                    load if other == leaf => load,
+                    load => Bandwidth::from_bps(load.bps() / 9 * 10),
                 };
-                let sure: Bandwidth = (0..MACHINES).map(own).sum();
+                let sure: Bandwidth = (0..MACHINES).map(|m| self.brings(world, direction, m, leaf, &reckoned)).sum();
                 let share = service.share(ContentionPoint::Rack, direction);
-                if sum.bps() + spare(sum) < share.min.min(sure).bps() {
+                // For the same reason its own instances may leave a tenth of what they hold unused.
+                if sum.bps() + spare(sum) < share.min.min(sure).bps() / 10 * 9 {
                     return Err(format!("{} sends {sum}, less than it is guaranteed ({direction})", service.path()));
                 }
                 if sum.bps() > share.max.bps().saturating_add(spare(sum)) {
@@ -252,6 +274,9 @@ impl Checkers {
     pub(crate) fn something_happened(&self) -> Result<bool, String> {
         if self.sent < (MACHINES as u64) * 20 {
             return Err(format!("only {} reports were sent", self.sent));
+        }
+        if self.guarantees_seen.get() == 0 {
+            return Err("no guarantee was ever at stake".to_owned());
         }
         Ok(self.limits_set > 0)
     }

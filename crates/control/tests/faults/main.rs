@@ -29,9 +29,13 @@ fn main() {
         match arg.as_str() {
             "--seed" => one = Some(number().unwrap_or_else(|| usage())),
             "--seeds" => seeds = number().unwrap_or_else(|| usage()),
-            // What a test runner is given in common with other tests.
-            "--list" | "--format" | "--quiet" | "--nocapture" | "--test-threads" | "--include-ignored" => {}
-            _ => {}
+            // What a test runner hands to all tests alike.
+            "--quiet" | "-q" | "--nocapture" | "--show-output" | "--include-ignored" => {}
+            "--test-threads" | "--format" | "--color" => drop(args.next()),
+            _ if arg.starts_with("--test-threads=") || arg.starts_with("--format=") => {}
+            // A filter that names another test: nothing of it is here.
+            _ if !arg.starts_with('-') => return,
+            _ => usage(),
         }
     }
     if let Some(seed) = one {

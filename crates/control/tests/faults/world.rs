@@ -1,8 +1,9 @@
 //! The world: machines with traffic and clocks of their own, a network that fails, and time.
 //!
 //! Traffic is a fluid: a service sends at its offered load or at its limit, whichever is less. A machine
-//! whose broker crashed keeps its limits for the timeout and then falls back to its static policy, as the
-//! datapath of a dead agent does.
+//! whose broker crashed keeps its limits for the timeout and then falls back to its static policy: the
+//! longest that a datapath may go on with a dead broker's rates. (The limits of this version's agent go with it at
+//! once, which for the others is the milder case.)
 
 use crate::checkers::Checkers;
 use crate::draw::{Drawn, FAULTY_SECONDS, MACHINES};
