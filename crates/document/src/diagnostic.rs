@@ -259,16 +259,20 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// Escapes what a terminal would act on and cuts at `limit` bytes.
-fn clean(text: String, limit: usize) -> String {
+/// Escapes what a terminal would act on.
+pub(crate) fn printable(text: String) -> String {
     let unsafe_char = |c: char| {
         c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    let mut text = if text.contains(unsafe_char) {
-        text.chars().map(|c| if unsafe_char(c) { c.escape_unicode().to_string() } else { c.to_string() }).collect()
-    } else {
-        text
-    };
+    if !text.contains(unsafe_char) {
+        return text;
+    }
+    text.chars().map(|c| if unsafe_char(c) { c.escape_unicode().to_string() } else { c.to_string() }).collect()
+}
+
+/// The same, cut at `limit` bytes.
+fn clean(text: String, limit: usize) -> String {
+    let mut text = printable(text);
     if text.len() > limit {
         text.truncate(text.floor_char_boundary(limit));
         text.push('…');

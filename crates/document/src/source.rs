@@ -8,7 +8,7 @@
 //! Worked example: in `"a: é\nb: 1"` the byte offset 6 (the `b`) is line 2, column 1; the offset of the end
 //! of `é` is line 1, column 5, since columns count characters and `é` is two bytes.
 
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::diagnostic::{Diagnostic, Diagnostics, printable};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -72,7 +72,8 @@ impl Source {
         }
         let mut line_starts = vec![0];
         line_starts.extend(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1));
-        Arc::new(Self { name: name.into(), text, line_starts })
+        // A path can hold what a terminal would act on.
+        Arc::new(Self { name: printable(name.into()), text, line_starts })
     }
 
     /// A source from bytes of a file, refused when larger than `limit` bytes or not UTF-8.
