@@ -22,9 +22,10 @@ pub struct Janitor {
 
 impl Janitor {
     /// Starts one from the program `weir`.
-    pub fn start(weir: &Path) -> io::Result<Self> {
+    /// It deletes `directory`, which holds the run's key and logs, as well.
+    pub fn start(weir: &Path, directory: &Path) -> io::Result<Self> {
         let mut command = Command::new(weir);
-        command.args(["lab", ARGUMENT]).stdin(Stdio::piped()).stdout(Stdio::null());
+        command.args(["lab", ARGUMENT]).arg(directory).stdin(Stdio::piped()).stdout(Stdio::null());
         // SAFETY: between fork and exec only setsid is called, a plain system call.
         unsafe {
             command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
@@ -42,11 +43,14 @@ impl Drop for Janitor {
 }
 
 /// What the janitor does: waits for the end of its standard input, then cleans up. Returns what was left.
-pub fn wait_and_clean() -> Result<Vec<String>, NetnsError> {
+pub fn wait_and_clean(directory: &Path) -> Result<Vec<String>, NetnsError> {
     let mut end = [0; 64];
     let mut input = io::stdin().lock();
     while matches!(input.read(&mut end), Ok(n) if n > 0) {}
-    clean()
+    let removed = clean();
+    // After an orderly end it is gone already.
+    let _ = std::fs::remove_dir_all(directory);
+    removed
 }
 
 /// Deletes what earlier labs left behind, with all processes in it. Returns the namespaces' names.

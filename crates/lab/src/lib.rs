@@ -14,7 +14,7 @@
 //! | [`run`](mod@run) | a scenario from start to result |
 //!
 //! What differs from the simulator: cables have the kernel's delay instead of the scenario's `links.delay`, and
-//! there is one spine. Segmentation offload is off, so that what the links carry are frames of the MTU.
+//! there is one spine (none between two racks). Segmentation offload is off, so that what the links carry are frames of the MTU.
 //!
 //! Only one lab runs at a time on a host. All names start with [`PREFIX`]; nothing else is touched.
 

@@ -40,13 +40,14 @@ impl UplinkMeter {
     /// Attaches to the end of the uplink where what is measured arrives.
     pub fn attach(network: &Network, scenario: &Scenario, measure: Measure) -> Result<Self, MeasureError> {
         let (netns, port) = match measure.direction {
-            Direction::Tx => network.spine_port(measure.rack),
+            Direction::Tx => network.far_end(measure.rack),
             Direction::Rx => (network.rack(measure.rack), UPLINK.to_owned()),
         };
         let order = scenario.policy().services().classification_order();
         let datapath = netns.run(|| -> Result<_, MeasureError> {
             let interface = Interface::named(&port)?;
-            let classifier = Classifier::new(order, Some(&port))?;
+            // By the name of a machine's interface, so that filters on it find their packets here too.
+            let classifier = Classifier::new(order, Some(crate::network::NIC))?;
             let mut datapath = InterfaceDatapath::attach(&interface, None)?;
             datapath.set_rules(&classifier, Classes::None)?;
             Ok(datapath)

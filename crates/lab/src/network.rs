@@ -1,10 +1,14 @@
 //! The lab's network.
 //!
 //! ```text
-//! m-s1: eth0 ══ m0 ┐                                                          ┌ m10 ══ eth0 :m-d1
+//! m-s1: eth0 ══ m0 ┐                                                           ┌ m10 ══ eth0 :m-d1
 //! m-s2: eth0 ══ m1 ┤ r-senders: br0 uplink ══ r0 spine: br0 r1 ══ uplink br0 :r-receivers
-//! ...
+//! ...              ┘                                                           └ ...
 //! ```
+//!
+//! Between exactly two racks there is nothing to switch: their uplinks are the two ends of one cable, and each
+//! direction has the lower of the two racks' rates. One hop less for every packet is a fifth of what a host with
+//! two processors has to do for it.
 //!
 //! Every port that can be a bottleneck has a rate and a drop-tail buffer (TBF with a byte limit): a rack's
 //! uplink in both directions, and the switch's port to each machine. A machine's own interface is held to
@@ -14,6 +18,7 @@
 //! by hand: no broadcasts, and nothing waits for address resolution.
 
 use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use weir_linux::interface::{Interface, InterfaceError};
 use weir_linux::netns::{Netns, NetnsError, Prefix, connect};
@@ -58,7 +63,8 @@ pub struct Network {
     machines: Vec<Netns>,
     /// By rack id.
     racks: Vec<Netns>,
-    spine: Netns,
+    /// None between two racks.
+    spine: Option<Netns>,
 }
 
 impl Network {
@@ -70,15 +76,29 @@ impl Network {
             return Err(NetworkError::TooMany(count));
         }
         let name = |kind: char, index: usize| format!("{kind}{index}");
-        let mut network = Self { machines: Vec::new(), racks: Vec::new(), spine: prefix.create("spine")? };
-        add_bridge(&network.spine)?;
-        for (r, rack) in policy.network().racks().iter().enumerate() {
+        let racks = policy.network().racks();
+        let spine = if racks.len() == 2 { None } else { Some(prefix.create("spine")?) };
+        let mut network = Self { machines: Vec::new(), racks: Vec::new(), spine };
+        if let Some(spine) = &network.spine {
+            add_bridge(spine)?;
+        }
+        for rack in racks {
             let netns = prefix.create(&format!("r-{}", rack.name()))?;
             add_bridge(&netns)?;
-            connect((&netns, UPLINK, None), (&network.spine, &name('r', r), None))?;
-            join_bridge(&netns, UPLINK)?;
-            join_bridge(&network.spine, &name('r', r))?;
             network.racks.push(netns);
+        }
+        match (&network.spine, network.racks.as_slice()) {
+            (None, [one, other]) => connect((one, UPLINK, None), (other, UPLINK, None))?,
+            (spine, racks) => {
+                for (r, rack) in racks.iter().enumerate() {
+                    let spine = spine.as_ref().expect("all but two racks have a spine");
+                    connect((rack, UPLINK, None), (spine, &name('r', r), None))?;
+                    join_bridge(spine, &name('r', r))?;
+                }
+            }
+        }
+        for rack in &network.racks {
+            join_bridge(rack, UPLINK)?;
         }
         for (m, machine) in policy.network().machines().iter().enumerate() {
             let netns = prefix.create(&format!("m-{}", machine.name()))?;
@@ -101,9 +121,12 @@ impl Network {
     pub fn rack(&self, rack: RackId) -> &Netns {
         &self.racks[rack.index()]
     }
-    /// The spine's namespace and its port to a rack.
-    pub fn spine_port(&self, rack: RackId) -> (&Netns, String) {
-        (&self.spine, format!("r{}", rack.index()))
+    /// The other end of a rack's uplink: a port of the spine, or the other rack's uplink.
+    pub fn far_end(&self, rack: RackId) -> (&Netns, String) {
+        match &self.spine {
+            Some(spine) => (spine, format!("r{}", rack.index())),
+            None => (&self.racks[1 - rack.index()], UPLINK.to_owned()),
+        }
     }
 
     fn set_up_interfaces(&self, scenario: &Scenario) -> Result<(), NetworkError> {
@@ -114,12 +137,21 @@ impl Network {
             netns.run(|| Interface::named(name)?.set_offloads(false))??;
             Ok(())
         };
-        for (r, rack) in policy.network().racks().iter().enumerate() {
-            let (switch, port) = (&self.racks[r], format!("r{r}"));
+        let racks = policy.network().racks();
+        for (r, rack) in racks.iter().enumerate() {
+            let (switch, (far, port)) = (&self.racks[r], self.far_end(RackId(r as u32)));
             no_offloads(switch, UPLINK)?;
-            no_offloads(&self.spine, &port)?;
-            limit_port(switch, UPLINK, rack.uplink().tx, links.buffer, mtu)?;
-            limit_port(&self.spine, &port, rack.uplink().rx, links.buffer, mtu)?;
+            no_offloads(far, &port)?;
+            match &self.spine {
+                Some(spine) => {
+                    limit_port(switch, UPLINK, rack.uplink().tx, links.buffer, mtu)?;
+                    limit_port(spine, &port, rack.uplink().rx, links.buffer, mtu)?;
+                }
+                None => {
+                    let rate = rack.uplink().tx.min(racks[1 - r].uplink().rx);
+                    limit_port(switch, UPLINK, rate, links.buffer, mtu)?;
+                }
+            }
         }
         for (m, machine) in policy.network().machines().iter().enumerate() {
             let (switch, port) = (&self.racks[machine.rack().index()], format!("m{m}"));
@@ -189,7 +221,8 @@ fn limit_port(netns: &Netns, port: &str, rate: Bandwidth, buffer: Bytes, mtu: u6
 
 fn tc(mut command: Command, arguments: &[&str]) -> Result<(), NetworkError> {
     let failed = |message: String| NetworkError::Tc { arguments: arguments.join(" "), message };
-    let output = command.args(arguments).output().map_err(|error| failed(error.to_string()))?;
+    // Ctrl-C at the terminal is for the lab, which ends in order.
+    let output = command.args(arguments).process_group(0).output().map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
         return Ok(());
     }

@@ -108,14 +108,17 @@ pub fn run(
     if !janitor::clean()?.is_empty() {
         progress(Progress::Step("removed what an earlier lab left behind"));
     }
-    let janitor = Janitor::start(weir).map_err(io_error("start the janitor"))?;
     let directory = tempfile::Builder::new().prefix("weirlab-").tempdir().map_err(io_error("make a directory"))?;
+    let janitor = Janitor::start(weir, directory.path()).map_err(io_error("start the janitor"))?;
     be_prompt();
     let mut clock = Clock::start();
     let mut outcome = LabOutcome { result: RunResult::default(), goodputs: Vec::new(), interrupted: true };
 
     progress(Progress::Step("building racks, machines and switches"));
     let network = Network::build(&prefix, scenario)?;
+    if interrupted() {
+        return Ok(outcome);
+    }
     let mut agents = None;
     if scenario.enforcement() == Enforcement::RackBroker {
         progress(Progress::Step("starting an agent on every machine"));
