@@ -2,7 +2,7 @@
 //!
 //! Problem: hold every service to its limit and give it its guarantee, change limits every few hundred
 //! microseconds, and leave the host as it was found. Approach: a root class at the interface's rate, one leaf
-//! per service and one for unclassified traffic (which is guaranteed nothing and limited by nothing). The BPF
+//! per service and one for unclassified traffic (guaranteed [`DEFAULT_SHARE`], limited by nothing). The BPF
 //! program chooses the class; this module only sets numbers, in one netlink batch per change. Only classes
 //! whose numbers differ are sent.
 //!
@@ -12,7 +12,7 @@
 //! ```text
 //! 7765: htb root, default 2
 //!   7765:1     rate = ceil = the interface
-//!     7765:2     unclassified: rate 8 kb/s, ceil the interface
+//!     7765:2     unclassified: rate 1 % of the interface, ceil the interface
 //!     7765:10    service 0
 //!     7765:11    service 1 ...        each with a bfifo
 //! ```
@@ -21,7 +21,7 @@
 //!
 //! Source: linux-facts (measured costs), Parley §3.2 (root rate limiters per service).
 
-use crate::class::{Class, ClassSpec, Sending, queue_message};
+use crate::class::{Class, ClassSpec, RATE_MIN, Sending, queue_message};
 use crate::interface::{Interface, InterfaceError};
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
 use crate::tc::{self, Found, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
@@ -34,6 +34,14 @@ pub const MAJOR: u16 = 0x7765;
 const ROOT_MINOR: u16 = 1;
 /// The minor number of the class of unclassified traffic.
 pub const DEFAULT_MINOR: u16 = 2;
+/// What unclassified traffic is guaranteed: the interface's rate divided by this, at least [`RATE_MIN`].
+///
+/// Rack datagrams, ARP and ssh are unclassified. Services' guarantees may add up to the whole interface, and HTB
+/// serves guarantees first: without one of its own, what the agents tell each other would wait behind the services
+/// that it is about. The control traffic of a rack of 40 is tens of kb/s at each machine, well below 1 % of any
+/// interface of the last decades. Where guarantees do add up to the whole, the sum is 1 % above the interface, and
+/// its own queue shares that out; unclassified traffic that is not there takes nothing.
+pub const DEFAULT_SHARE: u64 = 100;
 /// The minor number of service 0.
 pub const FIRST_MINOR: u16 = 0x10;
 /// Above this, leaf queues' majors would meet the ones that the kernel hands out (0x8000) and our own.
@@ -48,6 +56,11 @@ const TCA_STATS_QUEUE: u16 = 3;
 /// The class of a service.
 pub fn minor(service: ServiceId) -> Option<u16> {
     u16::try_from(service.0).ok()?.checked_add(FIRST_MINOR).filter(|minor| *minor <= MINOR_MAX)
+}
+
+/// The guarantee of unclassified traffic; see [`DEFAULT_SHARE`].
+fn default_min(nic: Bandwidth) -> Bandwidth {
+    Bandwidth::from_bps(nic.bps() / DEFAULT_SHARE).max(RATE_MIN)
 }
 
 /// Why a tree cannot be installed, changed or removed.
@@ -165,7 +178,7 @@ impl HtbTree {
         );
         tree.socket.request("create the root class", batch)?;
         let unclassified =
-            ClassSpec { minor: DEFAULT_MINOR, min: Bandwidth::ZERO, max: Bandwidth::UNLIMITED, weight: Weight::ONE };
+            ClassSpec { minor: DEFAULT_MINOR, min: default_min(nic), max: Bandwidth::UNLIMITED, weight: Weight::ONE };
         tree.apply(specs.iter().copied().chain([unclassified]))?;
         Ok(tree)
     }
@@ -305,5 +318,16 @@ impl Drop for HtbTree {
     fn drop(&mut self) {
         // Nobody is left to tell; the next install takes over what stays.
         let _ = self.delete();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unclassified_traffic_is_guaranteed_a_hundredth() {
+        assert_eq!(default_min(Bandwidth::from_gbps(10)), Bandwidth::from_mbps(100));
+        assert_eq!(default_min(Bandwidth::from_bps(10_000)), RATE_MIN);
     }
 }

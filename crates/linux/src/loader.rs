@@ -7,19 +7,22 @@
 //! is not in use, then one word switches.
 //!
 //! Life: [`InterfaceDatapath::attach`], [`InterfaceDatapath::set_rules`] and [`InterfaceDatapath::totals`] as
-//! often as wanted, [`InterfaceDatapath::remove`] or drop. Attach, and remove with clsact, must happen on a
-//! thread in the interface's namespace.
+//! often as wanted, [`InterfaceDatapath::remove`] or drop. Attach must happen on a thread in the interface's
+//! namespace; the rest may happen on any thread, since the namespace is kept open and entered to detach: a clsact
+//! filter is deleted by interface index, which in another namespace is another interface.
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
 use crate::interface::Interface;
 use crate::netlink::{NetlinkError, Socket};
+use crate::netns;
 use crate::tables::{Config, MeterValue, SERVICES_MAX, Table};
 use crate::{htb, tc};
 use aya::maps::{Array, MapData, MapError, PerCpuArray};
-use aya::programs::tc::{NlOptions, TcAttachOptions, TcError, qdisc_detach_program};
+use aya::programs::tc::{NlOptions, SchedClassifierLinkId, TcAttachOptions, TcError, qdisc_detach_program};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfError};
+use std::fs::File;
 use std::io;
 use weir_datapath::{Classifier, Meter, RawMeter};
 use weir_units::{Direction, PerDirection, ServiceId};
@@ -59,6 +62,9 @@ pub enum LoaderError {
     /// The clsact qdisc.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// The interface's namespace cannot be opened, or not entered again to detach; then filters stay.
+    #[error("the interface's network namespace: {0}")]
+    Namespace(#[source] io::Error),
     /// The object lacks what this version needs; a build that was mixed from two.
     #[error("the BPF object has no `{0}`")]
     Missing(&'static str),
@@ -89,7 +95,11 @@ pub type Totals = PerDirection<Meter>;
 #[derive(Debug)]
 pub struct InterfaceDatapath {
     object: Ebpf,
+    /// Where the interface is.
+    namespace: File,
     interface: Interface,
+    /// What holds the programs, by program.
+    links: Vec<(&'static str, SchedClassifierLinkId)>,
     attachment: Attachment,
     /// Whether clsact was added here and goes with us.
     clsact_is_ours: bool,
@@ -111,7 +121,9 @@ impl InterfaceDatapath {
         }
         let mut datapath = Self {
             object,
+            namespace: netns::current().map_err(LoaderError::Namespace)?,
             interface: interface.clone(),
+            links: Vec::new(),
             attachment: attachment.unwrap_or(Attachment::Tcx),
             clsact_is_ours: false,
             config: Config::default(),
@@ -146,7 +158,8 @@ impl InterfaceDatapath {
                     TcAttachOptions::Netlink(NlOptions::default())
                 }
             };
-            program(&mut self.object, program_name)?.attach_with_options(&name, direction, options)?;
+            let link = program(&mut self.object, program_name)?.attach_with_options(&name, direction, options)?;
+            self.links.push((program_name, link));
         }
         Ok(())
     }
@@ -223,13 +236,26 @@ impl InterfaceDatapath {
         if !std::mem::take(&mut self.attached) {
             return Ok(());
         }
-        for (name, _) in PROGRAMS {
-            program(&mut self.object, name)?.unload()?;
-        }
-        if self.clsact_is_ours {
-            tc::delete_clsact(&mut Socket::open()?, self.interface.index())?;
-        }
-        Ok(())
+        let links = std::mem::take(&mut self.links);
+        let (object, index, clsact_is_ours) = (&mut self.object, self.interface.index(), self.clsact_is_ours);
+        let detach = || -> Result<(), LoaderError> {
+            // Whatever becomes of one program, the other is tried.
+            let unload = |(name, _)| Ok(program(object, name)?.unload()?);
+            let unloaded: Vec<Result<(), LoaderError>> = PROGRAMS.map(unload).into();
+            if clsact_is_ours {
+                tc::delete_clsact(&mut Socket::open()?, index)?;
+            }
+            unloaded.into_iter().collect()
+        };
+        netns::inside(&self.namespace, detach).unwrap_or_else(|error| {
+            if self.attachment == Attachment::Clsact {
+                // Dropping the object on this thread would delete filters of another namespace's interface.
+                for (name, link) in links {
+                    program(&mut self.object, name)?.take_link(link).map(std::mem::forget)?;
+                }
+            }
+            Err(LoaderError::Namespace(error))
+        })
     }
 }
 

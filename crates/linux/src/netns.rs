@@ -243,7 +243,29 @@ pub(crate) fn scratch<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T>
     })
 }
 
-fn enter(namespace: &File) -> io::Result<()> {
+/// The namespace of the calling thread, held open.
+pub(crate) fn current() -> io::Result<File> {
+    File::open("/proc/thread-self/ns/net")
+}
+
+/// Runs `work` inside the namespace: here where the calling thread is in it, otherwise on a thread that enters it
+/// and ends there. An error means that `work` did not run.
+pub(crate) fn inside<T: Send>(namespace: &File, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let id = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino()));
+    if id(namespace)? == id(&current()?)? {
+        return Ok(work());
+    }
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            enter(namespace)?;
+            Ok(work())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Moves the calling thread into the namespace.
+pub(crate) fn enter(namespace: &File) -> io::Result<()> {
     // SAFETY: plain system call; it moves only the calling thread.
     if unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
         return Err(io::Error::last_os_error());

@@ -88,8 +88,6 @@ pub trait Shaper {
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, HtbError>;
     /// Leaves the interface as it was found.
     fn remove(self: Box<Self>) -> Result<(), HtbError>;
-    /// Goes away and leaves the last rates in force, for an agent that restarts.
-    fn leave(self: Box<Self>);
 }
 
 /// Rates by HTB.
@@ -130,10 +128,6 @@ impl Shaper for HtbShaper {
 
     fn remove(self: Box<Self>) -> Result<(), HtbError> {
         self.tree.remove()
-    }
-
-    fn leave(self: Box<Self>) {
-        self.tree.leave();
     }
 }
 

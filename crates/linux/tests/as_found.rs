@@ -41,8 +41,13 @@ fn tc(netns: &Netns, arguments: &str) -> String {
 /// All that tc and ip say about the interfaces.
 fn state(netns: &Netns) -> String {
     let link = netns.ip(["-d", "link", "show"]).expect("ip");
+    format!("{}{}{link}", tc(netns, "class show dev eth"), attached(netns))
+}
+
+/// What tc says about qdiscs and the programs on them; not the link's state, which follows the carrier.
+fn attached(netns: &Netns) -> String {
     let filters = tc(netns, "filter show dev eth egress") + &tc(netns, "filter show dev eth ingress");
-    format!("{}{}{filters}{link}", tc(netns, "qdisc show"), tc(netns, "class show dev eth"))
+    tc(netns, "qdisc show") + &filters
 }
 
 #[test]
@@ -68,6 +73,8 @@ fn shaping_leaves_no_trace() {
     let during = tc(&cable.a, "-d class show dev eth");
     assert!(during.contains("class htb 7765:12 parent 7765:1"), "{during}");
     assert!(during.contains("rate 10Mbit ceil 50Mbit"), "{during}");
+    let unclassified = during.lines().find(|line| line.contains("class htb 7765:2 ")).expect("a default class");
+    assert!(unclassified.contains("rate 10Mbit ceil 1Gbit"), "{unclassified}");
     assert!(tc(&cable.a, "qdisc show dev eth").contains("bfifo 12: parent 7765:12 limit 125000b"));
     tree.remove().expect("remove");
     assert_eq!(state(&cable.a), before);
@@ -115,6 +122,33 @@ fn filters_of_a_killed_agent_are_replaced_and_others_are_kept() {
     cable.a.run(|| second.remove().expect("remove")).expect("enter");
     assert_eq!(tc(&cable.a, "filter show dev eth egress"), "");
     assert!(tc(&cable.a, "qdisc show dev eth").contains("clsact"), "clsact was there before the second agent");
+}
+
+#[test]
+fn dropping_in_another_namespace_detaches_in_the_first() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f9");
+    let index = |netns: &Netns| netns.run(|| interface().index()).expect("enter");
+    assert_eq!(index(&cable.a), index(&cable.b), "the same number in both namespaces");
+    let attach = || InterfaceDatapath::attach(&interface(), Some(Attachment::Clsact)).expect("attach");
+    let before = attached(&cable.a);
+    // The same handles and priorities on the interface with the same number.
+    let other = cable.b.run(attach).expect("enter");
+    let others = attached(&cable.b);
+    assert!(others.contains("clsact") && others.contains("weir_egress"), "{others}");
+    for remove in [false, true] {
+        let datapath = cable.a.run(attach).expect("enter");
+        assert!(attached(&cable.a).contains("weir_ingress"));
+        let end = || if remove { datapath.remove().expect("remove") } else { drop(datapath) };
+        cable.b.run(end).expect("enter");
+        assert_eq!(attached(&cable.a), before, "remove: {remove}");
+        assert_eq!(attached(&cable.b), others, "remove: {remove}");
+    }
+    // From a thread that never was in either.
+    drop(other);
+    assert!(!attached(&cable.b).contains("clsact"));
 }
 
 #[test]
