@@ -1,8 +1,8 @@
 //! The loop of the agent.
 //!
 //! One thread, three sources: the socket, the broker's timer, and signals. Each input goes to the broker,
-//! then all its outputs are carried out. What fails while running (a datagram that cannot be sent) is logged
-//! and counted; what makes enforcement impossible ends the agent with the host as it was found.
+//! then all its outputs are carried out. What fails while running (a datagram that cannot be sent, a status that
+//! cannot be written) is logged and counted; what makes enforcement impossible ends the agent with the host as it was found.
 
 use crate::host::{Host, HostError};
 use crate::status;
@@ -48,7 +48,7 @@ pub enum AgentError {
     /// The interface cannot be brought or kept under the policy.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The socket, the signals or the status file.
+    /// The socket or the signals.
     #[error("{what}: {error}")]
     Io {
         /// What was attempted.
@@ -130,6 +130,10 @@ struct Daemon {
     /// Last readings and when, to show usage.
     meters: (Instant, Vec<MeterReading>),
     usage: Vec<[Bandwidth; 2]>,
+    /// Status writes that failed.
+    unwritten: u64,
+    /// Whether the last one did, and a warning was given.
+    warned: bool,
 }
 
 impl Daemon {
@@ -142,10 +146,26 @@ impl Daemon {
             host.backend(),
             config.listen
         );
+        for absent in host.absent() {
+            let service = config.policy.services().get(*absent).path();
+            warn!("packets of `{service}` are not on {}: not limited here", config.interface);
+        }
         let (mode, meters) = (broker.mode(), (Instant::ZERO, Vec::new()));
         let started = tokio::time::Instant::now();
         let datagrams = DatagramCounters::default();
-        Self { config, host, socket, broker, started, mode, datagrams, meters, usage: Vec::new() }
+        Self {
+            config,
+            host,
+            socket,
+            broker,
+            started,
+            mode,
+            datagrams,
+            meters,
+            usage: Vec::new(),
+            unwritten: 0,
+            warned: false,
+        }
     }
 
     fn now(&self) -> Instant {
@@ -199,7 +219,7 @@ impl Daemon {
                 Output::SetLimits(limits) => {
                     let changed = self.host.set_limits(&limits)?;
                     self.tell(&changed);
-                    self.write_status()?;
+                    self.write_status();
                 }
             }
         }
@@ -246,11 +266,23 @@ impl Daemon {
         }
     }
 
-    fn write_status(&self) -> Result<(), AgentError> {
-        let Some(path) = &self.config.status else { return Ok(()) };
-        let (policy, machine) = (&self.config.policy, self.config.machine);
-        let status = status::of(policy, machine, &self.broker, self.host.backend(), &self.usage, &self.datagrams);
-        status::write(path, &status).map_err(io_error(format!("write {}", path.display())))
+    /// A status that cannot be written ends nothing: limits matter more than who reads about them. It is told once
+    /// until it works again.
+    fn write_status(&mut self) {
+        let Some(path) = &self.config.status else { return };
+        let (policy, machine, backend) = (&self.config.policy, self.config.machine, self.host.backend());
+        let mut status = status::of(policy, machine, &self.broker, backend, &self.usage, &self.datagrams);
+        status["counters"]["statuses_unwritten"] = self.unwritten.into();
+        match status::write(path, &status) {
+            Ok(()) if std::mem::take(&mut self.warned) => info!("{} is written again", path.display()),
+            Ok(()) => {}
+            Err(error) => {
+                self.unwritten += 1;
+                if !std::mem::replace(&mut self.warned, true) {
+                    warn!("write {}: {error}; limits stay in force", path.display());
+                }
+            }
+        }
     }
 }
 
