@@ -56,11 +56,11 @@ enum Cause {
 impl CommandError {
     /// Something failed while running.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { cause: Cause::Failed(message.into()), hints: Vec::new() }
+        Self { cause: Cause::Failed(printable(message.into())), hints: Vec::new() }
     }
     /// The input or the options are wrong.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Self { cause: Cause::Refused(message.into()), hints: Vec::new() }
+        Self { cause: Cause::Refused(printable(message.into())), hints: Vec::new() }
     }
     /// A file could not be written.
     pub(crate) fn cannot_write(path: &Path, error: impl Display) -> Self {
@@ -101,6 +101,15 @@ impl From<Diagnostics> for CommandError {
     fn from(diagnostics: Diagnostics) -> Self {
         Self { cause: Cause::Document(diagnostics), hints: Vec::new() }
     }
+}
+
+/// Messages name files and words of the command line; what a terminal would act on is written out.
+fn printable(text: String) -> String {
+    let acted_on = |c: char| c.is_control() && c != '\n';
+    if !text.contains(acted_on) {
+        return text;
+    }
+    text.chars().map(|c| if acted_on(c) { c.escape_unicode().to_string() } else { c.to_string() }).collect()
 }
 
 /// From writing to standard output; files are reported by [`CommandError::cannot_write`].

@@ -82,7 +82,8 @@ pub(crate) struct TransferEntry {
     pub(crate) flows: u64,
     pub(crate) delivered_bytes: u64,
     pub(crate) retransmissions: u64,
-    pub(crate) timeouts: u64,
+    /// None where the body does not know.
+    pub(crate) timeouts: Option<u64>,
 }
 
 impl RunFile {

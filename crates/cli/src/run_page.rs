@@ -94,7 +94,7 @@ fn transfers(run: &RunFile) -> Table {
             transfer.flows.to_string(),
             text::size(transfer.delivered_bytes),
             transfer.retransmissions.to_string(),
-            transfer.timeouts.to_string(),
+            transfer.timeouts.map_or("–".to_owned(), |timeouts| timeouts.to_string()),
         ]);
     }
     table

@@ -62,7 +62,7 @@ fn ctrl_c_keeps_what_was_measured_and_takes_the_lab_down() {
     let mut command = weir(&["lab"]);
     command.arg(&path).arg("--report").arg(&report).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().expect("starts");
-    wait_for("the traffic", 60, || lab_namespaces().len() == 7 && iperf_runs(&path));
+    wait_for("the traffic", 60, || lab_namespaces().len() == 6 && iperf_runs(&path));
     wait_for("three seconds of it", 10, {
         let mut looks = 0;
         move || {
@@ -90,7 +90,7 @@ fn a_killed_lab_is_taken_down_by_its_janitor() {
     let path = scenario(directory.path(), 120, "rack-broker");
     let mut command = weir(&["lab"]);
     let mut child = command.arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
-    wait_for("the traffic", 60, || lab_namespaces().len() == 7 && iperf_runs(&path));
+    wait_for("the traffic", 60, || lab_namespaces().len() == 6 && iperf_runs(&path));
     signal(&child, libc::SIGKILL);
     child.wait().expect("ends");
     wait_for("the janitor", 20, || lab_namespaces().is_empty());

@@ -3,6 +3,7 @@
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,7 +103,11 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         None => host_name()?,
     };
     let machine = machine(&policy, &name)?;
-    let key = key_file::read(key).map_err(|error| CommandError::refused(error.to_string()))?;
+    let key = key_file::read(key).map_err(|error| {
+        let missing = matches!(&error, key_file::KeyFileError::Io { error, .. } if error.kind() == ErrorKind::NotFound);
+        let refused = CommandError::refused(error.to_string());
+        if missing { refused.hint(format!("make one with `weir key {}`", key.display())) } else { refused }
+    })?;
     let listen = match args.listen {
         Some(listen) => listen,
         None => from_policy(&policy, machine)?,

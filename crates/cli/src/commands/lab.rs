@@ -41,14 +41,14 @@ pub(crate) struct Args {
     /// Delete what an earlier lab left behind, and do nothing else
     #[arg(long, conflicts_with_all = ["scenario", "json", "report"])]
     clean: bool,
-    /// Clean up once standard input ends; the lab starts this for itself
-    #[arg(long, hide = true)]
-    janitor: bool,
+    /// Clean up, this directory too, once standard input ends; the lab starts this for itself
+    #[arg(long, hide = true, value_name = "DIR")]
+    janitor: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
-    if args.janitor {
-        janitor::wait_and_clean().map_err(|error| CommandError::failed(error.to_string()))?;
+    if let Some(directory) = &args.janitor {
+        janitor::wait_and_clean(directory).map_err(|error| CommandError::failed(error.to_string()))?;
         return Ok(Exit::Done);
     }
     if args.clean {
@@ -124,7 +124,7 @@ pub(super) fn to_file(scenario: &Scenario, outcome: &LabOutcome) -> RunFile {
         flows: goodput.flows,
         delivered_bytes: goodput.delivered.get(),
         retransmissions: goodput.retransmissions,
-        timeouts: 0,
+        timeouts: None,
     };
     file.transfers = outcome.goodputs.iter().map(entry).collect();
     let failed: usize = outcome.goodputs.iter().map(|goodput| goodput.failures.len()).sum();

@@ -26,7 +26,9 @@ Examples:
 With --json, one object for each body: {\"id\", \"body\": \"sim\" or \"lab\", \"seed\", \"rows\":
 [{\"metric\", \"unit\", \"published\", \"measured\", \"note\"}], \"wall_s\"}; `published` is null where
 the source prints no number, `measured` where the run ended too early. The lab needs root; with
-`--body both` and without it, what is missing is said and the simulator runs alone.")]
+`--body both` and without it, what is missing is said and the simulator runs alone.
+
+The exit code is 1 when a measured value is outside the experiment's tolerance.")]
 pub(crate) struct Args {
     /// The experiment
     #[arg(required_unless_present = "list")]
@@ -85,17 +87,23 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
 
     let mut runs = Vec::new();
-    let mut missing = None;
+    // Why there is no run of the lab, and whether that is a failure.
+    let mut lab_error: Option<(String, bool)> = None;
     if args.body != Body::Sim {
         ui.tell(&format!("{} on Linux, about {}\n", experiment.id, experiment.scenario.duration()))?;
         match lab_run(&experiment, &interrupt, ui)? {
-            Err(error @ LabError::Missing(_)) if args.body == Body::Both => {
-                let LabError::Missing(what) = &error else { unreachable!("matched above") };
+            Err(LabError::Missing(what)) if args.body == Body::Both => {
                 ui.tell("the lab cannot run on this host, so the simulator runs alone:\n")?;
-                for one in what {
+                for one in &what {
                     ui.tell(&format!("  missing: {one}\n"))?;
                 }
-                missing = Some(error.to_string());
+                lab_error = Some((LabError::Missing(what).to_string(), false));
+            }
+            // What the simulator has to say is worth having even if the lab broke down.
+            Err(error) if args.body == Body::Both && !interrupt.is_asked() => {
+                let message = error.to_string();
+                lab::refusal(error).print(ui);
+                lab_error = Some((message, true));
             }
             result => runs.push(result.map_err(lab::refusal)?),
         }
@@ -106,7 +114,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         runs.push(sim_run(&experiment, seed, &interrupt, ui)?);
     }
     if let Some(files) = files {
-        reproduce_page::write(&files, &experiment, &runs, missing.as_deref(), ui)?;
+        let reason = lab_error.as_ref().map(|(reason, _)| reason.as_str());
+        reproduce_page::write(&files, &experiment, &runs, reason, ui)?;
     }
     if args.json {
         for run in &runs {
@@ -120,7 +129,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         ui.tell(&format!("{title} what was done until then is above\n"))?;
         return Ok(Exit::Interrupted);
     }
-    Ok(Exit::Done)
+    let agrees = |run: &BodyRun| (0..experiment.values.len()).all(|i| verdict(&experiment, i, run.measured[i]).1);
+    let failed = lab_error.is_some_and(|(_, failed)| failed);
+    Ok(if failed || !runs.iter().all(agrees) { Exit::Failed } else { Exit::Done })
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a run took is told to people; the run sees no clock")]

@@ -163,7 +163,7 @@ pub(super) fn to_file(scenario: &Scenario, seed: u64, outcome: &RunOutcome) -> R
                 sum.flows += 1;
                 sum.delivered_bytes += flow.delivered.get();
                 sum.retransmissions += flow.retransmissions;
-                sum.timeouts += flow.timeouts;
+                sum.timeouts = Some(sum.timeouts.unwrap_or(0) + flow.timeouts);
                 sum
             })
         })
@@ -205,7 +205,7 @@ pub(super) fn print(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
             transfer.flows.to_string(),
             text::size(transfer.delivered_bytes),
             transfer.retransmissions.to_string(),
-            transfer.timeouts.to_string(),
+            transfer.timeouts.map_or("–".to_owned(), |timeouts| timeouts.to_string()),
         ]);
     }
     ui.print_table(&table, 2)?;

@@ -1,6 +1,7 @@
 //! What the tests on real network namespaces share.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+use std::io::Write as _;
 use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +16,9 @@ pub(crate) fn skipped(test: &str) -> bool {
         return false;
     }
     let reasons: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    println!("skipped: {test} needs root and Linux's network parts ({})", reasons.join("; "));
+    // Not by println!, which a passing test swallows.
+    let line = format!("skipped: {test} needs root and Linux's network parts ({})\n", reasons.join("; "));
+    std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
     true
 }
 
