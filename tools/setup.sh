@@ -7,27 +7,36 @@ cd "$(dirname "$0")/.."
 need_rust=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
 fail() { printf 'error: %s\n' "$1" >&2; shift; for hint in "$@"; do printf 'hint: %s\n' "$hint" >&2; done; exit 1; }
 
-# What is needed, by what shows that it is there, and the Debian package that has it.
-missing=()
-command -v cc       >/dev/null || missing+=(gcc)
-command -v clang    >/dev/null || missing+=(clang)
-command -v ip       >/dev/null || missing+=(iproute2)
-command -v tc       >/dev/null || missing+=(iproute2)
-command -v iperf3   >/dev/null || missing+=(iperf3)
-[ -e /usr/include/bpf/bpf_helpers.h ] || missing+=(libbpf-dev)
-[ -e /usr/include/linux/bpf.h ]       || missing+=(linux-libc-dev)
-[ -e /usr/include/stdlib.h ]          || missing+=(libc6-dev)
+# A plain user's PATH lacks the directories where Debian keeps ip and tc.
+PATH=$PATH:/usr/sbin:/sbin
 
-if [ ${#missing[@]} -gt 0 ]; then
-    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
-    command -v apt-get >/dev/null ||
-        fail "missing: ${missing[*]} (names of Debian packages)" "install them with this system's package manager"
-    if [ "$(id -u)" = 0 ]; then sudo=(); elif sudo -n true 2>/dev/null; then sudo=(sudo); else
-        fail "missing: ${missing[*]}" "sudo apt-get install ${missing[*]}"
+# What is needed, by what shows that it is there, and the Debian package that has it.
+build=() lab=()
+command -v cc    >/dev/null || build+=(gcc)
+command -v clang >/dev/null || build+=(clang)
+[ -e /usr/include/bpf/bpf_helpers.h ] || build+=(libbpf-dev)
+[ -e /usr/include/linux/bpf.h ]       || build+=(linux-libc-dev)
+[ -e /usr/include/stdlib.h ]          || build+=(libc6-dev)
+command -v ip     >/dev/null || lab+=(iproute2)
+command -v tc     >/dev/null || lab+=(iproute2)
+command -v iperf3 >/dev/null || lab+=(iperf3)
+
+if [ $((${#build[@]} + ${#lab[@]})) -gt 0 ]; then
+    mapfile -t missing < <(printf '%s\n' "${build[@]}" "${lab[@]}" | grep . | sort -u)
+    installer=none sudo=()
+    if command -v apt-get >/dev/null; then
+        if [ "$(id -u)" = 0 ]; then installer=apt; elif sudo -n true 2>/dev/null; then installer=apt sudo=(sudo); fi
     fi
-    echo "installing ${missing[*]}"
-    "${sudo[@]}" apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    if [ $installer = apt ]; then
+        echo "installing ${missing[*]}"
+        "${sudo[@]}" apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    elif [ ${#build[@]} -gt 0 ]; then
+        fail "missing: ${missing[*]} (names of Debian packages)" "sudo apt-get install ${missing[*]}"
+    else
+        # Building works without these; what they are for says so itself and is left out.
+        echo "missing for the lab: ${lab[*]} (sudo apt-get install ${lab[*]}); the simulator works without"
+    fi
 fi
 
 command -v cargo >/dev/null ||
