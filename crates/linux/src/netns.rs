@@ -100,14 +100,17 @@ impl Prefix {
     }
 
     /// Kills what runs in namespaces with this prefix and deletes them: what a crash left behind. Returns the
-    /// names that were deleted.
+    /// names that were deleted, or the first error after all have been tried.
     pub fn cleanup(&self) -> Result<Vec<String>, NetnsError> {
         let names = self.existing()?;
+        let mut failure = None;
         for name in &names {
             // Dropping deletes again, which finds nothing.
-            Netns { name: name.clone() }.delete()?;
+            if let Err(error) = (Netns { name: name.clone() }).delete() {
+                failure.get_or_insert(error);
+            }
         }
-        Ok(names)
+        failure.map_or(Ok(names), Err)
     }
 }
 
@@ -144,7 +147,7 @@ impl Netns {
     /// A command that will run inside the namespace.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, NetnsError> {
         let file = File::open(self.path()).map_err(io_error("open namespace", &self.name))?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(resolve(program.as_ref()));
         // SAFETY: between fork and exec only setns is called, which is a plain system call; the file was
         // opened before and is closed with the command.
         unsafe { command.pre_exec(move || enter(&file)) };
@@ -162,7 +165,7 @@ impl Netns {
 
     /// Runs many `ip` commands inside the namespace, one a line, in one process; stops at the first that fails.
     pub fn ip_batch(&self, lines: &str) -> Result<(), NetnsError> {
-        let mut child = Command::new("ip")
+        let mut child = ip_command()
             .args(["-n", &self.name, "-batch", "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -273,9 +276,36 @@ pub(crate) fn enter(namespace: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// `ip` in a process group of its own: a terminal sends Ctrl-C to the whole group in front, and the caller, which
+/// cleans up after it, must not lose the `ip` that it does so with.
+fn ip_command() -> Command {
+    let mut command = Command::new(resolve(OsStr::new("ip")));
+    command.process_group(0);
+    command
+}
+
+/// Where administrators' tools are, which not every PATH includes.
+const SYSTEM: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// The file of a program that is on the PATH, or else in one of the system's directories.
+pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut files = std::env::split_paths(&path).chain(SYSTEM.map(PathBuf::from)).map(|entry| entry.join(program));
+    files.find(|file| file.is_file())
+}
+
+/// What to start for a program: a path as it is, a bare name where it is found, an unknown name as it is, so that
+/// starting it fails with its name.
+fn resolve(program: &OsStr) -> PathBuf {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return program.into();
+    }
+    find(program).unwrap_or_else(|| program.into())
+}
+
 fn ip<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<String, NetnsError> {
     let arguments: Vec<&str> = arguments.into_iter().collect();
-    let output = Command::new("ip").args(&arguments).output().map_err(io_error("start", "ip"))?;
+    let output = ip_command().args(&arguments).output().map_err(io_error("start", "ip"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -288,6 +318,14 @@ fn ip<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<String, NetnsE
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_are_found_by_name() {
+        assert!(find(OsStr::new("sh")).is_some_and(|file| file.is_absolute()));
+        assert_eq!(find(OsStr::new("no-such-tool")), None);
+        assert_eq!(resolve(OsStr::new("no-such-tool")), Path::new("no-such-tool"));
+        assert_eq!(resolve(OsStr::new("./sh")), Path::new("./sh"));
+    }
 
     #[test]
     fn prefixes_that_could_hit_something_else_are_refused() {

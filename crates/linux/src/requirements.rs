@@ -11,6 +11,7 @@ use crate::netlink::{Message, Socket};
 use crate::netns;
 use crate::shaper::{self, choose};
 use crate::tc;
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 
@@ -69,9 +70,12 @@ pub fn check(purpose: Purpose) -> Vec<Missing> {
     if purpose == Purpose::Lab && privileged {
         need("veth", scratch(|| try_link("veth")), "the lab's cables (CONFIG_VETH)");
         need("bridge", scratch(|| try_link("bridge")), "the lab's switches (CONFIG_BRIDGE)");
+        let tbf = scratch(|| shaper::add_to_loopback("tbf"));
+        need("tbf", tbf, "the rates of the lab's cables (CONFIG_NET_SCH_TBF)");
     }
     if purpose == Purpose::Lab {
         need("ip", on_path("ip"), "the lab makes namespaces with it (apt-get install iproute2)");
+        need("tc", on_path("tc"), "the lab sets the rates of its cables with it (apt-get install iproute2)");
         need("iperf3", on_path("iperf3"), "the lab sends real TCP with it (apt-get install iperf3)");
     }
     missing
@@ -124,13 +128,9 @@ fn try_link(kind: &str) -> Result<(), String> {
     socket.request("add a link", vec![request]).map_err(|error| error.to_string())
 }
 
+/// Looks where [`netns::Netns::command`] finds it as well.
 fn on_path(program: &str) -> Result<(), String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if std::env::split_paths(&path).any(|directory| directory.join(program).is_file()) {
-        Ok(())
-    } else {
-        Err("not found on the PATH".into())
-    }
+    netns::find(OsStr::new(program)).map(drop).ok_or_else(|| "not found on the PATH".into())
 }
 
 #[cfg(test)]
@@ -154,6 +154,7 @@ mod tests {
             println!("missing: {entry}");
         }
         let mut names: Vec<_> = missing.iter().map(|entry| entry.what).collect();
+        names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), missing.len());
     }

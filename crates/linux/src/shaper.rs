@@ -15,7 +15,7 @@ use crate::htb::{self, ClassStatus, HtbError, HtbTree};
 use crate::interface::Interface;
 use crate::netlink::{Message, Socket};
 use crate::netns;
-use crate::tc::{TC_H_ROOT, TCA_KIND, tcmsg};
+use crate::tc::{TC_H_ROOT, TCA_KIND, TCA_OPTIONS, tcmsg};
 use std::fmt;
 use weir_units::{Bandwidth, ServiceId, Weight};
 
@@ -164,9 +164,11 @@ pub fn choose(possible: Vec<Possible>) -> Result<Backend, NoBackend> {
     }
 }
 
-/// Puts a qdisc with its defaults at the root of `lo`, in the namespace of the calling thread.
-fn add_to_loopback(kind: &str) -> Result<(), String> {
+/// Puts a qdisc with its defaults (for those that have none, some) at the root of `lo`, in the namespace of the
+/// calling thread.
+pub(crate) fn add_to_loopback(kind: &str) -> Result<(), String> {
     const LOOPBACK: u32 = 1;
+    const TCA_TBF_PARMS: u16 = 1;
     let mut socket = Socket::open().map_err(|error| error.to_string())?;
     let message = Message::new(
         libc::RTM_NEWQDISC,
@@ -174,12 +176,30 @@ fn add_to_loopback(kind: &str) -> Result<(), String> {
         &tcmsg(LOOPBACK, u32::from(htb::MAJOR) << 16, TC_H_ROOT),
     )
     .text(TCA_KIND, kind);
-    let message = if kind == "htb" { htb::with_defaults(message) } else { message };
+    let message = match kind {
+        "htb" => htb::with_defaults(message),
+        "tbf" => message.nest(TCA_OPTIONS, |m| m.attribute(TCA_TBF_PARMS, &tbf_parameters())),
+        _ => message,
+    };
     match socket.request(&format!("add {kind}"), vec![message]) {
         Ok(()) => Ok(()),
         Err(error) if error.errno() == Some(libc::ENOENT) => Err(format!("the kernel has no qdisc {kind}")),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// struct tc_tbf_qopt of 1 Mb/s with a burst of 1 s: tbf has no defaults.
+fn tbf_parameters() -> Vec<u8> {
+    // tc_ratespec: cell_log, linklayer (Ethernet: sizes as they are, no table), overhead, cell_align, mpu, rate in B/s.
+    let mut bytes = vec![0, 1, 0, 0, 0, 0, 0, 0];
+    bytes.extend(u32::to_ne_bytes(125_000));
+    // No peak rate.
+    bytes.extend([0; 12]);
+    // Queue in bytes, burst in ticks of 64 ns, mtu (of the peak rate's table).
+    for word in [125_000, 15_625_000, 0] {
+        bytes.extend(u32::to_ne_bytes(word));
+    }
+    bytes
 }
 
 #[cfg(test)]
