@@ -6,7 +6,9 @@
 //! orderly end it finds nothing. Processes of the lab die with it by themselves (PR_SET_PDEATHSIG).
 
 use crate::PREFIX;
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,13 +24,20 @@ pub struct Janitor {
 
 impl Janitor {
     /// Starts one from the program `weir`.
-    /// It deletes `directory`, which holds the run's key and logs, as well.
-    pub fn start(weir: &Path, directory: &Path) -> io::Result<Self> {
+    /// It deletes `directory`, which holds the run's key and logs, as well. It keeps the lab's `lock` too, so
+    /// that no other lab begins before it is done.
+    pub fn start(weir: &Path, directory: &Path, lock: &File) -> io::Result<Self> {
+        let lock = lock.as_raw_fd();
         let mut command = Command::new(weir);
         command.args(["lab", ARGUMENT]).arg(directory).stdin(Stdio::piped()).stdout(Stdio::null());
-        // SAFETY: between fork and exec only setsid is called, a plain system call.
+        // SAFETY: between fork and exec only setsid and fcntl are called, plain system calls; the lock's file is
+        // open in the parent, and so in the child, until `spawn` returns.
         unsafe {
-            command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
+            command.pre_exec(move || {
+                let session = libc::setsid();
+                let kept = libc::fcntl(lock, libc::F_SETFD, 0);
+                if session < 0 || kept < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+            });
         }
         Ok(Self { child: command.spawn()? })
     }

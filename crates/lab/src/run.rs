@@ -103,13 +103,13 @@ pub fn run(
     if !missing.is_empty() {
         return Err(LabError::Missing(missing));
     }
-    let _lock = lock()?;
+    let lock = lock()?;
     let prefix = Prefix::new(PREFIX)?;
     if !janitor::clean()?.is_empty() {
         progress(Progress::Step("removed what an earlier lab left behind"));
     }
     let directory = tempfile::Builder::new().prefix("weirlab-").tempdir().map_err(io_error("make a directory"))?;
-    let janitor = Janitor::start(weir, directory.path()).map_err(io_error("start the janitor"))?;
+    let janitor = Janitor::start(weir, directory.path(), &lock).map_err(io_error("start the janitor"))?;
     be_prompt();
     let mut clock = Clock::start();
     let mut outcome = LabOutcome { result: RunResult::default(), goodputs: Vec::new(), interrupted: true };
