@@ -92,7 +92,8 @@ impl Host {
         let backend = shaper::choose(shaper::probe())?;
         let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
         let nic = policy.machine_capacity(machine, Direction::Tx);
-        let ceilings: Vec<Bandwidth> = leaves.iter().map(|leaf| static_ceiling(policy, *leaf).min(nic)).collect();
+        let ceilings: Vec<Bandwidth> =
+            leaves.iter().map(|leaf| policy.machine_ceiling(*leaf, Direction::Tx).min(nic)).collect();
         let rate = |(service, ceiling): (&ServiceId, &Bandwidth)| {
             let share = policy.services().get(*service).share(ContentionPoint::Machine, Direction::Tx);
             ServiceRate { service: *service, min: share.min.min(*ceiling), max: *ceiling, weight: share.weight }
@@ -166,18 +167,6 @@ impl Host {
         self.shaper.remove()?;
         Ok(programs?)
     }
-}
-
-/// The least of the machine maxima of a service and of those it is nested in.
-fn static_ceiling(policy: &Policy, leaf: ServiceId) -> Bandwidth {
-    let mut ceiling = Bandwidth::UNLIMITED;
-    let mut at = Some(leaf);
-    while let Some(id) = at {
-        let service = policy.services().get(id);
-        ceiling = ceiling.min(service.share(ContentionPoint::Machine, Direction::Tx).max);
-        at = service.parent();
-    }
-    ceiling
 }
 
 /// Deletes what a killed agent left on the interface; whether there was anything. Refused while an agent runs.

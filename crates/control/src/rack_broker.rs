@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_alloc::{RackAllocator, RackShares};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
 /// Rows in one report. A row takes at most 24 bytes, so with headers a report fits in 1280 bytes, which
 /// every IPv6 path carries whole.
@@ -285,10 +285,9 @@ impl RackBroker {
                 debug_assert!(false, "a meter of a service that is no leaf");
                 continue;
             };
-            let service = self.allocator.policy().services().get(reading.service);
             let demand = |direction: Direction| {
-                let own_max = service.share(ContentionPoint::Machine, direction).max;
-                let limit = self.limits[direction][leaf].min(own_max);
+                let ceiling = self.allocator.policy().machine_ceiling(reading.service, direction);
+                let limit = self.limits[direction][leaf].min(ceiling);
                 estimate(self.meters[leaf][direction], reading.bytes[direction], time, limit)
             };
             let row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };

@@ -58,6 +58,18 @@ impl Policy {
     pub fn machine_capacity(&self, machine: MachineId, direction: Direction) -> Bandwidth {
         self.network.machine(machine).nic[direction].min(self.caps[ContentionPoint::Machine][direction])
     }
+    /// The most that the static policy lets a service have of a machine: the least of its own machine maximum
+    /// and those of the services that it is nested in.
+    pub fn machine_ceiling(&self, service: ServiceId, direction: Direction) -> Bandwidth {
+        let mut ceiling = Bandwidth::UNLIMITED;
+        let mut at = Some(service);
+        while let Some(id) = at {
+            let service = self.services.get(id);
+            ceiling = ceiling.min(service.share(ContentionPoint::Machine, direction).max);
+            at = service.parent();
+        }
+        ceiling
+    }
     /// What can pass a rack's uplink: its speed, or the rack cap where that is lower.
     pub fn rack_capacity(&self, rack: RackId, direction: Direction) -> Bandwidth {
         self.network.rack(rack).uplink[direction].min(self.caps[ContentionPoint::Rack][direction])

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_control::{Input, MeterReading, Output, RackBroker, RackBrokerConfig};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, ContentionPoint, Direction, Instant, MachineId, ServiceId};
+use weir_units::{Bandwidth, Direction, Instant, MachineId, ServiceId};
 use weir_wire::Key;
 
 /// The key that tags simulated datagrams. Nobody listens in a simulation; it is only not zero.
@@ -115,22 +115,10 @@ impl Brokers {
         };
         for machine in 0..machines {
             for (service, class) in body.classes.iter() {
-                world.set_limit(HostId(machine as u32), class, body.interface_limit(service));
+                world.set_limit(HostId(machine as u32), class, body.policy.machine_ceiling(service, Direction::Tx));
             }
         }
         body
-    }
-
-    /// What the static policy allows a service on a machine's interface in the transmit direction.
-    fn interface_limit(&self, service: ServiceId) -> Bandwidth {
-        let services = self.policy.services();
-        let mut limit = Bandwidth::UNLIMITED;
-        let mut at = Some(service);
-        while let Some(id) = at {
-            limit = limit.min(services.get(id).share(ContentionPoint::Machine, Direction::Tx).max);
-            at = services.get(id).parent();
-        }
-        limit
     }
 
     /// When the next broker is due.
@@ -203,7 +191,7 @@ impl Brokers {
                     let Some(class) = self.classes.of(limit.service) else { continue };
                     match limit.direction {
                         Direction::Tx => {
-                            let effective = limit.limit.min(self.interface_limit(limit.service));
+                            let effective = limit.limit.min(self.policy.machine_ceiling(limit.service, Direction::Tx));
                             world.set_limit(host, class, effective);
                         }
                         Direction::Rx => self.receive[index][class.index()] = limit.limit,
