@@ -25,11 +25,13 @@
 //! ```
 
 pub mod experiment;
+pub mod graph;
 pub mod language;
 mod model;
 mod read;
 mod result;
 
 pub use experiment::{Experiment, PublishedValue};
+pub use graph::Graph;
 pub use model::{Enforcement, Links, Measure, Pattern, Scenario, Traffic};
 pub use result::{RunResult, Sample};

@@ -19,7 +19,6 @@
 
 use crate::ids::{Class, HostId};
 use crate::observer::Observer;
-use crate::time::SimTime;
 use crate::world::{Delivery, World};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -27,6 +26,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_control::{Input, MeterReading, Output, RackBroker, RackBrokerConfig};
 use weir_policy::Policy;
+use weir_units::SimTime;
 use weir_units::{Bandwidth, Direction, Instant, MachineId, ServiceId};
 use weir_wire::Key;
 

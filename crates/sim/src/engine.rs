@@ -12,7 +12,6 @@ use crate::ids::{Class, FlowId, HostId, Node, PacketId, PortId};
 use crate::observer::Observer;
 use crate::packet::{ETHERNET_HEADER, Label, Packet, Payload};
 use crate::queue::Queue;
-use crate::time::SimTime;
 use crate::timer::Fired;
 use crate::transport::receiver::Acknowledge;
 use crate::transport::{IPV4_HEADER, TCP_OVERHEAD, UDP_HEADER};
@@ -20,6 +19,7 @@ use crate::world::{Delivery, World};
 use std::sync::Arc;
 use weir_datapath::Limiter;
 use weir_units::Bandwidth;
+use weir_units::SimTime;
 
 /// A datagram's frame without its payload: 42 bytes.
 const UDP_OVERHEAD: u32 = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;

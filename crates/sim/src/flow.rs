@@ -1,12 +1,12 @@
 //! Flows: a connection between two hosts and its place in the world.
 
 use crate::ids::{Class, HostId};
-use crate::time::SimTime;
 use crate::timer::Timer;
 use crate::transport::receiver::Receiver;
 use crate::transport::sender::Sender;
 use crate::transport::{TCP_OVERHEAD, TcpConfig};
 use weir_units::Bytes;
+use weir_units::SimTime;
 
 /// What a flow is to do.
 #[derive(Debug, Clone, Copy)]

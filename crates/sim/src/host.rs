@@ -21,10 +21,10 @@
 //! Source: Parley Fig 10 (root limiters), §5.1.
 
 use crate::ids::{Class, PacketId, PortId};
-use crate::time::SimTime;
 use crate::timer::Timer;
 use std::collections::VecDeque;
 use weir_datapath::Limiter;
+use weir_units::SimTime;
 use weir_units::{Bandwidth, Bytes, Instant, PerDirection};
 
 /// A host.

@@ -6,7 +6,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`time`], [`events`], [`timer`] | picoseconds, the event queue, timers that move |
+//! | [`events`], [`timer`] | the event queue in picoseconds, timers that move |
 //! | [`packet`], [`link`], [`queue`], [`port`], [`switch`] | what the network is made of |
 //! | [`host`], [`flow`], [`transport`] | what stands at its ends |
 //! | [`world`], [`engine`] | building a network and running it |
@@ -28,7 +28,6 @@ pub mod port;
 pub mod queue;
 pub mod run;
 pub mod switch;
-pub mod time;
 pub mod timer;
 pub mod topology;
 pub mod transport;
@@ -40,6 +39,6 @@ pub use flow::{Flow, FlowSpec};
 pub use ids::{Class, FlowId, HostId, MeterId, PortId, SwitchId};
 pub use observer::{Observer, Silent};
 pub use run::{FlowStatistics, Options, Progress, RunError, RunOutcome, Statistics, simulate};
-pub use time::SimTime;
 pub use transport::TcpConfig;
+pub use weir_units::SimTime;
 pub use world::{Counters, Delivery, LinkSpec, World};

@@ -18,9 +18,9 @@
 //! frame more than one that is freed frame by frame (htsim's).
 
 use crate::packet::Label;
-use crate::time::SimTime;
 use std::collections::VecDeque;
 use weir_units::Bandwidth;
+use weir_units::SimTime;
 
 /// Picoseconds in a second times bits in a byte: a byte takes this over the rate in bit/s.
 const BYTE_PICOS: u64 = 8 * 1_000_000_000_000;

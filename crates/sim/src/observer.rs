@@ -6,7 +6,7 @@
 
 use crate::ids::{FlowId, PacketId, PortId};
 use crate::link::Transmission;
-use crate::time::SimTime;
+use weir_units::SimTime;
 
 /// Sees what happens in a world. Every method does nothing by default.
 pub trait Observer {

@@ -10,7 +10,7 @@
 //! Linux's HTB and TBF count the same, so a limit means the same in the simulator and in the lab.
 
 use crate::ids::{Class, FlowId, HostId, PacketId};
-use crate::time::SimTime;
+use weir_units::SimTime;
 
 /// Bytes of an Ethernet header: two addresses and the type (IEEE 802.3).
 pub const ETHERNET_HEADER: u32 = 14;

@@ -29,7 +29,6 @@ use crate::link::SerialClock;
 use crate::observer::{Observer, Silent};
 use crate::packet::ETHERNET_HEADER;
 use crate::switch::mix;
-use crate::time::SimTime;
 use crate::topology::LeafSpine;
 use crate::transport::TcpConfig;
 use crate::world::{Counters, World};
@@ -41,6 +40,7 @@ use weir_control::RackBrokerConfig;
 use weir_datapath::{Classifier, ClassifierError, Fields};
 use weir_policy::{Match, Policy, Protocol};
 use weir_scenario::{Enforcement, RunResult, Sample, Scenario};
+use weir_units::SimTime;
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, ServiceId};
 
 /// How far apart the flows of a scenario start.

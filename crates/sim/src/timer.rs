@@ -10,7 +10,7 @@
 //!
 //! Example: set to 200 ms, moved to 210 ms: the event at 200 ms answers [`Fired::Again`] (210 ms), the one at 210 ms [`Fired::Due`].
 
-use crate::time::SimTime;
+use weir_units::SimTime;
 
 /// A timer. Call [`Timer::set`] or [`Timer::cancel`] at will and [`Timer::fire`] for each event.
 #[derive(Debug, Clone, Copy)]

@@ -34,9 +34,9 @@ use crate::packet::Arena;
 use crate::port::Port;
 use crate::queue::{DropTail, Queue, RoundRobin};
 use crate::switch::Switch;
-use crate::time::SimTime;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use weir_units::SimTime;
 use weir_units::{Bandwidth, Bytes};
 
 /// A one-way link and the buffer in front of it.

@@ -9,6 +9,7 @@
 //! | [`Bandwidth`] | bit/s, `u64` | 0 to 1 Eb/s, and [`Bandwidth::UNLIMITED`] |
 //! | [`Bytes`] | bytes, `u64` | 0 to 2^64 − 1 |
 //! | [`Duration`], [`Instant`] | nanoseconds, `u64` | 584 years |
+//! | [`SimTime`] | picoseconds, `u64` | 213 days |
 //! | [`Weight`] | thousandths, `u32` | 0.001 to 1,000,000 |
 //!
 //! Worked example: `"12.5GB/s".parse::<Bandwidth>()` is 100 Gb/s, since a capital `B` is bytes.
@@ -17,6 +18,7 @@ mod bandwidth;
 mod bytes;
 mod decimal;
 mod ids;
+mod sim_time;
 mod time;
 mod weight;
 
@@ -24,5 +26,6 @@ pub use bandwidth::Bandwidth;
 pub use bytes::Bytes;
 pub use decimal::QuantityError;
 pub use ids::{ContentionPoint, Direction, MachineId, PerDirection, PerPoint, RackId, ServiceId};
+pub use sim_time::SimTime;
 pub use time::{Duration, Instant};
 pub use weight::Weight;

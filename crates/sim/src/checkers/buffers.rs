@@ -4,8 +4,8 @@
 use super::entry;
 use crate::ids::PortId;
 use crate::link::Transmission;
-use crate::time::SimTime;
 use std::collections::VecDeque;
+use weir_units::SimTime;
 
 /// The bytes in each port.
 #[derive(Debug, Default)]

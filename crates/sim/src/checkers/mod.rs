@@ -23,8 +23,8 @@ pub use transmitters::Transmitters;
 use crate::ids::{FlowId, PacketId, PortId};
 use crate::link::Transmission;
 use crate::observer::Observer;
-use crate::time::SimTime;
 use crate::world::World;
+use weir_units::SimTime;
 
 /// All checkers at once.
 #[derive(Debug, Default)]

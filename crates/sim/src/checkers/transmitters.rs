@@ -8,8 +8,8 @@
 use super::entry;
 use crate::ids::PortId;
 use crate::link::Transmission;
-use crate::time::SimTime;
 use weir_units::Bandwidth;
+use weir_units::SimTime;
 
 /// What each port's transmitter did.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 //! Four children are compared at once and share one and a half cache lines, and the tree is half as deep as a
 //! binary one.
 
-use crate::time::SimTime;
+use weir_units::SimTime;
 
 /// An event and its place in the order.
 #[derive(Debug, Clone, Copy)]

@@ -22,8 +22,8 @@
 mod heap;
 
 use crate::ids::{Class, FlowId, HostId, PortId};
-use crate::time::SimTime;
 use heap::{Entry, Heap};
+use weir_units::SimTime;
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

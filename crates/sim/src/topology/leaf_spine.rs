@@ -12,10 +12,10 @@
 use crate::ids::{HostId, PortId, SwitchId};
 use crate::observer::Observer;
 use crate::packet::ETHERNET_HEADER;
-use crate::time::SimTime;
 use crate::world::{LinkSpec, World};
 use weir_policy::Network;
 use weir_scenario::Links;
+use weir_units::SimTime;
 use weir_units::{Bandwidth, Direction, PerDirection};
 
 /// A leaf-spine network in a world. Host `i` is machine `i` of the policy.

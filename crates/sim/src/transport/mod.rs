@@ -20,7 +20,7 @@ pub mod rto;
 pub mod sender;
 
 use crate::packet::ETHERNET_HEADER;
-use crate::time::SimTime;
+use weir_units::SimTime;
 
 /// Bytes of an IPv4 header without options (RFC 791).
 pub const IPV4_HEADER: u32 = 20;

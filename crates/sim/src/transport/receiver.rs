@@ -10,7 +10,7 @@
 //!
 //! Example: segments 0, 1, 3, 4, 2 are answered: – (delayed), ack 2, ack 2, ack 2, ack 5.
 
-use crate::time::SimTime;
+use weir_units::SimTime;
 
 /// What to do after a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 //!
 //! Source: RFC 6298 §2, §5.
 
-use crate::time::SimTime;
+use weir_units::SimTime;
 
 /// The timeout before the first sample: 1 s (RFC 6298 §2.1).
 const INITIAL: SimTime = SimTime::from_secs(1);

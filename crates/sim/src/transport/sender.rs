@@ -26,7 +26,7 @@
 use super::TcpConfig;
 use super::newreno::NewReno;
 use super::rto::Rto;
-use crate::time::SimTime;
+use weir_units::SimTime;
 
 /// Duplicate acknowledgements that mean a loss (RFC 5681 §3.2).
 const DUPLICATES: u32 = 3;

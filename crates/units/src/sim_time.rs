@@ -3,16 +3,16 @@
 //! Problem: a 64-byte frame at 100 Gb/s takes 5.12 ns, so links that counted nanoseconds would round every
 //! frame and run a few percent too fast or too slow. Approach: the simulator counts picoseconds in a `u64`
 //! (213 days), in which a byte takes a whole number at every common link speed (80 ps at 100 Gb/s, 800 ps
-//! at 10 Gb/s); [`crate::link`] carries the remainder for the others. Everything above the links (brokers,
+//! at 10 Gb/s); the simulator's links carry the remainder for the others. Everything above the links (brokers,
 //! limiters, results) speaks [`Instant`] and [`Duration`] in nanoseconds.
 //!
 //! Example: 1514 bytes at 10 Gb/s take 1,211,200 ps.
 //!
 //! Source of the trick: htsim (`sim/config.h`) counts picoseconds for the same reason.
 
+use crate::{Duration, Instant};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
-use weir_units::{Duration, Instant};
 
 /// Picoseconds since the start of the simulation; also a length of time between two such points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

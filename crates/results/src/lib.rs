@@ -1,0 +1,1 @@
+//! What runs give: flow records, time series, statistics and their files.

@@ -1,0 +1,184 @@
+//! [`Graph`]: a network as data, whichever topology or policy it came from.
+//!
+//! Problem: names in a scenario (hosts, groups, links) must be resolved and checked before anything runs, and
+//! the simulator must not know how many kinds of topologies there are. Approach: every topology, and a policy's
+//! network, becomes one graph of hosts, switches and cables; ids are places in its lists.
+
+use std::collections::BTreeMap;
+use weir_units::{Bandwidth, Bytes, Duration, MachineId};
+
+/// Classes that a port can tell apart.
+pub const PRIORITIES: usize = 8;
+
+/// Hosts, switches and the cables between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    /// The hosts; [`MachineId`] is the place in this list.
+    pub hosts: Vec<Host>,
+    /// The names of the switches.
+    pub switches: Vec<String>,
+    /// Cables between switches.
+    pub cables: Vec<Cable>,
+    /// Names for several hosts, ascending each.
+    pub groups: BTreeMap<String, Vec<MachineId>>,
+    /// How switches choose among shortest paths.
+    pub routing: Routing,
+    /// Sizes of packets.
+    pub packets: Packets,
+    /// Switches whose ports share one buffer; by switch, in bytes. `None`: each port has its own.
+    pub shared_buffer: Option<SharedBuffer>,
+}
+
+/// A host on its cable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// The switch at the other end, a place in [`Graph::switches`].
+    pub switch: usize,
+    /// From the host.
+    pub up: LinkSpec,
+    /// To the host.
+    pub down: LinkSpec,
+}
+
+/// A cable between two switches: a link each way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cable {
+    /// One end, a place in [`Graph::switches`].
+    pub a: usize,
+    /// The other end.
+    pub b: usize,
+    /// The link from `a` to `b`.
+    pub a_to_b: LinkSpec,
+    /// The link from `b` to `a`.
+    pub b_to_a: LinkSpec,
+}
+
+/// A one-way link and the queue in front of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// The rate; more than zero.
+    pub rate: Bandwidth,
+    /// The propagation delay.
+    pub delay: Duration,
+    /// The queue. A host's own interface orders by it but drops nothing: hosts push back.
+    pub queue: QueueSpec,
+}
+
+/// A queue in front of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueSpec {
+    /// What leaves next.
+    pub discipline: Discipline,
+    /// Bytes that the port holds at most, where the switch does not share its buffer.
+    pub buffer: Bytes,
+    /// A packet that may be marked is, when the queue that it joins holds more than this (ECN, instantaneous).
+    pub mark: Option<Bytes>,
+}
+
+/// What leaves a queue next, and what is dropped when it is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discipline {
+    /// The first; what does not fit is dropped (drop-tail).
+    Fifo,
+    /// The first of the most urgent of 8 classes; class 0 is the most urgent.
+    StrictPriority,
+    /// Classes in turn, by weight, in bytes (deficit round robin).
+    DeficitRoundRobin {
+        /// The weight of each class, at least 1.
+        weights: [u32; PRIORITIES],
+        /// Bytes per weight and round, at least 1.
+        quantum: u32,
+    },
+    /// The earliest packet of the most urgent flow; a full queue drops the least urgent packet (pFabric).
+    PFabric,
+}
+
+/// A buffer shared by the ports of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedBuffer {
+    /// Bytes of each switch, for all its ports.
+    pub bytes: Bytes,
+    /// A port may hold up to this many thousandths of what is free (dynamic thresholds, Choudhury and Hahne 1998).
+    pub alpha_thousandths: u32,
+}
+
+/// How a switch chooses among shortest paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Routing {
+    /// By a hash of the flow: its packets stay in order.
+    #[default]
+    Ecmp,
+    /// For every packet anew.
+    Spray,
+}
+
+/// Sizes of packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packets {
+    /// The most payload bytes of a packet.
+    pub payload: u32,
+    /// Header bytes of every packet; an acknowledgement is nothing else.
+    pub headers: u32,
+}
+
+/// A one-way link by where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinkRef {
+    /// From a host to its switch.
+    Up(MachineId),
+    /// From its switch to a host.
+    Down(MachineId),
+    /// Over the cable with this place in [`Graph::cables`], from `a` to `b`.
+    Forward(usize),
+    /// Over that cable, from `b` to `a`.
+    Backward(usize),
+}
+
+impl Graph {
+    /// The link's properties.
+    ///
+    /// # Panics
+    /// If the reference is to another graph.
+    pub fn link(&self, link: LinkRef) -> &LinkSpec {
+        match link {
+            LinkRef::Up(host) => &self.hosts[host.index()].up,
+            LinkRef::Down(host) => &self.hosts[host.index()].down,
+            LinkRef::Forward(cable) => &self.cables[cable].a_to_b,
+            LinkRef::Backward(cable) => &self.cables[cable].b_to_a,
+        }
+    }
+
+    /// The link's name, `from->to`.
+    pub fn link_name(&self, link: LinkRef) -> String {
+        let (from, to) = match link {
+            LinkRef::Up(host) => {
+                let host = &self.hosts[host.index()];
+                (&host.name, &self.switches[host.switch])
+            }
+            LinkRef::Down(host) => {
+                let host = &self.hosts[host.index()];
+                (&self.switches[host.switch], &host.name)
+            }
+            LinkRef::Forward(cable) => {
+                let cable = &self.cables[cable];
+                (&self.switches[cable.a], &self.switches[cable.b])
+            }
+            LinkRef::Backward(cable) => {
+                let cable = &self.cables[cable];
+                (&self.switches[cable.b], &self.switches[cable.a])
+            }
+        };
+        format!("{from}->{to}")
+    }
+
+    /// All links, hosts' first.
+    pub fn links(&self) -> impl Iterator<Item = LinkRef> + '_ {
+        let hosts = (0..self.hosts.len() as u32).map(MachineId);
+        let cables = 0..self.cables.len();
+        hosts
+            .flat_map(|host| [LinkRef::Up(host), LinkRef::Down(host)])
+            .chain(cables.flat_map(|cable| [LinkRef::Forward(cable), LinkRef::Backward(cable)]))
+    }
+}

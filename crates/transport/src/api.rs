@@ -1,0 +1,119 @@
+//! What passes between a transport and the body that carries its packets.
+
+use weir_units::{Bandwidth, SimTime};
+
+/// A flow as its transport sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connection {
+    /// Bytes that the application has to send; `u64::MAX` to go on until it is closed.
+    pub bytes: u64,
+    /// The most payload bytes of a packet.
+    pub payload: u32,
+    /// Header bytes of every packet, which are also the whole size of an acknowledgement.
+    pub headers: u32,
+    /// When the flow starts.
+    pub start: SimTime,
+    /// When the last byte should be there, for transports that know deadlines.
+    pub deadline: Option<SimTime>,
+    /// The rate of the sending host's link.
+    pub line_rate: Bandwidth,
+}
+
+/// A data packet to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Offset of the first byte.
+    pub sequence: u64,
+    /// Payload bytes; 0 for a packet that only carries headers.
+    pub length: u32,
+    /// Whether any of it was sent before.
+    pub again: bool,
+    /// Whether queues may mark it (ECN-capable).
+    pub capable: bool,
+    /// Urgency for queues that order by it, lower first (pFabric: bytes that remain).
+    pub rank: u32,
+    /// Whether the packet carries the request of [`crate::Sender::request`] (D3).
+    pub request: bool,
+}
+
+/// A data packet as it arrives at the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Offset of the first byte.
+    pub sequence: u64,
+    /// Payload bytes.
+    pub length: u32,
+    /// When it was sent.
+    pub stamp: SimTime,
+    /// Whether a queue marked it (CE).
+    pub marked: bool,
+}
+
+/// What an acknowledgement says, without its selective part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Every byte before this one has been received.
+    pub next: u64,
+    /// The time stamp that it echoes (RFC 7323).
+    pub stamp: SimTime,
+    /// Whether it echoes a mark (ECE).
+    pub echo: bool,
+}
+
+/// A range of bytes `[from, to)` that was received out of order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SackBlock {
+    /// The first byte.
+    pub from: u64,
+    /// The byte after the last.
+    pub to: u64,
+}
+
+/// Up to three ranges, the one that changed last first (RFC 2018 §4; three fit beside time stamps).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SackBlocks {
+    /// The ranges; only the first `count` mean anything.
+    pub blocks: [SackBlock; 3],
+    /// How many there are.
+    pub count: u8,
+}
+
+/// An acknowledgement as it arrives at the sender.
+#[derive(Debug, Clone, Copy)]
+pub struct Ack<'a> {
+    /// What it says.
+    pub answer: Answer,
+    /// What was received out of order; empty almost always.
+    pub sack: &'a [SackBlock],
+    /// What the network granted (D3).
+    pub grant: Option<&'a crate::d3::RateHeader>,
+}
+
+/// When to acknowledge a data packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// Now.
+    Now,
+    /// At this time, unless something else is acknowledged before.
+    Later(SimTime),
+    /// Not for this packet.
+    Never,
+}
+
+/// What a receiver does about a data packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reaction {
+    /// An acknowledgement of what came before this packet, to send first (DCTCP: the mark changed).
+    pub before: Option<Answer>,
+    /// And then.
+    pub acknowledge: Acknowledge,
+}
+
+/// What a timer's end meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timeout {
+    /// Something is taken for lost.
+    Loss,
+    /// Nothing is: pacing, or a spurious call.
+    Nothing,
+}

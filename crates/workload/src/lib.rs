@@ -1,0 +1,1 @@
+//! Workloads: which flows start when, between whom, of what size.
