@@ -7,11 +7,14 @@
 //! Worked example: `{ uplnik: 10Gb/s, machines: m1 }` as a rack gives two errors: `uplnik` is not a key of a
 //! rack (did you mean `uplink`?), and a list of machines is expected where a single value stands. That
 //! `uplink` is missing is not said too.
+//!
+//! Of a choice, the variant that its tag names is checked, and a key of another variant is told where it goes;
+//! where the tag is wrong or missing, only the keys that all variants share are looked into.
 
 use crate::diagnostic::{Problems, quote};
 use crate::nearest::nearest;
-use crate::scalar::Scalar;
-use crate::shape::{List, Map, Record, Shape};
+use crate::scalar::{self, Scalar};
+use crate::shape::{Alternatives, Choice, Key, List, Map, Record, Shape, Variant};
 use crate::source::Span;
 use crate::tree::{Kind, Node};
 
@@ -36,6 +39,11 @@ impl Checker<'_> {
                 Some(shape) => self.node(node, shape),
                 None => self.wrong_kind(node, shape),
             },
+            (Shape::Choice(choice), Kind::Scalar { text, quoted }) if *quoted || !text.is_empty() => {
+                self.bare_word(node, text, choice);
+            }
+            (Shape::Choice(choice), Kind::Mapping(_)) => self.choice(node, choice),
+            (Shape::Alternatives(alternatives), Kind::Mapping(_)) => self.alternatives(node, alternatives),
             _ => self.wrong_kind(node, shape),
         }
     }
@@ -57,35 +65,174 @@ impl Checker<'_> {
         }
     }
 
-    fn record(&mut self, node: &Node, record: &Record) {
+    fn record(&mut self, node: &Node, record: &'static Record) {
+        self.keys(node, record.what, record.keys, &|_| None);
+    }
+
+    /// Checks the keys of a mapping. `elsewhere` says why a key that people may look for here is not.
+    fn keys<'k>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        keys: impl IntoIterator<Item = &'k Key, IntoIter: Clone>,
+        elsewhere: &dyn Fn(&str) -> Option<String>,
+    ) {
+        let keys = keys.into_iter();
         // Keys that an unknown one was taken for: to say that they are missing would be to say it twice.
         let mut misspelt = Vec::new();
         for (key, value) in node.entries() {
-            match record.keys.iter().find(|known| known.name == key.text) {
-                Some(known) => self.node(value, &known.shape),
-                None => {
-                    let names = record.keys.iter().map(|known| known.name);
-                    let list = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-                    let near = nearest(&key.text, names);
-                    misspelt.extend(near);
-                    let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-                    self.problems.error(
-                        key.span,
-                        format!("{} is not a key of {}", quote(&key.text), record.what),
-                        format!("{near}known keys are {list}"),
-                    );
-                }
+            if let Some(known) = keys.clone().find(|known| known.name == key.text) {
+                self.node(value, &known.shape);
+                continue;
             }
+            let cause = format!("{} is not a key of {what}", quote(&key.text));
+            if let Some(reason) = elsewhere(&key.text) {
+                self.problems.error(key.span, cause, reason);
+                continue;
+            }
+            let names = keys.clone().map(|known| known.name);
+            let list = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let near = nearest(&key.text, names);
+            misspelt.extend(near);
+            let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+            self.problems.error(key.span, cause, format!("{near}known keys are {list}"));
         }
-        for known in record.keys.iter().filter(|known| known.required && node.get(known.name).is_none()) {
+        for known in keys.filter(|known| known.required && node.get(known.name).is_none()) {
             if misspelt.contains(&known.name) {
                 continue;
             }
             self.problems.error(
                 head(node),
-                format!("`{}` is missing in {}", known.name, record.what),
+                format!("`{}` is missing in {what}", known.name),
                 format!("add it, for example `{}`", known.example),
             );
+        }
+    }
+
+    /// A variant written as its word alone.
+    fn bare_word(&mut self, node: &Node, word: &str, choice: &'static Choice) {
+        let Some(variant) = choice.variant(word) else {
+            let refusal = scalar::word(word, choice.what, &choice.words()).err();
+            if let Some(refusal) = refusal {
+                self.problems.error(node.span, refusal.cause, refusal.hint);
+            }
+            return;
+        };
+        if let Some(key) = choice.keys(variant).find(|key| key.required) {
+            self.problems.error(
+                node.span,
+                format!("{} needs `{}`", variant.record.what, key.name),
+                format!("write it with its keys, for example `{{ {}: {word}, {} }}`", choice.tag, key.example),
+            );
+        }
+    }
+
+    fn choice(&mut self, node: &Node, choice: &'static Choice) {
+        if let Some(variant) = choice.chosen(node) {
+            return self.variant(node, choice, variant);
+        }
+        if let Some(value) = node.get(choice.tag) {
+            match value.scalar() {
+                Some(word) if !word.is_empty() => {
+                    if let Err(refusal) = scalar::word(word, choice.tag_what, &choice.words()) {
+                        self.problems.error(value.span, refusal.cause, refusal.hint);
+                    }
+                }
+                _ if value.kind == Kind::Refused => {}
+                _ => self.problems.error(
+                    head(value),
+                    format!("{} is expected, but this is {}", choice.tag_what, value.kind_name()),
+                    one_of(choice),
+                ),
+            }
+        } else {
+            let known = |name: &str| choice.variants.iter().any(|v| choice.keys(v).any(|key| key.name == name));
+            let misspelt =
+                node.entries().iter().find(|(key, _)| !known(&key.text) && nearest(&key.text, [choice.tag]).is_some());
+            match misspelt {
+                Some((key, _)) => self.problems.error(
+                    key.span,
+                    format!("{} is not a key of {}", quote(&key.text), choice.what),
+                    format!("did you mean `{}`? {}", choice.tag, one_of(choice)),
+                ),
+                None => self.problems.error(
+                    head(node),
+                    format!("`{}` is missing in {}", choice.tag, choice.what),
+                    one_of(choice),
+                ),
+            }
+        }
+        // Which other keys there may be is not known; what the common ones hold is.
+        for (key, value) in node.entries() {
+            if let Some(known) = choice.common.iter().find(|known| known.name == key.text) {
+                self.node(value, &known.shape);
+            }
+        }
+    }
+
+    fn variant(&mut self, node: &Node, choice: &'static Choice, variant: &'static Variant) {
+        static ANY: Scalar = Scalar::Text { what: "a word" };
+        let tag = [Key::optional(choice.tag, Shape::Scalar(&ANY), choice.tag_doc, "")];
+        let elsewhere = |name: &str| {
+            if let Some((_, reason)) = choice.elsewhere.iter().find(|(key, _)| *key == name) {
+                return Some((*reason).to_owned());
+            }
+            let has = |other: &&Variant| other.record.keys.iter().any(|key| key.name == name);
+            let goes = |other: &Variant| format!("`{}: {}`", choice.tag, other.word);
+            let owners: Vec<_> = choice.variants.iter().filter(has).map(goes).collect();
+            (!owners.is_empty()).then(|| format!("it goes with {}", owners.join(" or ")))
+        };
+        // The closure shortens a lifetime, no more.
+        let others = choice.keys(variant).map(|key| -> &Key { key });
+        self.keys(node, variant.record.what, tag.iter().chain(others), &elsewhere);
+    }
+
+    fn alternatives(&mut self, node: &Node, alternatives: &'static Alternatives) {
+        let record = alternatives.chosen(node);
+        let list = || alternatives.records.iter().map(|(key, _)| format!("`{key}`")).collect::<Vec<_>>().join(" or ");
+        if let Some(record) = record {
+            let elsewhere = |name: &str| {
+                let has = |other: &&(&str, &'static Record)| other.1.keys.iter().any(|key| key.name == name);
+                let owner = alternatives.records.iter().find(has)?;
+                Some(format!("it is a key of {}, which has `{}`", owner.1.what, owner.0))
+            };
+            return self.keys(node, record.what, record.keys, &elsewhere);
+        }
+        let mut written = node.entries().iter().filter(|(key, _)| alternatives.records.iter().any(|r| r.0 == key.text));
+        match (written.next(), written.next()) {
+            (Some((first, _)), Some((second, _))) => self.problems.error_with(
+                second.span,
+                format!("{} has both `{}` and `{}`", alternatives.what, first.text, second.text),
+                "write one of them",
+                (first.span, "the other one"),
+            ),
+            _ => {
+                let deciding = alternatives.records.iter().map(|(key, _)| *key);
+                let near =
+                    node.entries().iter().find_map(|(key, _)| Some((key, nearest(&key.text, deciding.clone())?)));
+                match near {
+                    Some((key, near)) => self.problems.error(
+                        key.span,
+                        format!("{} is not a key of {}", quote(&key.text), alternatives.what),
+                        format!("did you mean `{near}`? it has either {}", list()),
+                    ),
+                    None => self.problems.error(
+                        head(node),
+                        format!("{} has neither {}", alternatives.what, list().replace(" or ", " nor ")),
+                        format!("add {}", list()),
+                    ),
+                }
+            }
+        }
+        // Which of them it is to be is not known: what all of them agree on is checked.
+        for (key, value) in node.entries() {
+            let mut shapes =
+                alternatives.records.iter().map(|(_, r)| r.keys.iter().find(|known| known.name == key.text));
+            if let Some(Some(first)) = shapes.next()
+                && shapes.all(|other| other.is_some_and(|other| other.shape.is_same(&first.shape)))
+            {
+                self.node(value, &first.shape);
+            }
         }
     }
 
@@ -122,7 +269,9 @@ impl Checker<'_> {
 fn fits(shape: &Shape, node: &Node) -> bool {
     match (shape, &node.kind) {
         (Shape::Scalar(_), Kind::Scalar { text, quoted }) => *quoted || !text.is_empty(),
-        (Shape::Record(_) | Shape::Map(_), Kind::Mapping(_)) | (Shape::List(_), Kind::Sequence(_)) => true,
+        (Shape::Choice(_), Kind::Scalar { text, quoted }) => *quoted || !text.is_empty(),
+        (Shape::Record(_) | Shape::Map(_) | Shape::Choice(_) | Shape::Alternatives(_), Kind::Mapping(_))
+        | (Shape::List(_), Kind::Sequence(_)) => true,
         (Shape::OneOf(shapes), _) => shapes.iter().any(|shape| fits(shape, node)),
         _ => false,
     }
@@ -150,5 +299,20 @@ fn hint(shape: &Shape) -> String {
             item => format!("write a list with `-` or brackets, each item {}", item.what()),
         },
         Shape::OneOf(shapes) => shapes.first().map_or_else(String::new, hint),
+        Shape::Choice(choice) => match choice.variants.iter().find(|variant| choice.is_bare(variant)) {
+            Some(variant) => format!("for example `{}`", variant.word),
+            None => format!("write `{}: ` and one of {}", choice.tag, words(choice)),
+        },
+        Shape::Alternatives(alternatives) => {
+            alternatives.records.first().map_or_else(String::new, |(_, record)| hint(&Shape::Record(record)))
+        }
     }
+}
+
+fn words(choice: &Choice) -> String {
+    choice.words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn one_of(choice: &Choice) -> String {
+    format!("write `{}: ` and one of {}", choice.tag, words(choice))
 }

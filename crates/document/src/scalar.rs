@@ -61,6 +61,24 @@ pub enum Scalar {
         /// The largest.
         max: i128,
     },
+    /// A decimal number in a range, both ends included, in millionths.
+    Decimal {
+        /// What it is, with an article, for messages.
+        what: &'static str,
+        /// The smallest, in millionths.
+        min: u64,
+        /// The largest, in millionths.
+        max: u64,
+    },
+    /// A share of a whole as a percentage above zero, in millionths of the whole.
+    Percent {
+        /// What it is, with an article, for messages.
+        what: &'static str,
+        /// The largest, in millionths of the whole.
+        max: u64,
+        /// What it means to be larger: a clause behind "is above 100%:".
+        above: &'static str,
+    },
     /// One of a few words.
     Words {
         /// What the word chooses, with an article, for messages.
@@ -98,6 +116,8 @@ impl Scalar {
             Self::Duration { zero } => time(text, zero).map(drop),
             Self::Weight => weight(text).map(drop),
             Self::Integer { what, min, max } => integer(text, what, min, max).map(drop),
+            Self::Decimal { what, min, max } => decimal(text, what, min, max).map(drop),
+            Self::Percent { what, max, above } => percent(text, what, max, above).map(drop),
             Self::Words { what, words } => word(text, what, words).map(drop),
             Self::Text { what } if text.is_empty() => Err(Refusal::new(format!("{what} is empty"), "write one")),
             Self::Text { .. } => Ok(()),
@@ -112,6 +132,8 @@ impl Scalar {
             Self::Duration { .. } => "a time",
             Self::Weight => "a weight",
             Self::Integer { what, .. }
+            | Self::Decimal { what, .. }
+            | Self::Percent { what, .. }
             | Self::Words { what, .. }
             | Self::Text { what }
             | Self::Checked { what, .. } => what,
@@ -125,6 +147,8 @@ impl Scalar {
             Self::Duration { .. } => "200us".to_owned(),
             Self::Weight => "2".to_owned(),
             Self::Integer { min, max, .. } => format!("{}", 1.clamp(min, max)),
+            Self::Decimal { min, max, .. } => millionths(MILLION.clamp(min, max)),
+            Self::Percent { max, .. } => format!("{}%", millionths(600_000.min(max) * 100)),
             Self::Words { words, .. } => words.first().copied().unwrap_or_default().to_owned(),
             Self::Text { .. } => "some text".to_owned(),
             Self::Checked { example, .. } => example.to_owned(),
@@ -195,6 +219,69 @@ pub fn integer(text: &str, what: &str, min: i128, max: i128) -> Result<i128, Ref
     }
 }
 
+/// What decimal numbers are counted in: six digits behind the point.
+pub const MILLION: u64 = 1_000_000;
+
+/// A number of millionths as people write it.
+fn millionths(value: u64) -> String {
+    let (whole, part) = (value / MILLION, value % MILLION);
+    let text = format!("{whole}.{part:06}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Digits with at most one point, as millionths. `None` for anything else.
+fn parse_millionths(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let point_is_fine = !text.contains('.') || !part.is_empty();
+    if whole.is_empty() || !point_is_fine || whole.len() > 12 || part.len() > 6 || !digits(whole) || !digits(part) {
+        return None;
+    }
+    let whole: u64 = whole.parse().ok()?;
+    let part: u64 = format!("{part:0<6}").parse().ok()?;
+    whole.checked_mul(MILLION)?.checked_add(part)
+}
+
+/// Reads a decimal number of at most six digits behind the point, in millionths, from `min` to `max`.
+pub fn decimal(text: &str, what: &str, min: u64, max: u64) -> Result<u64, Refusal> {
+    let hint = || format!("{what} is a number from {} to {}", millionths(min), millionths(max));
+    match parse_millionths(text) {
+        None => Err(Refusal::new(format!("{} is not {what}", quote(text)), hint())),
+        Some(value) if !(min..=max).contains(&value) => {
+            Err(Refusal::new(format!("{} is out of range for {what}", quote(text)), hint()))
+        }
+        Some(value) => Ok(value),
+    }
+}
+
+/// Reads a percentage above zero, such as `60%` or `62.5%`, in millionths of the whole.
+pub fn percent(text: &str, what: &str, max: u64, above: &str) -> Result<u64, Refusal> {
+    let example = "for example `60%`";
+    let value = text.strip_suffix('%').map(str::trim_end).and_then(parse_millionths);
+    let Some(value) = value else {
+        let hint = match parse_millionths(text) {
+            Some(_) => "write it as a percentage, for example `60%`",
+            None => example,
+        };
+        return Err(Refusal::new(format!("{} is not {what}", quote(text)), hint));
+    };
+    if value % 100 != 0 {
+        return Err(Refusal::new(format!("{} is finer than a ten-thousandth of a per cent", quote(text)), example));
+    }
+    let value = value / 100;
+    if value == 0 {
+        return Err(Refusal::new(format!("{} is zero", quote(text)), format!("write more than nothing, {example}")));
+    }
+    if value > max {
+        let most = millionths(max * 100);
+        return Err(Refusal::new(
+            format!("{} is above {most}%: {above}", quote(text)),
+            format!("write at most `{most}%`"),
+        ));
+    }
+    Ok(value)
+}
+
 /// Reads one of `words` and gives its place among them.
 pub fn word(text: &str, what: &str, words: &[&str]) -> Result<usize, Refusal> {
     words.iter().position(|word| *word == text).ok_or_else(|| {
@@ -238,5 +325,25 @@ mod tests {
             "did you mean `fill`? it is one of `add`, `fill`"
         );
         assert_eq!(refusal(words, ""), "`` is not a sharing rule");
+    }
+
+    #[test]
+    fn decimals_and_percentages() {
+        let gain = |text: &str| decimal(text, "a gain", 1, MILLION);
+        assert_eq!(gain("0.0625"), Ok(62_500));
+        assert_eq!(gain("1"), Ok(1_000_000));
+        assert_eq!(gain("0.000001"), Ok(1));
+        for text in ["", ".", "1.", ".5", "0.0000001", "1e3", "-1", "1/16", "0x1"] {
+            assert_eq!(gain(text).unwrap_err().cause, format!("`{text}` is not a gain"));
+        }
+        assert_eq!(gain("1.1").unwrap_err().hint, "a gain is a number from 0.000001 to 1");
+        let load = |text: &str| percent(text, "a load", MILLION, "more than the links carry");
+        assert_eq!(load("60%"), Ok(600_000));
+        assert_eq!(load("62.5 %"), Ok(625_000));
+        assert_eq!(load("100%"), Ok(MILLION));
+        assert_eq!(load("120%").unwrap_err().cause, "`120%` is above 100%: more than the links carry");
+        assert_eq!(load("0%").unwrap_err().cause, "`0%` is zero");
+        assert_eq!(load("0.6").unwrap_err().hint, "write it as a percentage, for example `60%`");
+        assert!(load("0.00001%").is_err());
     }
 }

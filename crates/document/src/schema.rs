@@ -9,8 +9,8 @@
 //!
 //! Source: <https://json-schema.org/draft/2020-12/schema>.
 
-use crate::scalar::Scalar;
-use crate::shape::{Record, Shape};
+use crate::scalar::{MILLION, Scalar};
+use crate::shape::{Choice, Key, Record, Shape};
 use serde_json::{Map, Value, json};
 
 const NUMBER: &str = r"[0-9]{1,20}(\.[0-9]{1,12})?";
@@ -19,16 +19,17 @@ const RATE_UNITS: &str = "(b|kb|Mb|Gb|Tb|B|kB|MB|GB|TB)/s";
 const SIZE_UNITS: &str = "(B|kB|MB|GB|TB|KiB|MiB|GiB)";
 const TIME_UNITS: &str = "(ns|µs|ms|s|us|min)";
 
-/// The schema of a document whose root is `root`.
-pub fn schema(title: &str, root: &'static Record) -> Value {
+/// The schema of a document of the shape `root`, usually a record.
+pub fn schema(title: &str, root: impl Into<Shape>) -> Value {
     let mut definitions = Map::new();
-    define(root, &mut definitions);
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        "$ref": reference(root),
-        "$defs": definitions,
-    })
+    let mut object = Map::new();
+    object.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+    object.insert("title".to_owned(), json!(title));
+    if let Value::Object(root) = of(&root.into(), &mut definitions) {
+        object.extend(root);
+    }
+    object.insert("$defs".to_owned(), Value::Object(definitions));
+    Value::Object(object)
 }
 
 /// The schema as a file: indented, with a final line end.
@@ -39,8 +40,8 @@ pub fn to_file(schema: &Value) -> String {
     text
 }
 
-fn reference(record: &Record) -> String {
-    format!("#/$defs/{}", record.id)
+fn reference(id: &str) -> Value {
+    json!({ "$ref": format!("#/$defs/{id}") })
 }
 
 /// Adds `record` and everything it refers to. Defined ones are skipped, so recursive shapes end.
@@ -49,8 +50,25 @@ fn define(record: &'static Record, definitions: &mut Map<String, Value>) {
         return;
     }
     definitions.insert(record.id.to_owned(), Value::Null);
-    let mut properties = Map::new();
-    for key in record.keys {
+    let object = object(record.doc, None, record.keys.iter(), definitions);
+    definitions.insert(record.id.to_owned(), object);
+}
+
+/// A tag with the word that it must be and whether it must be there.
+type Tag = (&'static Choice, &'static str, bool);
+
+fn object(
+    doc: &str,
+    tag: Option<Tag>,
+    keys: impl Iterator<Item = &'static Key>,
+    definitions: &mut Map<String, Value>,
+) -> Value {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    if let Some((choice, word, must)) = tag {
+        properties.insert(choice.tag.to_owned(), json!({ "description": choice.tag_doc, "const": word }));
+        required.extend(must.then_some(choice.tag));
+    }
+    for key in keys {
         let mut value = Map::new();
         value.insert("description".to_owned(), json!(key.doc));
         value.insert("examples".to_owned(), json!([key.example]));
@@ -58,17 +76,38 @@ fn define(record: &'static Record, definitions: &mut Map<String, Value>) {
             value.extend(shape);
         }
         properties.insert(key.name.to_owned(), Value::Object(value));
+        required.extend(key.required.then_some(key.name));
     }
-    let required: Vec<_> = record.keys.iter().filter(|key| key.required).map(|key| key.name).collect();
     let mut object = Map::new();
-    object.insert("description".to_owned(), json!(record.doc));
+    object.insert("description".to_owned(), json!(doc));
     object.insert("type".to_owned(), json!("object"));
     object.insert("properties".to_owned(), Value::Object(properties));
     if !required.is_empty() {
         object.insert("required".to_owned(), json!(required));
     }
     object.insert("additionalProperties".to_owned(), json!(false));
-    definitions.insert(record.id.to_owned(), Value::Object(object));
+    Value::Object(object)
+}
+
+/// Adds a choice: one of its variants, or the word of one that needs no keys.
+fn define_choice(choice: &'static Choice, definitions: &mut Map<String, Value>) {
+    if definitions.contains_key(choice.id) {
+        return;
+    }
+    definitions.insert(choice.id.to_owned(), Value::Null);
+    let mut all = Vec::new();
+    let bare: Vec<_> = choice.variants.iter().filter(|v| choice.is_bare(v)).map(|variant| variant.word).collect();
+    if !bare.is_empty() {
+        all.push(json!({ "enum": bare }));
+    }
+    for variant in choice.variants {
+        let id = format!("{}-{}", choice.id, variant.word);
+        let tag = (choice, variant.word, choice.default != Some(variant.word));
+        let object = object(variant.record.doc, Some(tag), choice.keys(variant), definitions);
+        all.push(reference(&id));
+        definitions.insert(id, object);
+    }
+    definitions.insert(choice.id.to_owned(), json!({ "description": choice.doc, "oneOf": all }));
 }
 
 fn of(shape: &Shape, definitions: &mut Map<String, Value>) -> Value {
@@ -76,7 +115,22 @@ fn of(shape: &Shape, definitions: &mut Map<String, Value>) -> Value {
         Shape::Scalar(scalar) => of_scalar(scalar),
         Shape::Record(record) => {
             define(record, definitions);
-            json!({ "$ref": reference(record) })
+            reference(record.id)
+        }
+        Shape::Choice(choice) => {
+            define_choice(choice, definitions);
+            reference(choice.id)
+        }
+        Shape::Alternatives(alternatives) => {
+            let all: Vec<_> = alternatives
+                .records
+                .iter()
+                .map(|(_, record)| {
+                    define(record, definitions);
+                    reference(record.id)
+                })
+                .collect();
+            json!({ "description": alternatives.doc, "oneOf": all })
         }
         Shape::Map(map) => {
             let mut object = json!({ "type": "object", "additionalProperties": of(&map.value, definitions) });
@@ -119,6 +173,11 @@ fn of_scalar(scalar: &Scalar) -> Value {
         Scalar::Integer { min, max, .. } => {
             json!({ "type": "integer", "minimum": number(min), "maximum": number(max) })
         }
+        Scalar::Decimal { min, max, .. } => json!({ "anyOf": [
+            { "type": "number", "minimum": min as f64 / MILLION as f64, "maximum": max as f64 / MILLION as f64 },
+            { "type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,6})?$" },
+        ] }),
+        Scalar::Percent { .. } => json!({ "type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,4}0*)? *%$" }),
         Scalar::Words { words, .. } => {
             let mut all = Vec::new();
             for word in words {

@@ -24,6 +24,7 @@
 //! ```
 
 use crate::scalar::{Refusal, Scalar};
+use crate::tree::Node;
 
 /// What may stand at a place.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +39,22 @@ pub enum Shape {
     List(&'static List),
     /// One of several. No two of them are the same kind of node, so the kind decides.
     OneOf(&'static [Shape]),
+    /// A mapping in which one key decides which others there may be.
+    Choice(&'static Choice),
+    /// One of several mappings; the first key of one decides which.
+    Alternatives(&'static Alternatives),
+}
+
+impl From<&'static Record> for Shape {
+    fn from(record: &'static Record) -> Self {
+        Self::Record(record)
+    }
+}
+
+impl From<&'static Alternatives> for Shape {
+    fn from(alternatives: &'static Alternatives) -> Self {
+        Self::Alternatives(alternatives)
+    }
 }
 
 /// A mapping with known keys.
@@ -79,6 +96,94 @@ impl Key {
     }
 }
 
+/// A mapping in which the word behind one key, the tag, chooses a variant: a record that the other keys follow.
+///
+/// A variant all of whose keys may be left out may also be written as the bare word: `transport: dctcp` is
+/// `transport: { protocol: dctcp }`.
+#[derive(Debug)]
+pub struct Choice {
+    /// Its name in the schema, where variants are `id-word`.
+    pub id: &'static str,
+    /// What it is, with an article, for messages.
+    pub what: &'static str,
+    /// One or two sentences.
+    pub doc: &'static str,
+    /// The key that chooses.
+    pub tag: &'static str,
+    /// What the tag chooses, with an article, for messages: `a discipline`.
+    pub tag_what: &'static str,
+    /// What the tag is for, in one or two sentences.
+    pub tag_doc: &'static str,
+    /// The variant where the tag is not written; `None` where it must be.
+    pub default: Option<&'static str>,
+    /// Keys that every variant has.
+    pub common: &'static [Key],
+    /// Keys that people may look for here, and why they are not.
+    pub elsewhere: &'static [(&'static str, &'static str)],
+    /// The variants.
+    pub variants: &'static [Variant],
+}
+
+/// A variant of a [`Choice`].
+#[derive(Debug, Clone, Copy)]
+pub struct Variant {
+    /// The word that chooses it.
+    pub word: &'static str,
+    /// The keys that it has beside the tag and the common ones; `what` names it in messages.
+    pub record: &'static Record,
+}
+
+/// One of several mappings, told apart by a key that only one of them has and needs.
+#[derive(Debug)]
+pub struct Alternatives {
+    /// Its name in the schema.
+    pub id: &'static str,
+    /// What it is, with an article, for messages.
+    pub what: &'static str,
+    /// One or two sentences.
+    pub doc: &'static str,
+    /// The keys that decide, each with its record, in which it is a required key.
+    pub records: &'static [(&'static str, &'static Record)],
+}
+
+impl Choice {
+    /// The variant with this word.
+    pub fn variant(&self, word: &str) -> Option<&'static Variant> {
+        self.variants.iter().find(|variant| variant.word == word)
+    }
+    /// The variant that a node chooses by its tag, as a bare word, or by default. `None` if what it says is wrong.
+    pub fn chosen(&self, node: &Node) -> Option<&'static Variant> {
+        match (node.scalar(), node.get(self.tag)) {
+            (Some(word), _) => self.variant(word),
+            (None, Some(tag)) => tag.scalar().and_then(|word| self.variant(word)),
+            (None, None) => self.default.and_then(|word| self.variant(word)),
+        }
+    }
+    /// The keys of a variant, without the tag.
+    pub fn keys(&self, variant: &'static Variant) -> impl Iterator<Item = &'static Key> + Clone {
+        self.common.iter().chain(variant.record.keys)
+    }
+    /// Whether a variant may be written as the bare word.
+    pub fn is_bare(&self, variant: &'static Variant) -> bool {
+        self.keys(variant).all(|key| !key.required)
+    }
+    /// The words, for messages.
+    pub fn words(&self) -> Vec<&'static str> {
+        self.variants.iter().map(|variant| variant.word).collect()
+    }
+}
+
+impl Alternatives {
+    /// The record that a node is, by its keys; `None` where no key or more than one decides.
+    pub fn chosen(&self, node: &Node) -> Option<&'static Record> {
+        let mut found = self.records.iter().filter(|(key, _)| node.get(key).is_some());
+        match (found.next(), found.next()) {
+            (Some((_, record)), None) => Some(record),
+            _ => None,
+        }
+    }
+}
+
 /// A mapping from names that people choose.
 #[derive(Debug)]
 pub struct Map {
@@ -104,6 +209,19 @@ pub struct List {
 }
 
 impl Shape {
+    /// Whether both are the same description, not a copy of it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Scalar(a), Self::Scalar(b)) => std::ptr::eq(*a, *b),
+            (Self::Record(a), Self::Record(b)) => std::ptr::eq(*a, *b),
+            (Self::Map(a), Self::Map(b)) => std::ptr::eq(*a, *b),
+            (Self::List(a), Self::List(b)) => std::ptr::eq(*a, *b),
+            (Self::OneOf(a), Self::OneOf(b)) => std::ptr::eq(*a, *b),
+            (Self::Choice(a), Self::Choice(b)) => std::ptr::eq(*a, *b),
+            (Self::Alternatives(a), Self::Alternatives(b)) => std::ptr::eq(*a, *b),
+            _ => false,
+        }
+    }
     /// What may stand here, with an article, for messages.
     pub fn what(&self) -> String {
         match self {
@@ -111,6 +229,8 @@ impl Shape {
             Self::Record(record) => record.what.to_owned(),
             Self::Map(map) => map.what.to_owned(),
             Self::List(list) => list.what.to_owned(),
+            Self::Choice(choice) => choice.what.to_owned(),
+            Self::Alternatives(alternatives) => alternatives.what.to_owned(),
             Self::OneOf(shapes) => shapes.iter().map(Shape::what).collect::<Vec<_>>().join(" or "),
         }
     }

@@ -1,8 +1,11 @@
 //! Documents through all layers: what is refused, where, and how it looks.
 
+#[path = "support/validator.rs"]
+mod validator;
+
 use proptest::prelude::*;
 use weir_document::scalar::Scalar;
-use weir_document::shape::{Key, List, Map, Record, Shape};
+use weir_document::shape::{Alternatives, Choice, Key, List, Map, Record, Shape, Variant};
 use weir_document::{Diagnostics, Kind, Node, Problems, Source, check, schema, tree};
 
 static NAME: Scalar = Scalar::Text { what: "a name" };
@@ -20,12 +23,120 @@ static BOX: Record = Record {
 };
 static BOXES: Map = Map { what: "a mapping of boxes", name: &NAME, value: Shape::Record(&BOX), min: 1 };
 
+/// A document of choices: one that has a default and one that has not.
+static ROUND: Record = Record { id: "round", what: "a round lid", doc: "Round.", keys: &[] };
+static SCREW: Record = Record {
+    id: "screw",
+    what: "a screw lid",
+    doc: "Turned.",
+    keys: &[Key::optional("turns", Shape::Scalar(&TURNS), "How often.", "turns: 2")],
+};
+static LOCK: Record = Record {
+    id: "lock",
+    what: "a locked lid",
+    doc: "With a key.",
+    keys: &[Key::required("key", Shape::Scalar(&NAME), "Which.", "key: k1")],
+};
+static TURNS: Scalar = Scalar::Integer { what: "a number of turns", min: 1, max: 9 };
+static LID: Choice = Choice {
+    id: "lid",
+    what: "a lid",
+    doc: "What closes it.",
+    tag: "kind",
+    tag_what: "a kind of lid",
+    tag_doc: "Which.",
+    default: Some("round"),
+    common: &[Key::optional("speed", Shape::Scalar(&RATE), "How fast.", "speed: 10Gb/s")],
+    elsewhere: &[("colour", "lids have no colour; boxes have")],
+    variants: &[
+        Variant { word: "round", record: &ROUND },
+        Variant { word: "screw", record: &SCREW },
+        Variant { word: "lock", record: &LOCK },
+    ],
+};
+static STRICT: Choice = Choice { id: "strict", default: None, ..LID };
+static LIDS: List = List { what: "a list of lids", item: Shape::Choice(&STRICT), min: 1 };
+static JAR: Record = Record {
+    id: "jar",
+    what: "a jar",
+    doc: "Has a jar.",
+    keys: &[
+        Key::required("jar", Shape::Scalar(&NAME), "Its name.", "jar: j"),
+        Key::optional("lid", Shape::Choice(&LID), "Its lid.", "lid: round"),
+        Key::optional("lids", Shape::List(&LIDS), "More.", "lids: [ { kind: round } ]"),
+    ],
+};
+static CAN: Record = Record {
+    id: "can",
+    what: "a can",
+    doc: "Has a can.",
+    keys: &[
+        Key::required("can", Shape::Scalar(&NAME), "Its name.", "can: c"),
+        Key::optional("lid", Shape::Choice(&LID), "Its lid.", "lid: round"),
+        Key::optional("ring", Shape::Scalar(&NAME), "Its ring.", "ring: r"),
+    ],
+};
+static VESSEL: Alternatives =
+    Alternatives { id: "vessel", what: "a vessel", doc: "A jar or a can.", records: &[("jar", &JAR), ("can", &CAN)] };
+
+#[test]
+fn choices_and_alternatives() {
+    let mut all = String::new();
+    for text in [
+        "jar: j\nlid: { kind: lock }\n",
+        "jar: j\nlid: lock\n",
+        "jar: j\nlid: scrw\n",
+        "jar: j\nlid: { kind: scrw, turns: 1, speed: 1 }\n",
+        "jar: j\nlid: { kid: screw }\n",
+        "jar: j\nlid: { turns: 3 }\n",
+        "jar: j\nlid: { kind: screw, key: k, turns: 99, colour: red }\n",
+        "jar: j\nlid: { kind: [screw] }\n",
+        "jar: j\nlid: { kind: }\n",
+        "jar: j\nlid: []\n",
+        "jar: j\nlids: [ { }, { kid: screw, turns: 2 }, { key: k }, screw, nail ]\n",
+        "jar: j\nring: r\n",
+        "jar: j\ncan: c\n",
+        "lid: { speed: 1 }\nring: 3\n",
+        "jr: j\n",
+        "[jar]\n",
+    ] {
+        let Err(errors) = read_as(text, &Shape::Alternatives(&VESSEL)) else { panic!("accepted: {text}") };
+        all.push_str(&format!("{text:?}\n{}\n", errors.render(false)));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn choices_are_read_as_their_schema_says() {
+    let schema = schema::schema("Vessels", &VESSEL);
+    for (text, word) in [
+        ("jar: j\n", None),
+        ("jar: j\nlid: screw\n", Some("screw")),
+        ("can: c\nlid: { kind: lock, key: k, speed: 1Gb/s }\n", Some("lock")),
+        ("jar: j\nlid: { speed: 1Gb/s }\nlids: [ { kind: lock, key: k }, screw ]\n", Some("round")),
+    ] {
+        let root = read_as(text, &Shape::Alternatives(&VESSEL)).expect(text);
+        assert_eq!(validator::validate(&schema, &validator::to_json(&root)), Ok(()), "{text}");
+        assert_eq!(root.get("lid").and_then(|lid| LID.chosen(lid)).map(|variant| variant.word), word);
+    }
+    for text in ["jar: j\ncan: c\n", "lid: round\n", "jar: j\nlid: lock\n", "jar: j\nlid: { kind: screw, key: k }\n"] {
+        let source = Source::from_text("doc.yaml", text);
+        let root = tree::parse(&source, &mut Problems::new(&source)).expect("a tree");
+        assert!(validator::validate(&schema, &validator::to_json(&root)).is_err(), "{text}");
+    }
+    insta::assert_snapshot!(schema::to_file(&schema));
+}
+
 fn read(text: &str) -> Result<Node, Diagnostics> {
+    read_as(text, &Shape::Record(&BOX))
+}
+
+fn read_as(text: &str, shape: &Shape) -> Result<Node, Diagnostics> {
     let source = Source::from_text("doc.yaml", text);
     let mut problems = Problems::new(&source);
     let root = tree::parse(&source, &mut problems);
     if let Some(root) = &root {
-        check::check(root, &Shape::Record(&BOX), &mut problems);
+        check::check(root, shape, &mut problems);
     }
     problems.finish(root).map(|(root, _)| root.expect("no error, so a tree"))
 }

@@ -77,6 +77,17 @@ fn visit(root: &Value, schema: &Value, value: &Value, path: &str) -> Result<(), 
                     return fail();
                 }
             }
+            "oneOf" => {
+                let all = rule.as_array().expect("schemas");
+                if all.iter().filter(|schema| visit(root, schema, value, path).is_ok()).count() != 1 {
+                    return fail();
+                }
+            }
+            "const" => {
+                if rule != value {
+                    return fail();
+                }
+            }
             "enum" => {
                 if !rule.as_array().expect("values").contains(value) {
                     return fail();
