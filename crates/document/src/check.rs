@@ -14,7 +14,7 @@
 use crate::diagnostic::{Problems, quote};
 use crate::nearest::nearest;
 use crate::scalar::{self, Scalar};
-use crate::shape::{Alternatives, Choice, Key, List, Map, Record, Shape, Variant};
+use crate::shape::{Alternatives, Choice, Key, List, Map, Record, Shape};
 use crate::source::Span;
 use crate::tree::{Kind, Node};
 
@@ -121,7 +121,7 @@ impl Checker<'_> {
         if let Some(key) = choice.keys(variant).find(|key| key.required) {
             self.problems.error(
                 node.span,
-                format!("{} needs `{}`", variant.record.what, key.name),
+                format!("{} needs `{}`", variant.what, key.name),
                 format!("write it with its keys, for example `{{ {}: {word}, {} }}`", choice.tag, key.example),
             );
         }
@@ -146,7 +146,8 @@ impl Checker<'_> {
                 ),
             }
         } else {
-            let known = |name: &str| choice.variants.iter().any(|v| choice.keys(v).any(|key| key.name == name));
+            let known =
+                |name: &str| (choice.variants)().iter().copied().any(|v| choice.keys(v).any(|key| key.name == name));
             let misspelt =
                 node.entries().iter().find(|(key, _)| !known(&key.text) && nearest(&key.text, [choice.tag]).is_some());
             match misspelt {
@@ -170,21 +171,21 @@ impl Checker<'_> {
         }
     }
 
-    fn variant(&mut self, node: &Node, choice: &'static Choice, variant: &'static Variant) {
+    fn variant(&mut self, node: &Node, choice: &'static Choice, variant: &'static Record) {
         static ANY: Scalar = Scalar::Text { what: "a word" };
         let tag = [Key::optional(choice.tag, Shape::Scalar(&ANY), choice.tag_doc, "")];
         let elsewhere = |name: &str| {
             if let Some((_, reason)) = choice.elsewhere.iter().find(|(key, _)| *key == name) {
                 return Some((*reason).to_owned());
             }
-            let has = |other: &&Variant| other.record.keys.iter().any(|key| key.name == name);
-            let goes = |other: &Variant| format!("`{}: {}`", choice.tag, other.word);
-            let owners: Vec<_> = choice.variants.iter().filter(has).map(goes).collect();
+            let has = |other: &&'static Record| other.keys.iter().any(|key| key.name == name);
+            let goes = |other: &Record| format!("`{}: {}`", choice.tag, other.id);
+            let owners: Vec<_> = (choice.variants)().iter().copied().filter(has).map(goes).collect();
             (!owners.is_empty()).then(|| format!("it goes with {}", owners.join(" or ")))
         };
         // The closure shortens a lifetime, no more.
         let others = choice.keys(variant).map(|key| -> &Key { key });
-        self.keys(node, variant.record.what, tag.iter().chain(others), &elsewhere);
+        self.keys(node, variant.what, tag.iter().chain(others), &elsewhere);
     }
 
     fn alternatives(&mut self, node: &Node, alternatives: &'static Alternatives) {
@@ -299,8 +300,8 @@ fn hint(shape: &Shape) -> String {
             item => format!("write a list with `-` or brackets, each item {}", item.what()),
         },
         Shape::OneOf(shapes) => shapes.first().map_or_else(String::new, hint),
-        Shape::Choice(choice) => match choice.variants.iter().find(|variant| choice.is_bare(variant)) {
-            Some(variant) => format!("for example `{}`", variant.word),
+        Shape::Choice(choice) => match (choice.variants)().iter().copied().find(|variant| choice.is_bare(variant)) {
+            Some(variant) => format!("for example `{}`", variant.id),
             None => format!("write `{}: ` and one of {}", choice.tag, words(choice)),
         },
         Shape::Alternatives(alternatives) => {

@@ -70,14 +70,12 @@ pub enum Scalar {
         /// The largest, in millionths.
         max: u64,
     },
-    /// A share of a whole as a percentage above zero, in millionths of the whole.
+    /// A percentage above zero and below 100%, in millionths of the whole.
     Percent {
         /// What it is, with an article, for messages.
         what: &'static str,
-        /// The largest, in millionths of the whole.
-        max: u64,
-        /// What it means to be larger: a clause behind "is above 100%:".
-        above: &'static str,
+        /// Why it cannot be the whole or more: a clause.
+        too_much: &'static str,
     },
     /// One of a few words.
     Words {
@@ -117,7 +115,7 @@ impl Scalar {
             Self::Weight => weight(text).map(drop),
             Self::Integer { what, min, max } => integer(text, what, min, max).map(drop),
             Self::Decimal { what, min, max } => decimal(text, what, min, max).map(drop),
-            Self::Percent { what, max, above } => percent(text, what, max, above).map(drop),
+            Self::Percent { what, too_much } => percent(text, what, too_much).map(drop),
             Self::Words { what, words } => word(text, what, words).map(drop),
             Self::Text { what } if text.is_empty() => Err(Refusal::new(format!("{what} is empty"), "write one")),
             Self::Text { .. } => Ok(()),
@@ -148,7 +146,7 @@ impl Scalar {
             Self::Weight => "2".to_owned(),
             Self::Integer { min, max, .. } => format!("{}", 1.clamp(min, max)),
             Self::Decimal { min, max, .. } => millionths(MILLION.clamp(min, max)),
-            Self::Percent { max, .. } => format!("{}%", millionths(600_000.min(max) * 100)),
+            Self::Percent { .. } => "60%".to_owned(),
             Self::Words { words, .. } => words.first().copied().unwrap_or_default().to_owned(),
             Self::Text { .. } => "some text".to_owned(),
             Self::Checked { example, .. } => example.to_owned(),
@@ -254,8 +252,8 @@ pub fn decimal(text: &str, what: &str, min: u64, max: u64) -> Result<u64, Refusa
     }
 }
 
-/// Reads a percentage above zero, such as `60%` or `62.5%`, in millionths of the whole.
-pub fn percent(text: &str, what: &str, max: u64, above: &str) -> Result<u64, Refusal> {
+/// Reads a percentage above zero and below 100%, such as `60%` or `62.5%`, in millionths of the whole.
+pub fn percent(text: &str, what: &str, too_much: &str) -> Result<u64, Refusal> {
     let example = "for example `60%`";
     let value = text.strip_suffix('%').map(str::trim_end).and_then(parse_millionths);
     let Some(value) = value else {
@@ -272,11 +270,10 @@ pub fn percent(text: &str, what: &str, max: u64, above: &str) -> Result<u64, Ref
     if value == 0 {
         return Err(Refusal::new(format!("{} is zero", quote(text)), format!("write more than nothing, {example}")));
     }
-    if value > max {
-        let most = millionths(max * 100);
+    if value >= MILLION {
         return Err(Refusal::new(
-            format!("{} is above {most}%: {above}", quote(text)),
-            format!("write at most `{most}%`"),
+            format!("{} is {what} of 100% or more: {too_much}", quote(text)),
+            format!("write less than `100%`, {example}"),
         ));
     }
     Ok(value)
@@ -337,11 +334,11 @@ mod tests {
             assert_eq!(gain(text).unwrap_err().cause, format!("`{text}` is not a gain"));
         }
         assert_eq!(gain("1.1").unwrap_err().hint, "a gain is a number from 0.000001 to 1");
-        let load = |text: &str| percent(text, "a load", MILLION, "more than the links carry");
+        let load = |text: &str| percent(text, "a load", "the links do not carry it");
         assert_eq!(load("60%"), Ok(600_000));
         assert_eq!(load("62.5 %"), Ok(625_000));
-        assert_eq!(load("100%"), Ok(MILLION));
-        assert_eq!(load("120%").unwrap_err().cause, "`120%` is above 100%: more than the links carry");
+        assert_eq!(load("99.9999%"), Ok(999_999));
+        assert_eq!(load("100%").unwrap_err().cause, "`100%` is a load of 100% or more: the links do not carry it");
         assert_eq!(load("0%").unwrap_err().cause, "`0%` is zero");
         assert_eq!(load("0.6").unwrap_err().hint, "write it as a percentage, for example `60%`");
         assert!(load("0.00001%").is_err());

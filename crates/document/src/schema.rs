@@ -96,14 +96,14 @@ fn define_choice(choice: &'static Choice, definitions: &mut Map<String, Value>) 
     }
     definitions.insert(choice.id.to_owned(), Value::Null);
     let mut all = Vec::new();
-    let bare: Vec<_> = choice.variants.iter().filter(|v| choice.is_bare(v)).map(|variant| variant.word).collect();
+    let bare: Vec<_> = (choice.variants)().iter().filter(|v| choice.is_bare(v)).map(|variant| variant.id).collect();
     if !bare.is_empty() {
         all.push(json!({ "enum": bare }));
     }
-    for variant in choice.variants {
-        let id = format!("{}-{}", choice.id, variant.word);
-        let tag = (choice, variant.word, choice.default != Some(variant.word));
-        let object = object(variant.record.doc, Some(tag), choice.keys(variant), definitions);
+    for variant in (choice.variants)() {
+        let id = format!("{}-{}", choice.id, variant.id);
+        let tag = (choice, variant.id, choice.default != Some(variant.id));
+        let object = object(variant.doc, Some(tag), choice.keys(variant), definitions);
         all.push(reference(&id));
         definitions.insert(id, object);
     }
@@ -177,7 +177,7 @@ fn of_scalar(scalar: &Scalar) -> Value {
             { "type": "number", "minimum": min as f64 / MILLION as f64, "maximum": max as f64 / MILLION as f64 },
             { "type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,6})?$" },
         ] }),
-        Scalar::Percent { .. } => json!({ "type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,4}0*)? *%$" }),
+        Scalar::Percent { .. } => json!({ "type": "string", "pattern": r"^[0-9]{1,2}(\.[0-9]{1,4}0*)? *%$" }),
         Scalar::Words { words, .. } => {
             let mut all = Vec::new();
             for word in words {

@@ -60,7 +60,7 @@ impl From<&'static Alternatives> for Shape {
 /// A mapping with known keys.
 #[derive(Debug)]
 pub struct Record {
-    /// Its name in the schema; different records have different ids.
+    /// Its name in the schema, different for different records; of a variant of a [`Choice`], the word that chooses it.
     pub id: &'static str,
     /// What it is, with an article, for messages.
     pub what: &'static str,
@@ -120,17 +120,9 @@ pub struct Choice {
     pub common: &'static [Key],
     /// Keys that people may look for here, and why they are not.
     pub elsewhere: &'static [(&'static str, &'static str)],
-    /// The variants.
-    pub variants: &'static [Variant],
-}
-
-/// A variant of a [`Choice`].
-#[derive(Debug, Clone, Copy)]
-pub struct Variant {
-    /// The word that chooses it.
-    pub word: &'static str,
-    /// The keys that it has beside the tag and the common ones; `what` names it in messages.
-    pub record: &'static Record,
+    /// The variants: records whose `id` is the word that chooses them, with the keys that they have beside the tag and the
+    /// common ones. A function, since the list may be another crate's.
+    pub variants: fn() -> &'static [&'static Record],
 }
 
 /// One of several mappings, told apart by a key that only one of them has and needs.
@@ -148,11 +140,11 @@ pub struct Alternatives {
 
 impl Choice {
     /// The variant with this word.
-    pub fn variant(&self, word: &str) -> Option<&'static Variant> {
-        self.variants.iter().find(|variant| variant.word == word)
+    pub fn variant(&self, word: &str) -> Option<&'static Record> {
+        (self.variants)().iter().copied().find(|variant| variant.id == word)
     }
     /// The variant that a node chooses by its tag, as a bare word, or by default. `None` if what it says is wrong.
-    pub fn chosen(&self, node: &Node) -> Option<&'static Variant> {
+    pub fn chosen(&self, node: &Node) -> Option<&'static Record> {
         match (node.scalar(), node.get(self.tag)) {
             (Some(word), _) => self.variant(word),
             (None, Some(tag)) => tag.scalar().and_then(|word| self.variant(word)),
@@ -160,16 +152,16 @@ impl Choice {
         }
     }
     /// The keys of a variant, without the tag.
-    pub fn keys(&self, variant: &'static Variant) -> impl Iterator<Item = &'static Key> + Clone {
-        self.common.iter().chain(variant.record.keys)
+    pub fn keys(&self, variant: &'static Record) -> impl Iterator<Item = &'static Key> + Clone {
+        self.common.iter().chain(variant.keys)
     }
     /// Whether a variant may be written as the bare word.
-    pub fn is_bare(&self, variant: &'static Variant) -> bool {
+    pub fn is_bare(&self, variant: &'static Record) -> bool {
         self.keys(variant).all(|key| !key.required)
     }
     /// The words, for messages.
     pub fn words(&self) -> Vec<&'static str> {
-        self.variants.iter().map(|variant| variant.word).collect()
+        (self.variants)().iter().map(|variant| variant.id).collect()
     }
 }
 

@@ -5,7 +5,7 @@ mod validator;
 
 use proptest::prelude::*;
 use weir_document::scalar::Scalar;
-use weir_document::shape::{Alternatives, Choice, Key, List, Map, Record, Shape, Variant};
+use weir_document::shape::{Alternatives, Choice, Key, List, Map, Record, Shape};
 use weir_document::{Diagnostics, Kind, Node, Problems, Source, check, schema, tree};
 
 static NAME: Scalar = Scalar::Text { what: "a name" };
@@ -48,11 +48,7 @@ static LID: Choice = Choice {
     default: Some("round"),
     common: &[Key::optional("speed", Shape::Scalar(&RATE), "How fast.", "speed: 10Gb/s")],
     elsewhere: &[("colour", "lids have no colour; boxes have")],
-    variants: &[
-        Variant { word: "round", record: &ROUND },
-        Variant { word: "screw", record: &SCREW },
-        Variant { word: "lock", record: &LOCK },
-    ],
+    variants: || &[&ROUND, &SCREW, &LOCK],
 };
 static STRICT: Choice = Choice { id: "strict", default: None, ..LID };
 static LIDS: List = List { what: "a list of lids", item: Shape::Choice(&STRICT), min: 1 };
@@ -117,7 +113,7 @@ fn choices_are_read_as_their_schema_says() {
     ] {
         let root = read_as(text, &Shape::Alternatives(&VESSEL)).expect(text);
         assert_eq!(validator::validate(&schema, &validator::to_json(&root)), Ok(()), "{text}");
-        assert_eq!(root.get("lid").and_then(|lid| LID.chosen(lid)).map(|variant| variant.word), word);
+        assert_eq!(root.get("lid").and_then(|lid| LID.chosen(lid)).map(|variant| variant.id), word);
     }
     for text in ["jar: j\ncan: c\n", "lid: round\n", "jar: j\nlid: lock\n", "jar: j\nlid: { kind: screw, key: k }\n"] {
         let source = Source::from_text("doc.yaml", text);
