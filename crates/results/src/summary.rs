@@ -1,0 +1,163 @@
+//! Mean, percentiles and maximum of a set of values, of which some may not be known.
+//!
+//! Problem: flows that did not finish have no completion time, and they are the slow ones: to leave them out
+//! makes a bad run look good. Approach: percentiles are over all flows. A flow that did not finish is slower
+//! than every one that did; a percentile that falls on one of them is not known, and neither is the maximum.
+//! The mean is over those that finished, with the number of the others beside it.
+//!
+//! Percentiles are nearest-rank: the p-th percentile of n values is the one at place ⌈p·n/100⌉ in ascending
+//! order, counted from 1. It is always a value that occurred, and nothing is interpolated. Ranks are computed
+//! in whole numbers, so no rounding of p·n moves them.
+//!
+//! Worked example: of the values 15, 20, 35, 40 and 50 the 30th percentile is at place ⌈1.5⌉ = 2, which is 20.
+//! With one flow more that did not finish, the 99th is at place 6 of 6: not known.
+
+use std::cmp::Ordering;
+use weir_units::SimTime;
+
+/// A percentile, in hundredths of a percent, 0 to 10,000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Percentile(pub u32);
+
+impl Percentile {
+    /// The median.
+    pub const P50: Self = Self(5_000);
+    /// 95 of 100.
+    pub const P95: Self = Self(9_500);
+    /// 99 of 100.
+    pub const P99: Self = Self(9_900);
+    /// 999 of 1,000.
+    pub const P999: Self = Self(9_990);
+
+    /// The place in `count` ascending values, from 0; `None` when there are none.
+    pub fn place(self, count: usize) -> Option<usize> {
+        let last = count.checked_sub(1)?;
+        let rank = (count as u128 * u128::from(self.0)).div_ceil(10_000);
+        Some((rank.saturating_sub(1) as usize).min(last))
+    }
+}
+
+/// What can be summarised.
+pub trait Value: Copy {
+    /// The order of two values.
+    fn order(&self, other: &Self) -> Ordering;
+    /// The mean of at least one value.
+    fn mean(values: &[Self]) -> Self;
+}
+
+impl Value for SimTime {
+    fn order(&self, other: &Self) -> Ordering {
+        self.cmp(other)
+    }
+    /// Whole picoseconds, rounded down.
+    fn mean(values: &[Self]) -> Self {
+        let sum: u128 = values.iter().map(|value| u128::from(value.picos())).sum();
+        Self::from_picos((sum / values.len().max(1) as u128) as u64)
+    }
+}
+
+impl Value for f64 {
+    fn order(&self, other: &Self) -> Ordering {
+        self.total_cmp(other)
+    }
+    fn mean(values: &[Self]) -> Self {
+        values.iter().sum::<Self>() / values.len() as Self
+    }
+}
+
+/// Mean, percentiles and maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary<T> {
+    /// How many there are, known or not.
+    pub count: u64,
+    /// How many are not known: larger than all others.
+    pub unknown: u64,
+    /// The mean of those that are known.
+    pub mean: Option<T>,
+    /// The median.
+    pub p50: Option<T>,
+    /// The 95th percentile.
+    pub p95: Option<T>,
+    /// The 99th percentile.
+    pub p99: Option<T>,
+    /// The 99.9th percentile.
+    pub p999: Option<T>,
+    /// The largest.
+    pub max: Option<T>,
+}
+
+impl<T: Value> Summary<T> {
+    /// The summary of `values` and of `unknown` more that are larger.
+    pub fn new(mut values: Vec<T>, unknown: u64) -> Self {
+        values.sort_unstable_by(T::order);
+        let at = |percentile| percentile_of(&values, unknown, percentile);
+        Self {
+            count: values.len() as u64 + unknown,
+            unknown,
+            mean: (!values.is_empty()).then(|| T::mean(&values)),
+            p50: at(Percentile::P50),
+            p95: at(Percentile::P95),
+            p99: at(Percentile::P99),
+            p999: at(Percentile::P999),
+            max: at(Percentile(10_000)),
+        }
+    }
+}
+
+/// A percentile of ascending values and of `unknown` more that are larger; `None` when it falls on one of them.
+pub fn percentile_of<T: Copy>(ascending: &[T], unknown: u64, percentile: Percentile) -> Option<T> {
+    let count = ascending.len().saturating_add(usize::try_from(unknown).unwrap_or(usize::MAX));
+    ascending.get(percentile.place(count)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn nearest_rank_by_hand() {
+        let values = [15.0, 20.0, 35.0, 40.0, 50.0];
+        let at = |percent: u32| percentile_of(&values, 0, Percentile(percent * 100));
+        assert_eq!([5, 30, 40, 50, 100].map(at), [15.0, 20.0, 20.0, 35.0, 50.0].map(Some));
+        assert_eq!(at(0), Some(15.0));
+        assert_eq!(percentile_of::<f64>(&[], 0, Percentile::P50), None);
+    }
+
+    #[test]
+    fn a_thousand_values() {
+        // 99.9 % of 1,000 is place 999 exactly: in floating point 0.999 × 1000 could round above it.
+        let summary = Summary::new((1..=1_000).rev().map(SimTime::from_nanos).collect(), 0);
+        let nanos = |time: Option<SimTime>| time.unwrap().picos() / 1_000;
+        assert_eq!(
+            [summary.p50, summary.p95, summary.p99, summary.p999, summary.max].map(nanos),
+            [500, 950, 990, 999, 1_000]
+        );
+        assert_eq!(summary.mean, Some(SimTime::from_picos(500_500)));
+    }
+
+    #[test]
+    fn what_is_not_known_is_largest() {
+        let summary = Summary::new((1..=98).map(f64::from).collect(), 2);
+        assert_eq!((summary.count, summary.unknown, summary.mean), (100, 2, Some(49.5)));
+        assert_eq!((summary.p50, summary.p95, summary.p99, summary.max), (Some(50.0), Some(95.0), None, None));
+        let nothing = Summary::<f64>::new(Vec::new(), 3);
+        assert_eq!((nothing.count, nothing.mean, nothing.p50), (3, None, None));
+    }
+
+    proptest! {
+        /// The definition: the smallest value that at least p of all values do not exceed.
+        #[test]
+        fn as_defined(values in prop::collection::vec(0u64..100, 1..200), unknown in 0u64..20, p in 1u32..=10_000) {
+            let mut ascending = values.clone();
+            ascending.sort_unstable();
+            let all = values.len() as u64 + unknown;
+            let enough = |bound: u64| {
+                let within = values.iter().filter(|value| **value <= bound).count() as u64;
+                within * 10_000 >= all * u64::from(p)
+            };
+            let expected = ascending.iter().copied().find(|bound| enough(*bound));
+            prop_assert_eq!(percentile_of(&ascending, unknown, Percentile(p)), expected);
+        }
+    }
+}
