@@ -38,6 +38,7 @@ static LOCK: Record = Record {
     keys: &[Key::required("key", Shape::Scalar(&NAME), "Which.", "key: k1")],
 };
 static TURNS: Scalar = Scalar::Integer { what: "a number of turns", min: 1, max: 9 };
+static LID_KINDS: &[&Record] = &[&ROUND, &SCREW, &LOCK];
 static LID: Choice = Choice {
     id: "lid",
     what: "a lid",
@@ -48,7 +49,7 @@ static LID: Choice = Choice {
     default: Some("round"),
     common: &[Key::optional("speed", Shape::Scalar(&RATE), "How fast.", "speed: 10Gb/s")],
     elsewhere: &[("colour", "lids have no colour; boxes have")],
-    variants: || &[&ROUND, &SCREW, &LOCK],
+    variants: || LID_KINDS,
 };
 static STRICT: Choice = Choice { id: "strict", default: None, ..LID };
 static LIDS: List = List { what: "a list of lids", item: Shape::Choice(&STRICT), min: 1 };
