@@ -7,8 +7,26 @@
 //! - each data packet that arrives goes to [`Receiver::on_segment`], whose [`Reaction`] says whether to
 //!   acknowledge; [`Receiver::acknowledge`] gives what an acknowledgement says;
 //! - each acknowledgement that arrives goes to [`Sender::on_ack`].
+//!
+//! Each transport is one file with its parameters, their keys in a scenario, and its machine:
+//!
+//! | file | transport |
+//! |---|---|
+//! | [`newreno`] | TCP NewReno with selective acknowledgements |
+//!
+//! To add one, write its file and add a line to the list in `registry.rs`. What several share stands beside them:
+//! `tcp` (sequence space and loss recovery), `rto`, `ranges`, `receiver`, and `language` for reading parameters.
 
 mod api;
 pub mod d3;
+mod language;
+pub mod newreno;
+mod ranges;
+mod receiver;
+mod registry;
+mod rto;
+pub mod tcp;
 
 pub use api::{Ack, Acknowledge, Answer, Arrival, Connection, Reaction, SackBlock, SackBlocks, Segment, Timeout};
+pub use receiver::Receiver;
+pub use registry::{Parameters, Sender, read, variants};

@@ -1,0 +1,196 @@
+//! The list of transports, and what is made from it.
+//!
+//! A transport is a module with `Parameters`, `PARAMETERS` (its keys in a scenario), `read`, and a `Sender` that is a
+//! [`Machine`]. One line in the list below adds it to [`Parameters`], [`Sender`] and the scenario language. Senders are
+//! called per packet, so they are variants of an enum and not behind pointers.
+
+use crate::api::{Ack, Connection, Segment, Timeout};
+use crate::d3::RateHeader;
+use crate::receiver::{Policy, Receiver};
+use weir_document::shape::Record;
+use weir_document::{Node, Problems};
+use weir_units::SimTime;
+
+/// The sending half of a transport; [`Sender`]'s methods say what each is for.
+pub(crate) trait Machine {
+    /// What a scenario says about it.
+    type Parameters;
+    fn new(parameters: &Self::Parameters, connection: &Connection) -> Self;
+    fn poll(&mut self, now: SimTime) -> Option<Segment>;
+    fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>);
+    fn timer(&self) -> SimTime;
+    fn on_timer(&mut self, now: SimTime, all_in_host: bool) -> Timeout;
+    fn close(&mut self);
+    fn is_done(&self) -> bool;
+    fn acked(&self) -> u64;
+    fn highest(&self) -> u64;
+    fn flight(&self) -> u64;
+    /// Two frames: one that is being sent, and the one behind it.
+    #[inline]
+    fn host_limit(&self, frame: u32) -> u64 {
+        2 * u64::from(frame)
+    }
+    fn window(&self) -> u64;
+    /// Only transports whose segments say `request` have one.
+    fn request(&mut self, _now: SimTime) -> RateHeader {
+        unreachable!("this transport sends no requests")
+    }
+}
+
+macro_rules! registry {
+    ($($(#[$doc:meta])* $variant:ident: $module:ident = $word:literal,)*) => {
+        /// What a scenario says about a transport: its protocol, and the protocol's parameters.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Parameters {
+            $($(#[$doc])* $variant(crate::$module::Parameters),)*
+        }
+
+        /// The protocols' records, in the order of the list; `id` is the protocol's word.
+        static RECORDS: &[&Record] = &[$(&crate::$module::PARAMETERS),*];
+
+        impl Parameters {
+            /// The protocol's word.
+            pub fn protocol(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $word,)*
+                }
+            }
+
+            pub(crate) fn policy(&self) -> Policy {
+                match self {
+                    $(Self::$variant(parameters) => parameters.policy(),)*
+                }
+            }
+        }
+
+        /// Reads the parameters of a protocol from a mapping; all are the default without one. `None` if something
+        /// was reported, or if there is no such protocol.
+        pub fn read(protocol: &str, node: Option<&Node>, problems: &mut Problems) -> Option<Parameters> {
+            match (protocol, node) {
+                $(
+                    ($word, None) => Some(Parameters::$variant(Default::default())),
+                    ($word, Some(node)) => crate::$module::read(node, problems).map(Parameters::$variant),
+                )*
+                _ => None,
+            }
+        }
+
+        /// The sending half of a flow. See [the crate](crate) for the order of calls.
+        #[derive(Debug, Clone)]
+        pub struct Sender(Variant);
+
+        #[derive(Debug, Clone)]
+        enum Variant {
+            $($variant(crate::$module::Sender),)*
+        }
+
+        /// Calls a method of the machine that it is.
+        macro_rules! each {
+            ($sender:expr, $machine:ident => $call:expr) => {
+                match $sender {
+                    $(Variant::$variant($machine) => $call,)*
+                }
+            };
+        }
+
+        impl Sender {
+            /// A sender at the start of its flow.
+            pub fn new(parameters: &Parameters, connection: &Connection) -> Self {
+                match parameters {
+                    $(Parameters::$variant(parameters) => Self(Variant::$variant(Machine::new(parameters, connection))),)*
+                }
+            }
+        }
+    };
+}
+
+registry! {
+    /// TCP NewReno with selective acknowledgements.
+    NewReno: newreno = "newreno",
+}
+
+impl Default for Parameters {
+    /// NewReno.
+    fn default() -> Self {
+        Self::NewReno(Default::default())
+    }
+}
+
+/// The protocols' records, in the order in which people should see them; each `id` is the protocol's word.
+pub fn variants() -> &'static [&'static Record] {
+    RECORDS
+}
+
+impl Sender {
+    /// The next packet, if one may go now.
+    #[inline]
+    pub fn poll(&mut self, now: SimTime) -> Option<Segment> {
+        each!(&mut self.0, machine => machine.poll(now))
+    }
+    /// An acknowledgement arrived.
+    #[inline]
+    pub fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>) {
+        each!(&mut self.0, machine => machine.on_ack(now, ack))
+    }
+    /// When to call [`Self::on_timer`]: a retransmission or the next packet of a paced flow is due.
+    /// [`SimTime::NEVER`] if nothing is.
+    #[inline]
+    pub fn timer(&self) -> SimTime {
+        each!(&self.0, machine => machine.timer())
+    }
+    /// The time that [`Self::timer`] gave has come; a call before it does nothing. `all_in_host` says that nothing
+    /// unacknowledged has left the sending host: TCP then waits once more instead of taking it for lost, as Linux does
+    /// (`skb_still_in_host_queue`).
+    pub fn on_timer(&mut self, now: SimTime, all_in_host: bool) -> Timeout {
+        each!(&mut self.0, machine => machine.on_timer(now, all_in_host))
+    }
+    /// The application has nothing more to send than what has been sent.
+    pub fn close(&mut self) {
+        each!(&mut self.0, machine => machine.close())
+    }
+    /// Whether all that the application had to send is acknowledged; sent, where nothing is acknowledged.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        each!(&self.0, machine => machine.is_done())
+    }
+    /// Everything before this byte is acknowledged; sent, where nothing is acknowledged.
+    #[inline]
+    pub fn acked(&self) -> u64 {
+        each!(&self.0, machine => machine.acked())
+    }
+    /// The end of what has been sent.
+    #[inline]
+    pub fn highest(&self) -> u64 {
+        each!(&self.0, machine => machine.highest())
+    }
+    /// Bytes that have been sent and not acknowledged, nor taken for lost by a timeout.
+    #[inline]
+    pub fn flight(&self) -> u64 {
+        each!(&self.0, machine => machine.flight())
+    }
+    /// The most bytes of this flow that its host may hold, in frames of at most `frame` bytes; a body polls no
+    /// further while it holds more.
+    #[inline]
+    pub fn host_limit(&self, frame: u32) -> u64 {
+        each!(&self.0, machine => machine.host_limit(frame))
+    }
+    /// The congestion window in bytes; of a paced flow, what it sends in a round trip, or 0 if it knows none.
+    #[inline]
+    pub fn window(&self) -> u64 {
+        each!(&self.0, machine => machine.window())
+    }
+    /// The request that the segment just polled carries; call once for each that says so.
+    ///
+    /// # Panics
+    /// If the transport sends no requests.
+    pub fn request(&mut self, now: SimTime) -> RateHeader {
+        each!(&mut self.0, machine => machine.request(now))
+    }
+}
+
+impl Receiver {
+    /// A receiver at the start of its flow.
+    pub fn new(parameters: &Parameters) -> Self {
+        Self::with_policy(parameters.policy())
+    }
+}

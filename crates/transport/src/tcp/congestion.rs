@@ -1,0 +1,51 @@
+//! What a TCP variant decides: the congestion window.
+
+use super::Parameters;
+use weir_units::SimTime;
+
+/// An acknowledgement as congestion control sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    /// When it arrived.
+    pub(crate) now: SimTime,
+    /// Bytes that it acknowledges in order.
+    pub(crate) newly: u64,
+    /// Bytes that it acknowledges in order or selectively, for the first time.
+    pub(crate) delivered: u64,
+    /// Everything before is acknowledged.
+    pub(crate) acked: u64,
+    /// The end of what has been sent.
+    pub(crate) sent: u64,
+    /// The round-trip time that it measured; zero if it measured none.
+    pub(crate) rtt: SimTime,
+    /// Whether it echoes a mark.
+    pub(crate) echo: bool,
+    /// Whether the window may grow: it acknowledges new data outside loss recovery, and the window is what held the
+    /// sender back.
+    pub(crate) may_grow: bool,
+    /// Whether what it acknowledges was sent before the last timeout.
+    pub(crate) repeated: bool,
+}
+
+/// The congestion window of a TCP. All sizes are bytes.
+pub(crate) trait Congestion {
+    /// What the scenario says.
+    type Parameters;
+    /// Whether queues may mark its packets.
+    const CAPABLE: bool;
+
+    /// The window of a new connection.
+    fn new(parameters: &Self::Parameters, mss: u32) -> Self;
+    /// What it shares with every TCP.
+    fn common(parameters: &Self::Parameters) -> &Parameters;
+    /// The window.
+    fn window(&self) -> u64;
+    /// Below it the window grows by slow start.
+    fn ssthresh(&self) -> u64;
+    /// An acknowledgement arrived.
+    fn on_ack(&mut self, progress: &Progress);
+    /// A loss was found with `flight` bytes in flight (not more than the window): loss recovery begins.
+    fn on_loss(&mut self, now: SimTime, flight: u64);
+    /// The retransmission timer expired; `first` unless it expired for the same data before.
+    fn on_timeout(&mut self, now: SimTime, flight: u64, first: bool);
+}

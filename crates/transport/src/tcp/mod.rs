@@ -1,0 +1,311 @@
+//! The sending half of every TCP: sequence space, timer, and what a loss is. A variant brings its congestion window.
+//!
+//! | file | concern | source |
+//! |---|---|---|
+//! | this one | sequence space, timer, host's limit | RFC 5681, 6298, 7323 |
+//! | `scoreboard` | selective acknowledgements, loss recovery | RFC 2018, 6675, 3042 |
+//! | `congestion` | what a variant decides | |
+//! | `reno` | slow start and additive increase | RFC 5681, 3465 |
+//! | `parameters` | what every TCP has | |
+//!
+//! The connection is taken as established: the first segment leaves at the flow's start.
+//!
+//! Loss recovery:
+//! - an acknowledgement is a duplicate if it tells selectively of data that nobody had told of (RFC 6675 §2); the first
+//!   two let a new segment out each (limited transmit, RFC 3042);
+//! - the third, or more than two segments' worth of data above a gap, starts loss recovery, which lasts until everything
+//!   that was sent before it is acknowledged (RFC 6675 §5);
+//! - a timeout goes back to the first unacknowledged byte and passes over what was selectively acknowledged; until all
+//!   that was sent before it is acknowledged, loss recovery does not start, since the acknowledgements may answer
+//!   repetitions (RFC 6675 §5.1).
+//!
+//! The window grows only when it is what held the sender back (RFC 7661; Linux's `tcp_is_cwnd_limited`): a
+//! sender that its own host holds back would otherwise save up a window for a burst.
+//!
+//! **Backpressure.** A body stops taking packets of a sender while [`Sender::host_limit`] bytes of its own
+//! have not left the host, as Linux does since 3.6 (TCP small queues, `tcp_small_queue_check` in
+//! `net/ipv4/tcp_output.c`): at most two segments or what its pacing rate (twice window / SRTT in early slow start,
+//! else 1.2 times) sends in about 1 ms. This is what makes a host's own limiters lossless for TCP: nothing is dropped,
+//! the sender waits.
+//!
+//! Example, in segments: ten leave at once, and 0 is lost. The first two acknowledgements for 1 and 2 let 10 and 11 out; the
+//! third halves the window to 5 and sends 0 again.
+
+mod congestion;
+mod parameters;
+pub(crate) mod reno;
+mod scoreboard;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use congestion::{Congestion, Progress};
+pub use parameters::Parameters;
+pub(crate) use parameters::{ACK_DELAY, DELAYED_ACK, INITIAL_RTO, INITIAL_WINDOW, MAX_RTO, MIN_RTO, RECEIVE_WINDOW};
+
+use crate::api::{Ack, Connection, Segment, Timeout};
+use crate::registry::Machine;
+use crate::rto::Rto;
+use scoreboard::Scoreboard;
+use weir_units::SimTime;
+
+/// Duplicate acknowledgements that mean a loss (RFC 5681 §3.2).
+const DUPLICATES: u32 = 3;
+/// The part of a second whose traffic a sender may have in its host: Linux shifts the rate by 10 (`sk_pacing_shift`).
+const HOST_LIMIT: SimTime = SimTime::from_picos(1_000_000_000_000 >> 10);
+
+/// The sending half of a connection. See [`crate::Sender`] for the order of calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Sender<C> {
+    mss: u32,
+    duplicates: u32,
+    /// How many bytes the application has to send; `u64::MAX` for a flow without end.
+    total: u64,
+    /// Everything before is acknowledged.
+    acked: u64,
+    /// The next byte to send in order; before `highest` only after a timeout.
+    next: u64,
+    /// The end of what has been sent.
+    highest: u64,
+    /// Everything before was sent before the last timeout.
+    timed_out: u64,
+    receive_window: u64,
+    deadline: SimTime,
+    rto: Rto,
+    congestion: C,
+    /// What was acknowledged selectively, and loss recovery; only while there is either.
+    board: Option<Box<Scoreboard>>,
+}
+
+impl<C: Congestion> Sender<C> {
+    /// Whether the window held the sender back when `flight` bytes were in flight.
+    #[inline]
+    fn is_held_back(&self, flight: u64) -> bool {
+        let window = self.congestion.window();
+        flight + u64::from(self.mss) > window || (window < self.congestion.ssthresh() && window < 2 * flight)
+    }
+
+    /// Everything before `next` is acknowledged, more than was. Returns how much more.
+    #[inline]
+    fn advance(&mut self, now: SimTime, next: u64, rtt: SimTime) -> u64 {
+        let newly = next - self.acked;
+        self.acked = next;
+        // After a timeout, acknowledgements of the first transmissions can overtake the repetitions.
+        self.next = self.next.max(next);
+        self.rto.sample(rtt);
+        self.rto.restore();
+        self.duplicates = 0;
+        self.deadline = if self.highest == next { SimTime::NEVER } else { now + self.rto.timeout() };
+        newly
+    }
+
+    /// An acknowledgement where something was acknowledged selectively, now or before.
+    #[cold]
+    fn on_selective_ack(&mut self, now: SimTime, ack: &Ack<'_>) {
+        let mut board = self.board.take().unwrap_or_default();
+        let flight = self.next - self.acked - board.sacked.bytes_below(self.next);
+        let held_back = self.is_held_back(flight);
+        let was_recovering = board.is_recovering();
+        let (mut newly, mut delivered, mut rtt) = (0, 0, SimTime::ZERO);
+        let next = ack.answer.next;
+        if next > self.acked {
+            rtt = now - ack.answer.stamp;
+            newly = self.advance(now, next, rtt);
+            delivered = newly - board.sacked.drop_below(next);
+        }
+        let fresh = board.take(ack.sack, self.acked, self.highest);
+        delivered += fresh;
+        if board.is_recovering() {
+            board.on_ack(self.acked, self.highest, self.mss);
+        }
+        let mut lost = false;
+        if !was_recovering && fresh > 0 && self.acked >= self.timed_out {
+            self.duplicates += 1;
+            lost = self.duplicates >= DUPLICATES || board.lost_below(self.mss) > self.acked;
+        }
+        self.congestion.on_ack(&Progress {
+            now,
+            newly,
+            delivered,
+            acked: self.acked,
+            sent: self.highest,
+            rtt,
+            echo: ack.answer.echo,
+            may_grow: newly > 0 && held_back && !was_recovering && !lost,
+            repeated: next <= self.timed_out,
+        });
+        if lost {
+            // What limited transmit sent does not count (RFC 5681 §3.2): the window was full without it.
+            let flight = (self.highest - self.acked).min(self.congestion.window());
+            self.congestion.on_loss(now, flight);
+            board.start(self.acked, self.highest, self.mss);
+            self.deadline = now + self.rto.timeout();
+        }
+        self.board = (!board.is_empty()).then_some(board);
+    }
+
+    /// The next segment where something was acknowledged selectively.
+    #[cold]
+    fn poll_selectively(&mut self) -> Option<Segment> {
+        let board = self.board.as_mut()?;
+        let mss = u64::from(self.mss);
+        let window = self.congestion.window();
+        if board.is_recovering() {
+            // New data may go within the receive window; `next` is `highest` here.
+            let fresh =
+                (self.total - self.next).min(mss).min((self.acked + self.receive_window).saturating_sub(self.next));
+            let (sequence, length) = board.next_segment(self.acked, self.highest, fresh, window, mss)?;
+            self.next = self.next.max(sequence + length);
+            return Some(self.segment(sequence, length));
+        }
+        let (sequence, end) = board.sacked.gap(self.next);
+        let length = (self.total - sequence).min(mss).min(end - sequence);
+        let flight = sequence - self.acked - board.sacked.bytes_below(sequence);
+        if length == 0 || flight + length > window || sequence + length - self.acked > self.receive_window {
+            return None;
+        }
+        self.next = sequence + length;
+        Some(self.segment(sequence, length))
+    }
+
+    /// Notes that a segment leaves.
+    #[inline]
+    fn segment(&mut self, sequence: u64, length: u64) -> Segment {
+        let again = sequence < self.highest;
+        self.highest = self.highest.max(sequence + length);
+        Segment { sequence, length: length as u32, again, capable: C::CAPABLE, rank: 0, request: false }
+    }
+}
+
+impl<C: Congestion> Machine for Sender<C> {
+    type Parameters = C::Parameters;
+
+    fn new(parameters: &C::Parameters, connection: &Connection) -> Self {
+        let common = C::common(parameters);
+        Self {
+            mss: connection.payload,
+            duplicates: 0,
+            total: connection.bytes,
+            acked: 0,
+            next: 0,
+            highest: 0,
+            timed_out: 0,
+            receive_window: common.receive_window,
+            deadline: SimTime::NEVER,
+            rto: Rto::new(common.min_rto, common.initial_rto, common.max_rto),
+            congestion: C::new(parameters, connection.payload),
+            board: None,
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, now: SimTime) -> Option<Segment> {
+        let segment = if self.board.is_some() {
+            self.poll_selectively()?
+        } else {
+            let length = (self.total - self.next).min(u64::from(self.mss));
+            let end = self.next + length;
+            if length == 0 || end - self.acked > self.congestion.window().min(self.receive_window) {
+                return None;
+            }
+            let sequence = std::mem::replace(&mut self.next, end);
+            self.segment(sequence, length)
+        };
+        if self.deadline == SimTime::NEVER {
+            self.deadline = now + self.rto.timeout();
+        }
+        Some(segment)
+    }
+
+    #[inline]
+    fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>) {
+        let next = ack.answer.next;
+        debug_assert!(next <= self.highest, "{next} is acknowledged, but only {} was sent", self.highest);
+        if self.board.is_some() || !ack.sack.is_empty() {
+            return self.on_selective_ack(now, ack);
+        }
+        if next <= self.acked {
+            return;
+        }
+        let held_back = self.is_held_back(self.next - self.acked);
+        let rtt = now - ack.answer.stamp;
+        let newly = self.advance(now, next, rtt);
+        self.congestion.on_ack(&Progress {
+            now,
+            newly,
+            delivered: newly,
+            acked: next,
+            sent: self.highest,
+            rtt,
+            echo: ack.answer.echo,
+            may_grow: held_back,
+            repeated: next <= self.timed_out,
+        });
+    }
+
+    #[inline]
+    fn timer(&self) -> SimTime {
+        self.deadline
+    }
+
+    fn on_timer(&mut self, now: SimTime, all_in_host: bool) -> Timeout {
+        if now < self.deadline {
+            return Timeout::Nothing;
+        }
+        if all_in_host {
+            self.deadline = now + self.rto.timeout();
+            return Timeout::Nothing;
+        }
+        let flight = self.flight().min(self.congestion.window());
+        self.congestion.on_timeout(now, flight, !self.rto.is_backed_off());
+        self.rto.back_off();
+        self.timed_out = self.highest;
+        self.duplicates = 0;
+        self.next = self.acked;
+        if let Some(mut board) = self.board.take() {
+            board.stop();
+            self.board = (!board.is_empty()).then_some(board);
+        }
+        self.deadline = now + self.rto.timeout();
+        Timeout::Loss
+    }
+
+    fn close(&mut self) {
+        self.total = self.total.min(self.highest);
+    }
+    #[inline]
+    fn is_done(&self) -> bool {
+        self.acked >= self.total
+    }
+    #[inline]
+    fn acked(&self) -> u64 {
+        self.acked
+    }
+    #[inline]
+    fn highest(&self) -> u64 {
+        self.highest
+    }
+    #[inline]
+    fn flight(&self) -> u64 {
+        let sacked = self.board.as_ref().map_or(0, |board| board.sacked.bytes_below(self.next));
+        self.next - self.acked - sacked
+    }
+
+    #[inline]
+    fn host_limit(&self, frame: u32) -> u64 {
+        let segments = 2 * u64::from(frame);
+        let window = self.congestion.window();
+        let Some(srtt) = self.rto.srtt() else {
+            // Linux paces by a round trip of 1 ms until it has measured one, so all of the initial window may go.
+            return segments.max(2 * window);
+        };
+        // Linux: 200 % while the window is below half of ssthresh, else 120 % (tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
+        let percent = if window < self.congestion.ssthresh() / 2 { 200 } else { 120 };
+        let paced = u128::from(window) * percent * u128::from(HOST_LIMIT.picos());
+        let paced = paced / (100 * u128::from(srtt.picos().max(1)));
+        segments.max(u64::try_from(paced).unwrap_or(u64::MAX))
+    }
+    #[inline]
+    fn window(&self) -> u64 {
+        self.congestion.window()
+    }
+}

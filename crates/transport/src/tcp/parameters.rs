@@ -1,0 +1,114 @@
+//! What every TCP has: initial window, timeouts, delayed acknowledgements.
+
+use crate::language::{PACKETS, Reader, SIZE, TIME};
+use crate::receiver::Policy;
+use weir_document::scalar::Scalar;
+use weir_document::shape::{Key, Shape};
+use weir_units::SimTime;
+
+/// Parameters that every TCP has. The default is Linux's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameters {
+    /// The initial window in packets: 10 (RFC 6928 §2).
+    pub initial_window: u32,
+    /// The shortest retransmission timeout: 200 ms (Linux's `TCP_RTO_MIN`; RFC 6298 §2.4 asks for 1 s).
+    pub min_rto: SimTime,
+    /// The retransmission timeout before the first round-trip time is known: 1 s (RFC 6298 §2.1).
+    pub initial_rto: SimTime,
+    /// The longest retransmission timeout: 120 s (Linux's `TCP_RTO_MAX`; RFC 6298 §2.5 asks for at least 60 s).
+    pub max_rto: SimTime,
+    /// The most unacknowledged bytes that the receiver takes: 4 MB, which is what the 6 MB of Linux's default
+    /// `tcp_rmem` leave for the window after their own overhead, rounded down.
+    pub receive_window: u64,
+    /// How many segments in order one acknowledgement covers: 2 (RFC 1122 §4.2.3.2).
+    pub delayed_ack: u32,
+    /// How long an acknowledgement waits for them: 40 ms (Linux's `TCP_DELACK_MIN`; RFC 1122 allows 500 ms).
+    pub ack_delay: SimTime,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            initial_window: 10,
+            min_rto: SimTime::from_millis(200),
+            initial_rto: SimTime::from_secs(1),
+            max_rto: SimTime::from_secs(120),
+            receive_window: 4_000_000,
+            delayed_ack: 2,
+            ack_delay: SimTime::from_millis(40),
+        }
+    }
+}
+
+/// The largest window that TCP can tell: 1 GiB (RFC 7323 §2.3).
+const LARGEST_WINDOW: u64 = 1 << 30;
+
+pub(crate) const INITIAL_WINDOW: Key = Key::optional(
+    "initial-window",
+    PACKETS,
+    "How many packets a flow sends before it hears of any; 10 (RFC 6928).",
+    "initial-window: 10",
+);
+pub(crate) const MIN_RTO: Key = Key::optional(
+    "min-rto",
+    TIME,
+    "The shortest retransmission timeout; 200ms (Linux). Data-center studies often use 200us to 10ms.",
+    "min-rto: 200ms",
+);
+pub(crate) const INITIAL_RTO: Key = Key::optional(
+    "initial-rto",
+    TIME,
+    "The retransmission timeout before the first round-trip time is known; 1s (RFC 6298).",
+    "initial-rto: 1s",
+);
+pub(crate) const MAX_RTO: Key =
+    Key::optional("max-rto", TIME, "The longest retransmission timeout; 120s (Linux).", "max-rto: 120s");
+pub(crate) const RECEIVE_WINDOW: Key = Key::optional(
+    "receive-window",
+    SIZE,
+    "The most unacknowledged bytes that the receiver takes; 4MB (about Linux's default).",
+    "receive-window: 4MB",
+);
+pub(crate) const DELAYED_ACK: Key = Key::optional(
+    "delayed-ack",
+    // RFC 5681 §4.2 allows 2; more are seen where acknowledgements are coalesced.
+    Shape::Scalar(&Scalar::Integer { what: "a number of packets", min: 1, max: 64 }),
+    "How many packets in order one acknowledgement covers; 2 (RFC 1122). 1 acknowledges each.",
+    "delayed-ack: 2",
+);
+pub(crate) const ACK_DELAY: Key = Key::optional(
+    "ack-delay",
+    TIME,
+    "How long an acknowledgement waits for the packets that it covers; 40ms (Linux).",
+    "ack-delay: 40ms",
+);
+
+impl Parameters {
+    /// Reads the keys above.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Self {
+        let mut read = Self::default();
+        reader.number("initial-window", &mut read.initial_window);
+        reader.time("min-rto", &mut read.min_rto);
+        reader.time("initial-rto", &mut read.initial_rto);
+        reader.time("max-rto", &mut read.max_rto);
+        reader.size("receive-window", LARGEST_WINDOW, &mut read.receive_window);
+        reader.number("delayed-ack", &mut read.delayed_ack);
+        reader.time("ack-delay", &mut read.ack_delay);
+        for (key, value) in [("min-rto", read.min_rto), ("initial-rto", read.initial_rto)] {
+            if value > read.max_rto {
+                let span = reader.span(if reader.has(key) { key } else { "max-rto" });
+                reader.error(
+                    span,
+                    format!("the {key} {} is longer than the max-rto {}", value.duration(), read.max_rto.duration()),
+                    "make the max-rto the longest of the three",
+                );
+            }
+        }
+        read
+    }
+
+    /// When the receiver acknowledges; `marks` if it says what was marked.
+    pub(crate) fn policy(&self, marks: bool) -> Policy {
+        Policy::Delayed { every: self.delayed_ack, delay: self.ack_delay, marks }
+    }
+}

@@ -1,0 +1,154 @@
+//! The scoreboard: what was acknowledged selectively, and loss recovery by it.
+//!
+//! Two questions are answered from the ranges that the receiver has told of, all in bytes:
+//!
+//! - **What is lost?** A byte above which three ranges, or more than two segments' worth of bytes, are there
+//!   (`IsLost`, RFC 6675 §4). What lies above a byte only shrinks upward, so everything that is missing below one edge
+//!   is lost, and the edge is found from the last few ranges.
+//! - **How much is in the network?** `pipe`: what was sent, less what is there, less what is lost, plus what was sent
+//!   again (`SetPipe`, §4). It is computed anew by each acknowledgement and counts up with each segment.
+//!
+//! While a segment fits between `pipe` and the window, the next to go is (`NextSeg`, §4): the first lost one that has
+//! not been sent again; else new data; else a missing one that is not known to be lost; else, once in a recovery, the
+//! last missing one (the rescue).
+//!
+//! Example, in segments: 0 to 9 are sent with a window of 10; 0, 3 and 4 are lost. 1, 2, 5 are told of, each lets a
+//! segment pass: 10 and 11 go, then recovery starts with window 5 and sends 0. Once 6 and 7 are told of, three segments
+//! are above 3 and 4, which are lost then. pipe is 8, 9, 10, 11 and 0: at 5, nothing goes; each further one that is
+//! told of lets one go: 3, 4, then new data.
+
+use crate::api::SackBlock;
+use crate::ranges::Ranges;
+
+/// Ranges above a byte that mean it is lost; also one more than the segments that do (`DupThresh`, RFC 6675 §2).
+const DUP_THRESH: u64 = 3;
+
+/// What was acknowledged selectively, and loss recovery. All positions are above what is acknowledged in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scoreboard {
+    /// What was acknowledged selectively.
+    pub(crate) sacked: Ranges,
+    recovery: Option<Recovery>,
+}
+
+/// The state of loss recovery.
+#[derive(Debug, Clone)]
+struct Recovery {
+    /// It ends when everything before is acknowledged (`RecoveryPoint`).
+    end: u64,
+    /// The end of what was sent again (`HighRxt`).
+    high_again: u64,
+    /// Bytes in the network (`pipe`).
+    pipe: u64,
+    /// The first missing segment has not been sent again.
+    first: bool,
+    /// The rescue has been sent (`RescueRxt`).
+    rescued: bool,
+}
+
+impl Scoreboard {
+    /// Whether it says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sacked.is_empty() && self.recovery.is_none()
+    }
+
+    /// Whether loss recovery is under way.
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.recovery.is_some()
+    }
+
+    /// Takes the ranges of an acknowledgement. Returns how many bytes of them are news.
+    pub(crate) fn take(&mut self, blocks: &[SackBlock], acked: u64, highest: u64) -> u64 {
+        blocks.iter().map(|block| self.sacked.insert(block.from.max(acked), block.to.min(highest))).sum()
+    }
+
+    /// Everything that is missing below this is lost.
+    pub(crate) fn lost_below(&self, mss: u32) -> u64 {
+        let (mut count, mut bytes) = (0, 0);
+        for (from, to) in self.sacked.iter().rev() {
+            count += 1;
+            bytes += to - from;
+            if count >= DUP_THRESH || bytes > (DUP_THRESH - 1) * u64::from(mss) {
+                return from;
+            }
+        }
+        0
+    }
+
+    /// Loss recovery starts.
+    pub(crate) fn start(&mut self, acked: u64, highest: u64, mss: u32) {
+        self.recovery = Some(Recovery { end: highest, high_again: acked, pipe: 0, first: true, rescued: false });
+        self.on_ack(acked, highest, mss);
+    }
+
+    /// Loss recovery ends: the timer has expired.
+    pub(crate) fn stop(&mut self) {
+        self.recovery = None;
+    }
+
+    /// An acknowledgement in loss recovery: it may end, and `pipe` is new.
+    pub(crate) fn on_ack(&mut self, acked: u64, highest: u64, mss: u32) {
+        let lost_below = self.lost_below(mss);
+        let missing_below = |edge: u64| match edge.checked_sub(acked) {
+            Some(all) => all - self.sacked.bytes_below(edge),
+            None => 0,
+        };
+        if let Some(recovery) = &self.recovery
+            && acked >= recovery.end
+        {
+            self.recovery = None;
+            return;
+        }
+        let Some(high_again) = self.recovery.as_ref().map(|recovery| recovery.high_again) else { return };
+        let pipe = missing_below(highest) - missing_below(lost_below) + missing_below(high_again);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.pipe = pipe;
+        }
+    }
+
+    /// The next segment of loss recovery as its first byte and length; `fresh` is how much new data could go.
+    pub(crate) fn next_segment(
+        &mut self,
+        acked: u64,
+        highest: u64,
+        fresh: u64,
+        window: u64,
+        mss: u64,
+    ) -> Option<(u64, u64)> {
+        let lost_below = self.lost_below(mss as u32);
+        let recovery = self.recovery.as_mut()?;
+        // The first goes whatever the window (§5 step 4.3); the others need room for a full segment (step C).
+        if !recovery.first && recovery.pipe + mss > window {
+            return None;
+        }
+        let (hole, end) = self.sacked.gap(recovery.high_again.max(acked));
+        let length = end.min(highest).saturating_sub(hole).min(mss);
+        let (sequence, length) = if length > 0 && (recovery.first || hole < lost_below) {
+            recovery.high_again = hole + length;
+            (hole, length)
+        } else if fresh > 0 {
+            (highest, fresh)
+        } else if length > 0 && hole < self.sacked.end() {
+            recovery.high_again = hole + length;
+            (hole, length)
+        } else if !recovery.rescued {
+            recovery.rescued = true;
+            // The last missing bytes.
+            let mut to = highest;
+            for (from, _) in self.sacked.iter().rev().take_while(|range| range.1 == highest) {
+                to = from;
+            }
+            let from = self.sacked.iter().rev().find(|range| range.1 <= to).map_or(acked, |range| range.1);
+            let from = from.max(to.saturating_sub(mss));
+            if from >= to {
+                return None;
+            }
+            (from, to - from)
+        } else {
+            return None;
+        };
+        recovery.first = false;
+        recovery.pipe += length;
+        Some((sequence, length))
+    }
+}
