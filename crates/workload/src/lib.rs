@@ -1,1 +1,74 @@
 //! Workloads: which flows start when, between whom, of what size.
+//!
+//! Problem: an experiment is a network under some traffic, and the traffic must be the same for every transport, queue
+//! and body that carries it, and the same again when the experiment is repeated. Approach: a workload is a state machine
+//! without clock, network or randomness of its own: it is given a seed and times, and gives flows.
+//!
+//! | kind | flows | loop |
+//! |---|---|---|
+//! | [`Transfers`] | between given pairs, long-lived or of one size | open |
+//! | [`Random`] | between random pairs, arriving by themselves at a load | open |
+//! | [`FlowList`] | one by one from a table | open |
+//!
+//! A [`Spec`] is valid by construction: whatever cannot be is refused with cause and hint by the function that
+//! would have built it. Sizes come from a [`SizeDistribution`].
+//!
+//! **How to drive one.** At [`Workload::next`], call [`Workload::poll`] until it gives nothing more. When the last byte
+//! of a flow has reached its receiver, call [`Workload::on_finished`], and look at `next` again: closed loops start
+//! their flows because of it, perhaps at once. Time never goes back. Polling too early is harmless.
+//!
+//! Every kind draws from streams of its own seed ([`Rng`]), in integers and in the four exact operations on floats: the
+//! same seed gives the same flows on every platform.
+//!
+//! Worked example, three flows at 60 % of four senders' links:
+//!
+//! ```
+//! use weir_latency::Load;
+//! use weir_units::{Bandwidth, MachineId, SimTime};
+//! use weir_workload::{Arrivals, Builtin, Framing, Hosts, Random, Spec, Workload, mean_gap};
+//!
+//! let (hosts, sizes) = (Hosts::first(4)?, Builtin::WebSearch.sizes());
+//! let wire = sizes.mean_wire_bytes(Framing::new(1460, 40)?);
+//! let gap = mean_gap(Load::from_fraction(0.6)?, Bandwidth::from_gbps(4 * 10), wire)?;
+//! let random = Random::new(hosts.clone(), hosts, Arrivals::Poisson, gap, sizes)?.at_most(3)?;
+//! let mut workload = Workload::new(&Spec::Random(random), 42);
+//! let mut started = 0;
+//! while let Some(at) = workload.next() {
+//!     while let Some(flow) = workload.poll(at) {
+//!         assert!(flow.from != flow.to && flow.bytes >= 8_760);
+//!         started += 1;
+//!     }
+//! }
+//! assert_eq!(started, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Sources: the modules name theirs.
+
+mod arrivals;
+mod decimal;
+mod error;
+mod flow;
+mod hosts;
+mod list;
+mod ln;
+mod random;
+mod rng;
+mod size;
+mod table;
+#[cfg(test)]
+mod test_support;
+mod transfers;
+mod workload;
+
+pub use arrivals::{Arrivals, MeanGap, mean_gap};
+pub use error::SpecError;
+pub use flow::{FlowStart, UNTIL_STOPPED};
+pub use hosts::Hosts;
+pub use list::FlowList;
+pub use random::{Deadlines, Random};
+pub use rng::Rng;
+pub use size::{Builtin, Framing, SizeDistribution, wire_bytes};
+pub use table::{RowError, TableError};
+pub use transfers::Transfers;
+pub use workload::{Spec, Workload};

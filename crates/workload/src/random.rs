@@ -1,0 +1,188 @@
+//! [`Random`]: open arrivals between random pairs.
+//!
+//! Problem: the usual experiment on flow completion times: flows come by themselves at a load, from anybody to anybody,
+//! with sizes from a published distribution. Approach: one arrival process for the whole workload; for each arrival a
+//! sender, uniformly, and then a receiver, uniformly among the others; a size; perhaps a deadline. Gaps, pairs, sizes
+//! and deadlines come from separate streams of the seed, so at another load the same flows come at other times.
+//!
+//! Worked example: 144 senders and receivers are 20,592 pairs; 20,000 flows use most of them at most once.
+//!
+//! Sources: pFabric (SIGCOMM 2013) §5; QJump (NSDI 2015) Fig 9; deadlines as D3 (SIGCOMM 2011) §6 and pFabric §5.4:
+//! exponential, with a floor.
+
+use crate::arrivals::{ArrivalClock, exponential, later};
+use crate::error::{SpecError, SpecResult, at_least_one};
+use crate::{Arrivals, FlowStart, Hosts, MeanGap, Rng, SizeDistribution};
+use weir_units::{MachineId, SimTime};
+
+/// When the last byte of a flow should be there, counted from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadlines {
+    /// So long after every start.
+    Fixed(SimTime),
+    /// Exponential with a mean, but at least `floor`: what would be shorter is lifted to it.
+    Exponential {
+        /// The mean before the floor is applied.
+        mean: SimTime,
+        /// The shortest.
+        floor: SimTime,
+    },
+}
+
+impl Deadlines {
+    fn draw(self, rng: &mut Rng) -> SimTime {
+        match self {
+            Self::Fixed(length) => length,
+            Self::Exponential { mean, floor } => exponential(mean, rng).max(floor),
+        }
+    }
+}
+
+/// Open arrivals between random pairs. Without [`Random::at_most`] and [`Random::until`] they never end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Random {
+    senders: Hosts,
+    receivers: Hosts,
+    arrivals: Arrivals,
+    gap: MeanGap,
+    sizes: SizeDistribution,
+    start: SimTime,
+    until: SimTime,
+    flows: u64,
+    deadlines: Option<Deadlines>,
+}
+
+impl Random {
+    /// Flows from `senders` to `receivers`, one every `gap` on average in all, from time 0 on: the first arrives one
+    /// gap after it.
+    ///
+    /// # Errors
+    /// A sender that is the only receiver.
+    pub fn new(
+        senders: Hosts,
+        receivers: Hosts,
+        arrivals: Arrivals,
+        gap: MeanGap,
+        sizes: SizeDistribution,
+    ) -> SpecResult<Self> {
+        others_exist(&senders, &receivers)?;
+        let (start, until, flows) = (SimTime::ZERO, SimTime::NEVER, u64::MAX);
+        Ok(Self { senders, receivers, arrivals, gap, sizes, start, until, flows, deadlines: None })
+    }
+
+    /// Counts the first gap from `start`, and lets no flow start at `until` or later ([`SimTime::NEVER`]: no end).
+    ///
+    /// # Errors
+    /// An end that is not after the start.
+    pub fn times(mut self, start: SimTime, until: SimTime) -> SpecResult<Self> {
+        ends_after(start, until)?;
+        (self.start, self.until) = (start, until);
+        Ok(self)
+    }
+
+    /// Ends after so many flows.
+    ///
+    /// # Errors
+    /// 0 flows.
+    pub fn at_most(mut self, flows: u64) -> SpecResult<Self> {
+        self.flows = at_least_one(flows, "flows")?;
+        Ok(self)
+    }
+
+    /// Gives every flow a deadline.
+    ///
+    /// # Errors
+    /// A fixed deadline or a mean of zero: no flow could keep it.
+    pub fn deadlines(mut self, deadlines: Deadlines) -> SpecResult<Self> {
+        let (Deadlines::Fixed(length) | Deadlines::Exponential { mean: length, .. }) = deadlines;
+        if length == SimTime::ZERO {
+            return Err(SpecError::new("a deadline is at the start of the flow", "give flows some time"));
+        }
+        self.deadlines = Some(deadlines);
+        Ok(self)
+    }
+
+    /// The distribution of sizes.
+    pub fn sizes(&self) -> &SizeDistribution {
+        &self.sizes
+    }
+
+    /// The mean gap.
+    pub fn gap(&self) -> MeanGap {
+        self.gap
+    }
+}
+
+/// Refuses a sender that has nobody to send to.
+pub(crate) fn others_exist(senders: &Hosts, receivers: &Hosts) -> SpecResult<()> {
+    if receivers.len() == 1 && senders.place_of(receivers.at(0)).is_some() {
+        return Err(SpecError::new("the only receiver is also a sender", "name another receiver"));
+    }
+    Ok(())
+}
+
+/// Refuses an end that is not after the start.
+pub(crate) fn ends_after(start: SimTime, until: SimTime) -> SpecResult<()> {
+    if until <= start {
+        let cause = format!("arrivals end at {until}, not after their start at {start}");
+        return Err(SpecError::new(cause, "let them end later"));
+    }
+    Ok(())
+}
+
+/// A receiver other than `from`, uniformly: drawn again until it is another one, at most half of the time since there
+/// are at least two.
+pub(crate) fn other(hosts: &Hosts, from: MachineId, rng: &mut Rng) -> MachineId {
+    loop {
+        let to = hosts.at(rng.place(hosts.len()));
+        if to != from {
+            return to;
+        }
+    }
+}
+
+/// [`Random`] under way.
+#[derive(Debug)]
+pub struct RandomState {
+    spec: Random,
+    clock: ArrivalClock,
+    pairs: Rng,
+    sizes: Rng,
+    deadlines: Rng,
+    started: u64,
+}
+
+impl RandomState {
+    pub(crate) fn new(spec: Random, seed: u64) -> Self {
+        let clock = ArrivalClock::new(spec.arrivals, spec.gap, spec.start, Rng::stream(seed, 0));
+        let [pairs, sizes, deadlines] = [1, 2, 3].map(|stream| Rng::stream(seed, stream));
+        Self { spec, clock, pairs, sizes, deadlines, started: 0 }
+    }
+
+    pub(crate) fn next(&self) -> Option<SimTime> {
+        (self.started < self.spec.flows && self.clock.at() < self.spec.until).then_some(self.clock.at())
+    }
+
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<FlowStart> {
+        let at = self.next().filter(|&at| at <= now)?;
+        let from = self.spec.senders.at(self.pairs.place(self.spec.senders.len()));
+        let to = other(&self.spec.receivers, from, &mut self.pairs);
+        let bytes = self.spec.sizes.sample(&mut self.sizes);
+        let deadline = self.spec.deadlines.map(|deadlines| later(at, deadlines.draw(&mut self.deadlines)));
+        let flow = FlowStart { deadline, ..FlowStart::new(at, from, to, bytes, self.started) };
+        self.started += 1;
+        self.clock.advance();
+        Some(flow)
+    }
+
+    pub(crate) fn expected(&self) -> Option<u64> {
+        (self.spec.flows < u64::MAX && self.spec.until == SimTime::NEVER).then_some(self.spec.flows)
+    }
+
+    pub(crate) fn is_finite(&self) -> bool {
+        self.spec.flows < u64::MAX || self.spec.until != SimTime::NEVER
+    }
+}
+
+#[cfg(test)]
+mod tests;
