@@ -5,28 +5,33 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::events::{Event, EventQueue};
-use weir_sim::{Class, FlowSpec, HostId, LinkSpec, PortId, Silent, SimTime, TcpConfig, World};
-use weir_units::Bandwidth;
+use weir_sim::{Class, FlowSpec, HostId, PortId, Silent, SimTime, World};
+use weir_transport::Parameters;
+use weir_units::{Bandwidth, Bytes, Duration};
 
 fn main() {
     divan::main();
 }
 
 fn link(gbps: u64) -> LinkSpec {
-    LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: SimTime::from_micros(1), buffer: 256_000 }
+    let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(256_000), mark: None };
+    LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: Duration::from_micros(1), queue }
 }
 
 fn add_flow(world: &mut World<Silent>, from: HostId, to: HostId) {
     let hash = from.0 * 7919 + to.0 * 104_729;
     let start = SimTime::from_nanos(u64::from(hash % 1_000_000));
     let stop = SimTime::NEVER;
-    world.add_flow(FlowSpec { from, to, class: Class(0), start, stop, size: None, hash, tcp: TcpConfig::default() });
+    let class = Class(0);
+    let spec = FlowSpec { from, to, class, priority: 0, start, stop, size: None, deadline: None, hash };
+    world.add_flow(spec, &Parameters::default());
 }
 
 /// `pairs` senders and receivers at 10 Gb/s with one 10 Gb/s link between them, a long flow for each pair.
 fn dumbbell(pairs: u32) -> World<Silent> {
-    let mut world = World::new(1, Silent);
+    let mut world = World::new(1, Packets { payload: 1448, headers: 66 }, Silent);
     let (left, right) = (world.add_switch(), world.add_switch());
     let from: Vec<HostId> = (0..pairs).map(|_| world.add_host(left, link(10), link(10))).collect();
     let to: Vec<HostId> = (0..pairs).map(|_| world.add_host(right, link(10), link(10))).collect();
@@ -40,7 +45,7 @@ fn dumbbell(pairs: u32) -> World<Silent> {
 
 /// 9 racks of 16 hosts at 10 Gb/s, 4 spines at 40 Gb/s (QJump's Fig 9 network); every host sends to one in each other rack.
 fn leaf_spine() -> World<Silent> {
-    let mut world = World::new(1, Silent);
+    let mut world = World::new(1, Packets { payload: 1448, headers: 66 }, Silent);
     let spines: Vec<_> = (0..4).map(|_| world.add_switch()).collect();
     let mut racks = Vec::new();
     for _ in 0..9 {

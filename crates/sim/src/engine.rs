@@ -1,28 +1,25 @@
 //! The engine: takes events in order and moves packets.
 //!
-//! A data packet's way: `pump` asks the flow's sender for a segment, `send` puts it into its
+//! A data packet's way: `pump` asks the flow's sender for a segment ([`crate::ends`]), `send` puts it into its
 //! service's queue, the limiter releases it to the interface, the interface transmits it, each switch
 //! forwards it, the receiving host hands it to the flow's receiver, which may send an acknowledgement back.
 //!
-//! Between events the world is at rest: limits may be set and datagrams sent at [`World::now`].
+//! Between events the world is at rest: flows may be added, limits set, links changed and datagrams sent at [`World::now`].
 
 use crate::events::Event;
 use crate::host::{BURST, Head};
-use crate::ids::{Class, FlowId, HostId, Node, PacketId, PortId};
+use crate::ids::{Class, HostId, Node, PacketId, PortId};
 use crate::observer::Observer;
-use crate::packet::{ETHERNET_HEADER, Label, Packet, Payload};
-use crate::queue::Queue;
+use crate::packet::{CAPABLE, ETHERNET_HEADER, Extension, Extensions, Kind, MARKED, Packet};
+use crate::port::Service;
 use crate::timer::Fired;
-use crate::transport::receiver::Acknowledge;
-use crate::transport::{IPV4_HEADER, TCP_OVERHEAD, UDP_HEADER};
-use crate::world::{Delivery, World};
+use crate::world::World;
 use std::sync::Arc;
 use weir_datapath::Limiter;
-use weir_units::Bandwidth;
-use weir_units::SimTime;
+use weir_units::{Bandwidth, SimTime};
 
-/// A datagram's frame without its payload: 42 bytes.
-const UDP_OVERHEAD: u32 = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;
+/// A datagram's frame without its payload: Ethernet, IPv4 (20 B, RFC 791) and UDP (8 B, RFC 768).
+const UDP_OVERHEAD: u32 = ETHERNET_HEADER + 20 + 8;
 
 /// Why a run stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,11 +28,17 @@ pub enum Stop {
     Limit,
     /// A control datagram arrived: take it with [`World::next_delivery`] and go on.
     Delivery,
+    /// A flow is over: take it with [`World::next_over`] and go on.
+    Over,
 }
 
 impl<O: Observer> World<O> {
-    /// Handles all events up to and at `limit`, or until a control datagram arrives.
+    /// Handles all events up to and at `limit`, or until a control datagram arrives or a flow is over.
     pub fn run_until(&mut self, limit: SimTime) -> Stop {
+        self.start();
+        if let Some(stop) = self.news() {
+            return stop;
+        }
         while let Some((time, event)) = self.events.pop_until(limit) {
             debug_assert!(time >= self.now, "an event in the past");
             self.now = time;
@@ -43,24 +46,34 @@ impl<O: Observer> World<O> {
             match event {
                 Event::Arrive(port) => self.arrive(port),
                 Event::Free(port) => self.free(port),
-                Event::Release(host, class) => self.release(host, class),
+                Event::Release(host, class) => self.release_due(host, class),
                 Event::Start(flow) => self.pump(flow),
-                Event::Retransmit(flow) => self.retransmit(flow),
+                Event::Timer(flow) => self.timer(flow),
                 Event::DelayedAck(flow) => self.delayed_ack(flow),
             }
-            if !self.inbox.is_empty() {
-                return Stop::Delivery;
+            if let Some(stop) = self.news() {
+                return stop;
             }
         }
         self.now = self.now.max(limit);
         Stop::Limit
     }
 
+    #[inline]
+    fn news(&self) -> Option<Stop> {
+        if !self.over.is_empty() {
+            return Some(Stop::Over);
+        }
+        (!self.inbox.is_empty()).then_some(Stop::Delivery)
+    }
+
     /// Sets the limit of a service at a host, from now on; [`Bandwidth::UNLIMITED`] lifts it.
     pub fn set_limit(&mut self, host: HostId, class: Class, limit: Bandwidth) {
         let now = self.now.instant();
-        let queue = &mut self.hosts[host.index()].services[class.index()];
+        let place = &mut self.hosts[host.index()];
+        let queue = &mut place.services[class.index()];
         queue.limit = limit;
+        let before = queue.limiter.is_some();
         if limit.is_unlimited() {
             queue.limiter = None;
         } else if let Some(limiter) = &mut queue.limiter {
@@ -70,134 +83,259 @@ impl<O: Observer> World<O> {
             limiter.set_rate(now, limit);
             queue.limiter = Some(limiter);
         }
+        place.limited = place.limited + u32::from(queue.limiter.is_some()) - u32::from(before);
         self.release_heads(host, class);
     }
 
     /// Sends a control datagram from one host to another.
     pub fn send_datagram(&mut self, from: HostId, to: HostId, bytes: Arc<[u8]>) {
+        self.start();
         let size = UDP_OVERHEAD + bytes.len() as u32;
-        let index = self.free_datagrams.pop().unwrap_or_else(|| {
-            self.datagrams.push(None);
-            (self.datagrams.len() - 1) as u32
-        });
-        self.datagrams[index as usize] = Some(bytes);
-        let packet = Packet {
-            size,
-            flow: FlowId(u32::MAX),
-            to,
-            hash: from.0.wrapping_mul(0x10001) ^ to.0,
-            class: self.control_class(),
-            stamp: self.now,
-            payload: Payload::Datagram { index },
-        };
+        let mut packet = Packet::new(Kind::Datagram, size, to, self.control_class());
+        packet.hash = from.0.wrapping_mul(0x10001) ^ to.0;
+        packet.stamp = self.now;
+        packet.extension = self.extensions.insert(Extension::Datagram(bytes));
         self.send(from, packet);
     }
 
     /// The first packet on a link has reached the far end.
+    #[inline]
     fn arrive(&mut self, port: PortId) {
         let from = &mut self.ports[port.index()];
-        let Some(packet) = from.link.arrive() else { return };
-        if let Some(next) = from.link.next_arrival() {
-            self.events.push(next, Event::Arrive(port));
+        let id = from.flight.head;
+        // The link went down or changed its rate, and what this event was for has gone or arrives at another time.
+        if id == PacketId::NONE || self.packets.get(id).arrival != self.now {
+            return;
+        }
+        from.flight.pop(&mut self.packets);
+        let next = from.flight.head;
+        if next != PacketId::NONE {
+            self.events.push(self.packets.get(next).arrival, Event::Arrive(port));
         }
         self.counters.packet_hops += 1;
-        if let Some(meter) = from.meter {
-            self.meters[meter.index()][packet.class.index()] += u64::from(packet.size);
+        let packet = self.packets.get(id);
+        if from.metered {
+            self.meters[from.meter.index()][packet.class.index()] += u64::from(packet.size);
         }
         match from.to {
             Node::Switch(switch) => {
-                let next = self.switches[switch.index()].route(packet.to, packet.hash);
-                self.enqueue(next, packet);
+                let hash = match &mut self.spray {
+                    Some(random) => random.next().picos() as u32,
+                    None => packet.hash,
+                };
+                let number = switch.index();
+                match self.routes.route(number, &self.switches[number], packet.leaf, packet.to, hash) {
+                    Some(next) => self.enqueue(next, id),
+                    None => self.unroutable(port, id),
+                }
             }
-            Node::Host(host) => self.deliver(host, packet.id),
+            Node::Host(host) => self.deliver(host, id),
         }
     }
 
     /// A port takes or drops a packet.
     #[inline]
-    fn enqueue(&mut self, port: PortId, packet: Label) {
+    fn enqueue(&mut self, port: PortId, id: PacketId) {
         let out = &mut self.ports[port.index()];
-        match &mut out.queue {
-            Queue::DropTail(queue) => {
-                if !queue.admits(out.link.backlog(self.now), packet.size) {
-                    return self.drop(port, packet);
-                }
-                self.observer.accepted(self.now, port, packet.size);
-                self.transmit(self.now, port, packet);
-            }
-            Queue::RoundRobin(queue) => {
-                self.observer.accepted(self.now, port, packet.size);
-                queue.push(packet);
-                if !out.waking {
-                    out.waking = true;
-                    self.events.push(out.link.free_at().max(self.now), Event::Free(port));
+        if out.service != Service::Fifo {
+            return self.enqueue_scheduled(port, id);
+        }
+        let packet = self.packets.get_mut(id);
+        let wait = out.wait(self.now);
+        if !out.fits(wait, packet.size) {
+            return self.drop(port, id, false);
+        }
+        let counts = &mut self.counts[port.index()];
+        let class = usize::from(packet.priority);
+        if out.marks(wait) && packet.has(CAPABLE) {
+            packet.set(MARKED, true);
+            counts.marked[class].bytes += u64::from(packet.size);
+            counts.marked[class].packets += 1;
+            self.counters.marked += 1;
+        }
+        counts.taken[class].bytes += u64::from(packet.size);
+        counts.taken[class].packets += 1;
+        counts.peak_time = counts.peak_time.max(wait.picos() + u64::from(packet.size) * out.byte);
+        let size = packet.size;
+        if packet.extension != Extensions::NONE {
+            self.request(port, id);
+        }
+        self.observer.accepted(self.now, port, size);
+        self.transmit(self.now, port, id);
+    }
+
+    /// A port that chooses among frames, or whose link is down, takes or drops a packet.
+    fn enqueue_scheduled(&mut self, port: PortId, id: PacketId) {
+        let out = &mut self.ports[port.index()];
+        let down = out.service == Service::Down;
+        // A host keeps what it cannot send, as a computer whose cable is pulled.
+        if down && out.owner.is_none() {
+            return self.drop(port, id, false);
+        }
+        let (buffer, mark, place, owned) = (out.buffer, out.mark, out.queue as usize, out.owner.is_some());
+        let unsent = out.unsent(self.now);
+        let idle = !out.waking && out.free_at <= self.now;
+        let (size, rank, priority) = {
+            let packet = self.packets.get(id);
+            (packet.size, packet.rank, packet.priority)
+        };
+        if !idle && !owned {
+            while !self.has_room(place, buffer, unsent, size) {
+                let worst = self.queues[place].give_up(&mut self.packets, rank);
+                match worst {
+                    Some(worst) => self.drop(port, worst, true),
+                    None => return self.drop(port, id, false),
                 }
             }
         }
+        let held = self.queues[place].held(priority);
+        let counts = &mut self.counts[port.index()];
+        let class = &mut counts.taken[usize::from(priority)];
+        class.bytes += u64::from(size);
+        class.packets += 1;
+        let waiting = self.queues[place].bytes() + unsent + u64::from(size);
+        counts.peak_bytes = counts.peak_bytes.max(waiting);
+        let packet = self.packets.get_mut(id);
+        if held > mark && packet.has(CAPABLE) {
+            packet.set(MARKED, true);
+            counts.marked[usize::from(priority)].bytes += u64::from(size);
+            counts.marked[usize::from(priority)].packets += 1;
+            self.counters.marked += 1;
+        }
+        if packet.extension != Extensions::NONE {
+            self.request(port, id);
+        }
+        self.observer.accepted(self.now, port, size);
+        if idle && !owned {
+            return self.transmit(self.now, port, id);
+        }
+        if let Some(shared) = self.queues[place].shared {
+            self.shared[shared as usize].take(size);
+        }
+        self.queues[place].push(&mut self.packets, id);
+        let out = &mut self.ports[port.index()];
+        if !out.waking && !down {
+            out.waking = true;
+            self.events.push(out.free_at.max(self.now), Event::Free(port));
+        }
     }
 
+    /// Whether a frame of `size` bytes fits into a queue: its own buffer, or its part of a shared one.
+    fn has_room(&self, place: usize, buffer: u64, unsent: u64, size: u32) -> bool {
+        let queue = &self.queues[place];
+        match queue.shared {
+            Some(shared) => self.shared[shared as usize].fits(queue.bytes(), size),
+            None => queue.bytes() + unsent + u64::from(size) <= buffer,
+        }
+    }
+
+    /// A port drops a packet: one that comes, or one that it held.
     #[cold]
-    fn drop(&mut self, port: PortId, packet: Label) {
-        self.ports[port.index()].dropped += 1;
+    pub(crate) fn drop(&mut self, port: PortId, id: PacketId, held: bool) {
+        let packet = self.packets.get(id);
+        let class = &mut self.counts[port.index()].dropped[usize::from(packet.priority)];
+        class.bytes += u64::from(packet.size);
+        class.packets += 1;
         self.counters.dropped += 1;
-        self.observer.dropped(self.now, port, packet.id, packet.size);
-        let dropped = self.packets.remove(packet.id);
-        self.discard(dropped.payload);
+        self.observer.dropped(self.now, port, id, packet.size, held);
+        if held
+            && let Some(queue) = self.queues.get(self.ports[port.index()].queue as usize)
+            && let Some(shared) = queue.shared
+        {
+            self.shared[shared as usize].give_back(packet.size);
+        }
+        self.lose(id);
+    }
+
+    /// A switch knows no way for a packet that came over `port`.
+    #[cold]
+    fn unroutable(&mut self, port: PortId, id: PacketId) {
+        self.counters.unroutable += 1;
+        self.counters.dropped += 1;
+        self.observer.dropped(self.now, port, id, self.packets.get(id).size, false);
+        self.lose(id);
+    }
+
+    /// Takes a packet out of the world without delivering it.
+    pub(crate) fn lose(&mut self, id: PacketId) {
+        let packet = self.packets.remove(id);
+        self.extensions.remove(packet.extension);
+        if packet.kind() != Kind::Datagram {
+            self.flows[packet.flow.index()].packets -= 1;
+            self.settle(packet.flow);
+        }
     }
 
     /// Hands a packet to a port's transmitter, which begins with it at `at` or when it is free.
     #[inline]
-    fn transmit(&mut self, at: SimTime, port: PortId, packet: Label) {
-        let link = &mut self.ports[port.index()].link;
-        let idle = link.in_flight() == 0;
-        let transmission = link.transmit(at, packet);
-        if idle {
+    pub(crate) fn transmit(&mut self, at: SimTime, port: PortId, id: PacketId) {
+        let out = &mut self.ports[port.index()];
+        let packet = self.packets.get_mut(id);
+        let size = packet.size;
+        let transmission = out.transmit(at, size);
+        packet.arrival = transmission.arrival;
+        if out.flight.is_empty() {
             self.events.push(transmission.arrival, Event::Arrive(port));
         }
-        self.observer.transmitted(port, packet.size, transmission);
+        out.flight.push(&mut self.packets, id);
+        self.observer.transmitted(port, size, transmission);
     }
 
     /// A port's transmitter is free and packets wait for it.
     fn free(&mut self, port: PortId) {
         let out = &mut self.ports[port.index()];
         out.waking = false;
-        let Queue::RoundRobin(queue) = &mut out.queue else { return };
-        let Some(label) = queue.pop() else { return };
-        let more = !queue.is_empty();
+        if out.service != Service::Scheduled {
+            return;
+        }
+        if out.free_at > self.now {
+            // The link was down when this was planned for, and sends again.
+            out.waking = true;
+            return self.events.push(out.free_at, Event::Free(port));
+        }
         let owner = out.owner;
-        self.transmit(self.now, port, label);
+        let queue = &mut self.queues[out.queue as usize];
+        let Some(id) = queue.pop(&mut self.packets) else { return };
+        let more = !queue.is_empty();
+        if let Some(shared) = queue.shared {
+            self.shared[shared as usize].give_back(self.packets.get(id).size);
+        }
+        self.transmit(self.now, port, id);
         if more {
             let out = &mut self.ports[port.index()];
             out.waking = true;
-            self.events.push(out.link.free_at(), Event::Free(port));
+            self.events.push(out.free_at, Event::Free(port));
         }
         if let Some(host) = owner {
-            let packet = self.packets.get(label.id);
-            let (payload, flow) = (packet.payload, packet.flow);
-            self.left(host, &label, payload, flow);
-            self.resume(payload, flow);
+            self.left(host, id);
+            self.resume(id);
         }
     }
 
     /// Puts a new packet into its service's queue.
-    fn send(&mut self, host: HostId, packet: Packet) {
+    #[inline]
+    pub(crate) fn send(&mut self, host: HostId, mut packet: Packet) {
+        packet.leaf = self.hosts[packet.to.index()].leaf;
+        let (class, size) = (packet.class, packet.size);
         let id = self.packets.insert(packet);
         self.counters.sent += 1;
-        self.observer.sent(self.now, id, packet.size);
-        let queue = &mut self.hosts[host.index()].services[packet.class.index()];
-        if queue.limiter.is_some() {
+        self.observer.sent(self.now, id, size);
+        let from = &mut self.hosts[host.index()];
+        if from.limited > 0 && from.services[class.index()].limiter.is_some() {
+            let queue = &mut from.services[class.index()];
             let first = queue.waiting.is_empty();
-            queue.waiting.push_back(id);
+            queue.waiting.push(&mut self.packets, id);
+            queue.count += 1;
             if first {
-                self.release_heads(host, packet.class);
+                self.release_heads(host, class);
             }
         } else {
-            self.enter_interface(host, id, &packet);
+            self.enter_interface(host, id);
         }
     }
 
     /// The event of a service queue's timer.
-    fn release(&mut self, host: HostId, class: Class) {
+    fn release_due(&mut self, host: HostId, class: Class) {
         match self.hosts[host.index()].services[class.index()].release.fire(self.now) {
             Fired::Stale => {}
             Fired::Again(at) => self.events.push(at, Event::Release(host, class)),
@@ -210,186 +348,64 @@ impl<O: Observer> World<O> {
         let now = self.now.instant();
         loop {
             let queue = &mut self.hosts[host.index()].services[class.index()];
-            let Some(&id) = queue.waiting.front() else { return queue.release.cancel() };
-            let packet = *self.packets.get(id);
-            if let Head::Waits(until) = queue.head(now, packet.size) {
+            let id = queue.waiting.head;
+            if id == PacketId::NONE {
+                return queue.release.cancel();
+            }
+            if let Head::Waits(until) = queue.head(now, self.packets.get(id).size) {
                 if let Some(at) = queue.release.set(until.into()) {
                     self.events.push(at, Event::Release(host, class));
                 }
                 return;
             }
-            queue.waiting.pop_front();
-            if self.enter_interface(host, id, &packet) {
-                self.resume(packet.payload, packet.flow);
+            queue.waiting.pop(&mut self.packets);
+            queue.count -= 1;
+            if self.enter_interface(host, id) {
+                self.resume(id);
             }
         }
     }
 
     /// Hands a packet to the host's interface. Says whether it was sent at once.
     #[inline]
-    fn enter_interface(&mut self, host: HostId, id: PacketId, packet: &Packet) -> bool {
+    fn enter_interface(&mut self, host: HostId, id: PacketId) -> bool {
         let port = self.hosts[host.index()].interface;
         let out = &self.ports[port.index()];
-        if out.waking || out.link.free_at() > self.now {
-            self.enqueue(port, packet.label(id));
+        if out.waking || out.free_at > self.now || out.service == Service::Down {
+            self.enqueue_scheduled(port, id);
             return false;
         }
+        let packet = self.packets.get(id);
+        let (size, priority, extension) = (packet.size, usize::from(packet.priority), packet.extension);
+        let counts = &mut self.counts[port.index()].taken[priority];
+        counts.bytes += u64::from(size);
+        counts.packets += 1;
+        if extension != Extensions::NONE {
+            self.request(port, id);
+        }
         let at = self.now + self.jitter.next();
-        self.observer.accepted(at, port, packet.size);
-        let label = packet.label(id);
-        self.transmit(at, port, label);
-        self.left(host, &label, packet.payload, packet.flow);
+        self.observer.accepted(at, port, size);
+        self.transmit(at, port, id);
+        self.left(host, id);
         true
     }
 
     /// A packet has left its host.
     #[inline]
-    fn left(&mut self, host: HostId, packet: &Label, payload: Payload, flow: FlowId) {
+    fn left(&mut self, host: HostId, id: PacketId) {
+        let packet = self.packets.get(id);
         self.hosts[host.index()].bytes[packet.class.index()].tx += u64::from(packet.size);
-        if let Payload::Segment { .. } = payload {
-            self.flows[flow.index()].in_host -= u64::from(packet.size);
+        if packet.kind() == Kind::Segment {
+            self.flows[packet.flow.index()].in_host -= u64::from(packet.size);
         }
     }
 
     /// Lets the flow of a segment that left its host send more.
     #[inline]
-    fn resume(&mut self, payload: Payload, flow: FlowId) {
-        if let Payload::Segment { .. } = payload {
-            self.pump(flow);
+    fn resume(&mut self, id: PacketId) {
+        let packet = self.packets.get(id);
+        if packet.kind() == Kind::Segment {
+            self.pump(packet.flow);
         }
-    }
-
-    /// Lets a flow send what its windows and its host allow.
-    fn pump(&mut self, id: FlowId) {
-        loop {
-            let flow = &mut self.flows[id.index()];
-            if self.now >= flow.spec.stop {
-                flow.sender.close();
-            }
-            let frame = flow.spec.tcp.mss + TCP_OVERHEAD;
-            // The first comparison saves the division of the second: two segments are always allowed.
-            let held = flow.in_host + u64::from(frame);
-            if held > 2 * u64::from(frame) && held > flow.sender.host_limit(frame) {
-                break;
-            }
-            let Some(segment) = flow.sender.poll(self.now) else { break };
-            let size = segment.length + TCP_OVERHEAD;
-            flow.in_host += u64::from(size);
-            if segment.again {
-                flow.retransmissions += 1;
-                self.counters.retransmissions += 1;
-            }
-            let packet = Packet {
-                size,
-                flow: id,
-                to: flow.spec.to,
-                hash: flow.spec.hash,
-                class: flow.spec.class,
-                stamp: self.now,
-                payload: Payload::Segment { sequence: segment.sequence, length: segment.length },
-            };
-            let from = flow.spec.from;
-            self.send(from, packet);
-        }
-        let flow = &mut self.flows[id.index()];
-        let deadline = flow.sender.deadline();
-        if let Some(at) = flow.retransmit.set(deadline) {
-            self.events.push(at, Event::Retransmit(id));
-        }
-    }
-
-    /// The event of a flow's retransmission timer.
-    fn retransmit(&mut self, id: FlowId) {
-        let flow = &mut self.flows[id.index()];
-        match flow.retransmit.fire(self.now) {
-            Fired::Stale => {}
-            Fired::Again(at) => self.events.push(at, Event::Retransmit(id)),
-            Fired::Due => {
-                if flow.all_in_host() {
-                    flow.sender.postpone(self.now);
-                } else {
-                    flow.timeouts += 1;
-                    self.counters.timeouts += 1;
-                    flow.sender.on_timeout(self.now);
-                }
-                self.pump(id);
-            }
-        }
-    }
-
-    /// The event of a flow's delayed-acknowledgement timer.
-    fn delayed_ack(&mut self, id: FlowId) {
-        let flow = &mut self.flows[id.index()];
-        match flow.delayed_ack.fire(self.now) {
-            Fired::Stale => {}
-            Fired::Again(at) => self.events.push(at, Event::DelayedAck(id)),
-            Fired::Due if flow.receiver.owes_ack() => self.acknowledge(id),
-            Fired::Due => {}
-        }
-    }
-
-    /// A packet has reached its host.
-    fn deliver(&mut self, host: HostId, id: PacketId) {
-        let packet = self.packets.remove(id);
-        debug_assert_eq!(packet.to, host, "a packet went astray");
-        self.counters.delivered += 1;
-        self.observer.delivered(self.now, id, packet.size);
-        self.hosts[host.index()].bytes[packet.class.index()].rx += u64::from(packet.size);
-        match packet.payload {
-            Payload::Segment { sequence, length } => self.on_segment(packet.flow, sequence, length, packet.stamp),
-            Payload::Ack { next } => {
-                self.flows[packet.flow.index()].sender.on_ack(self.now, next, packet.stamp);
-                self.pump(packet.flow);
-            }
-            Payload::Datagram { .. } => {
-                if let Some(bytes) = self.discard(packet.payload) {
-                    self.inbox.push_back(Delivery { at: self.now, to: host, bytes });
-                }
-            }
-        }
-    }
-
-    fn on_segment(&mut self, id: FlowId, sequence: u64, length: u32, stamp: SimTime) {
-        let flow = &mut self.flows[id.index()];
-        let answer = flow.receiver.on_segment(sequence, length, stamp);
-        if flow.finished.is_none() && flow.spec.size.is_some_and(|size| flow.receiver.next() >= size) {
-            flow.finished = Some(self.now);
-        }
-        match answer {
-            Acknowledge::Now => self.acknowledge(id),
-            Acknowledge::Later => {
-                if let Some(at) = flow.delayed_ack.set(self.now + flow.spec.tcp.delayed_ack) {
-                    self.events.push(at, Event::DelayedAck(id));
-                }
-            }
-        }
-    }
-
-    /// A flow's receiver sends an acknowledgement.
-    fn acknowledge(&mut self, id: FlowId) {
-        let flow = &mut self.flows[id.index()];
-        flow.delayed_ack.cancel();
-        flow.receiver.acknowledged();
-        let next = flow.receiver.next();
-        self.observer.acknowledged(self.now, id, next, flow.sender.highest());
-        let packet = Packet {
-            size: TCP_OVERHEAD,
-            flow: id,
-            to: flow.spec.from,
-            // The addresses are swapped, so the way back is hashed anew.
-            hash: flow.spec.hash.rotate_left(16),
-            class: flow.spec.class,
-            stamp: flow.receiver.stamp(),
-            payload: Payload::Ack { next },
-        };
-        let from = flow.spec.to;
-        self.send(from, packet);
-    }
-
-    /// Frees what a lost or delivered packet refers to.
-    fn discard(&mut self, payload: Payload) -> Option<Arc<[u8]>> {
-        let Payload::Datagram { index } = payload else { return None };
-        self.free_datagrams.push(index);
-        self.datagrams[index as usize].take()
     }
 }

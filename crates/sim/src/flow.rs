@@ -2,11 +2,9 @@
 
 use crate::ids::{Class, HostId};
 use crate::timer::Timer;
-use crate::transport::receiver::Receiver;
-use crate::transport::sender::Sender;
-use crate::transport::{TCP_OVERHEAD, TcpConfig};
-use weir_units::Bytes;
-use weir_units::SimTime;
+use weir_transport::d3::RateHeader;
+use weir_transport::{Connection, Parameters, Receiver, Sender};
+use weir_units::{Bytes, SimTime};
 
 /// What a flow is to do.
 #[derive(Debug, Clone, Copy)]
@@ -17,45 +15,72 @@ pub struct FlowSpec {
     pub to: HostId,
     /// The service that its packets, both ways, belong to.
     pub class: Class,
+    /// The class of its packets at queues with several: 0, the most urgent, to 7.
+    pub priority: u8,
     /// When it starts.
     pub start: SimTime,
     /// From when on it sends nothing new; [`SimTime::NEVER`] to go on.
     pub stop: SimTime,
     /// How many bytes it carries; `None` to go on until it is stopped.
     pub size: Option<u64>,
+    /// When the last byte should be there, for transports that know deadlines.
+    pub deadline: Option<SimTime>,
     /// What distinguishes it to ECMP (a hash of its addresses and ports).
     pub hash: u32,
-    /// The parameters of its transport.
-    pub tcp: TcpConfig,
 }
 
 /// A flow in a world.
 #[derive(Debug)]
 pub struct Flow {
-    pub(crate) spec: FlowSpec,
     pub(crate) sender: Sender,
-    pub(crate) receiver: Receiver,
-    pub(crate) retransmit: Timer,
-    pub(crate) delayed_ack: Timer,
+    pub(crate) timer: Timer,
+    pub(crate) spec: FlowSpec,
     /// Bytes of its frames that have not left the sending host.
     pub(crate) in_host: u64,
+    /// Its packets that exist, acknowledgements included.
+    pub(crate) packets: u32,
+    pub(crate) retransmissions: u32,
+    pub(crate) timeouts: u32,
+    pub(crate) life: Life,
+    pub(crate) receiver: Receiver,
+    pub(crate) delayed_ack: Timer,
+    /// What the network granted, for the next acknowledgement.
+    pub(crate) grant: Option<Box<RateHeader>>,
+    /// Payload bytes that arrived without being acknowledged (UDP).
+    pub(crate) unacknowledged: u64,
+    /// When the last byte arrived.
     pub(crate) finished: Option<SimTime>,
-    pub(crate) retransmissions: u64,
-    pub(crate) timeouts: u64,
+}
+
+/// How far a flow has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Something is still to be delivered.
+    Running,
+    /// The world has told that everything was delivered, or that nothing more will be.
+    Over,
+    /// Nobody will ask for it again: its place is free once its sender is done and its packets are gone.
+    Released,
+    /// Its place is free.
+    Gone,
 }
 
 impl Flow {
-    pub(crate) fn new(spec: FlowSpec) -> Self {
+    pub(crate) fn new(spec: FlowSpec, parameters: &Parameters, connection: &Connection) -> Self {
         Self {
+            sender: Sender::new(parameters, connection),
+            timer: Timer::default(),
             spec,
-            sender: Sender::new(&spec.tcp, spec.size.unwrap_or(u64::MAX)),
-            receiver: Receiver::default(),
-            retransmit: Timer::default(),
-            delayed_ack: Timer::default(),
             in_host: 0,
-            finished: None,
+            packets: 0,
             retransmissions: 0,
             timeouts: 0,
+            life: Life::Running,
+            receiver: Receiver::new(parameters),
+            delayed_ack: Timer::default(),
+            grant: None,
+            unacknowledged: 0,
+            finished: None,
         }
     }
 
@@ -67,29 +92,35 @@ impl Flow {
     pub fn sender(&self) -> &Sender {
         &self.sender
     }
-    /// Bytes that the receiving application got, in order.
+    /// Bytes that the receiving application got: in order, but for datagrams.
     pub fn delivered(&self) -> Bytes {
-        Bytes::new(self.receiver.next())
+        Bytes::new(self.receiver.next().max(self.unacknowledged))
     }
     /// When the last byte of a finite flow reached its receiver.
     pub fn finished(&self) -> Option<SimTime> {
         self.finished
     }
     /// How many segments were sent again.
-    pub fn retransmissions(&self) -> u64 {
+    pub fn retransmissions(&self) -> u32 {
         self.retransmissions
     }
     /// How often its retransmission timer expired.
-    pub fn timeouts(&self) -> u64 {
+    pub fn timeouts(&self) -> u32 {
         self.timeouts
-    }
-    /// Whether nothing that is unacknowledged has left the sending host: then nothing can have been lost.
-    pub(crate) fn all_in_host(&self) -> bool {
-        let frame = u64::from(self.spec.tcp.mss + TCP_OVERHEAD);
-        self.in_host > 0 && self.in_host.div_ceil(frame) * u64::from(self.spec.tcp.mss) >= self.sender.flight()
     }
     /// Bytes of its frames that have not left the sending host.
     pub fn in_host(&self) -> u64 {
         self.in_host
+    }
+
+    /// Whether nothing that is unacknowledged has left the sending host: then nothing can have been lost.
+    pub(crate) fn all_in_host(&self, payload: u32, headers: u32) -> bool {
+        let frame = u64::from(payload + headers);
+        self.in_host > 0 && self.in_host.div_ceil(frame) * u64::from(payload) >= self.sender.flight()
+    }
+
+    /// Whether its place may be used again.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.life == Life::Released && self.packets == 0 && self.sender.is_done()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! flows ─► service queue ─► root limiter ─┐
-//! flows ─► service queue ─► root limiter ─┼─► interface (round robin) ─► link
+//! flows ─► service queue ─► root limiter ─┼─► interface ─► link
 //! control datagrams ──────────────────────┘
 //! ```
 //!
@@ -12,7 +12,9 @@
 //! (the same C law that runs in the kernel) is asked about the packet at the head and charged when it leaves,
 //! so a new rate holds from the next packet on.
 //!
-//! Nothing is dropped here: TCP's backpressure ([`crate::transport::sender`]) bounds what waits, as on Linux
+//! The interface takes services in turn, or orders by the discipline of the network's queues (strict priority, pFabric).
+//!
+//! Nothing is dropped here: transports' backpressure ([`weir_transport::Sender::host_limit`]) bounds what waits, as on Linux
 //! ("on the transmit side, the host network stack is back-pressured, so we do not see any drops", Parley §2).
 //!
 //! Example: a service at 12.112 Mb/s that offers four 1514 B frames at once: two leave (the burst and the
@@ -20,17 +22,20 @@
 //!
 //! Source: Parley Fig 10 (root limiters), §5.1.
 
-use crate::ids::{Class, PacketId, PortId};
+use crate::ids::{Class, PortId};
+use crate::packet::List;
 use crate::timer::Timer;
-use std::collections::VecDeque;
 use weir_datapath::Limiter;
-use weir_units::SimTime;
-use weir_units::{Bandwidth, Bytes, Instant, PerDirection};
+use weir_units::{Bandwidth, Bytes, Instant, PerDirection, SimTime};
 
 /// A host.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) interface: PortId,
+    /// The number of its switch among the leaves.
+    pub(crate) leaf: u32,
+    /// How many of its services have a limiter.
+    pub(crate) limited: u32,
     pub(crate) services: Vec<ServiceQueue>,
     /// Bytes of each class that left by the interface and that arrived.
     pub(crate) bytes: Vec<PerDirection<u64>>,
@@ -40,6 +45,8 @@ impl Host {
     pub(crate) fn new(interface: PortId, classes: usize) -> Self {
         Self {
             interface,
+            leaf: 0,
+            limited: 0,
             services: (0..classes).map(|_| ServiceQueue::default()).collect(),
             bytes: vec![PerDirection::default(); classes],
         }
@@ -58,7 +65,7 @@ impl Host {
 
     /// How many packets of a class wait for its limiter.
     pub fn waiting(&self, class: Class) -> usize {
-        self.services[class.index()].waiting.len()
+        self.services[class.index()].count
     }
 }
 
@@ -74,13 +81,16 @@ pub(crate) struct ServiceQueue {
     /// `None` while the service is not limited.
     pub(crate) limiter: Option<Limiter>,
     /// Packets in order; `release` is set to the first one's departure.
-    pub(crate) waiting: VecDeque<PacketId>,
+    pub(crate) waiting: List,
+    /// How many those are.
+    pub(crate) count: usize,
     pub(crate) release: Timer,
 }
 
 impl Default for ServiceQueue {
     fn default() -> Self {
-        Self { limit: Bandwidth::UNLIMITED, limiter: None, waiting: VecDeque::new(), release: Timer::default() }
+        let waiting = List::default();
+        Self { limit: Bandwidth::UNLIMITED, limiter: None, waiting, count: 0, release: Timer::default() }
     }
 }
 

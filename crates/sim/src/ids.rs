@@ -41,6 +41,11 @@ id!(
     MeterId
 );
 
+impl PacketId {
+    /// No packet: the end of a list.
+    pub const NONE: Self = Self(u32::MAX);
+}
+
 /// A traffic class of the hosts: one for each service, and one more for control traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class(pub u16);

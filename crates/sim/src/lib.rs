@@ -7,30 +7,31 @@
 //! | file | holds |
 //! |---|---|
 //! | [`events`], [`timer`] | the event queue in picoseconds, timers that move |
-//! | [`packet`], [`link`], [`queue`], [`port`], [`switch`] | what the network is made of |
-//! | [`host`], [`flow`], [`transport`] | what stands at its ends |
-//! | [`world`], [`engine`] | building a network and running it |
-//! | [`topology`] | networks from policies |
+//! | [`packet`], [`port`], [`serial_clock`], `queue`, [`switch`] | what the network is made of |
+//! | [`host`], [`flow`] | what stands at its ends; the transports are [`weir_transport`]'s |
+//! | [`world`] | building a network |
+//! | [`engine`], `ends`, `changes` | running it: packets, the ends of flows, links that change |
 //! | [`observer`], [`checkers`] | what watches a run |
 //! | [`brokers`], [`mod@run`] | the control plane in the simulated network; a scenario from start to result |
 
 pub mod brokers;
+mod changes;
 pub mod checkers;
+mod ends;
 pub mod engine;
 pub mod events;
 pub mod flow;
 pub mod host;
 pub mod ids;
-pub mod link;
 pub mod observer;
 pub mod packet;
 pub mod port;
-pub mod queue;
+mod queue;
 pub mod run;
+pub mod serial_clock;
 pub mod switch;
 pub mod timer;
 pub mod topology;
-pub mod transport;
 pub mod world;
 
 pub use checkers::Checkers;
@@ -39,6 +40,5 @@ pub use flow::{Flow, FlowSpec};
 pub use ids::{Class, FlowId, HostId, MeterId, PortId, SwitchId};
 pub use observer::{Observer, Silent};
 pub use run::{FlowStatistics, Options, Progress, RunError, RunOutcome, Statistics, simulate};
-pub use transport::TcpConfig;
 pub use weir_units::SimTime;
-pub use world::{Counters, Delivery, LinkSpec, World};
+pub use world::{Counters, Delivery, World};

@@ -5,26 +5,36 @@
 //! compiler removes the calls; [`crate::checkers`] and tracers implement the ones that they need.
 
 use crate::ids::{FlowId, PacketId, PortId};
-use crate::link::Transmission;
-use weir_units::SimTime;
+use crate::port::Transmission;
+use weir_units::{Bandwidth, SimTime};
 
 /// Sees what happens in a world. Every method does nothing by default.
 pub trait Observer {
+    /// A flow takes this place, which another may have had before.
+    #[inline]
+    fn began(&mut self, _flow: FlowId) {}
     /// A packet came into being at its sender.
     #[inline]
     fn sent(&mut self, _now: SimTime, _packet: PacketId, _size: u32) {}
     /// A packet reached its receiver and is gone.
     #[inline]
     fn delivered(&mut self, _now: SimTime, _packet: PacketId, _size: u32) {}
-    /// A port dropped a packet, which is gone.
+    /// A packet is lost at a port, or on its link; `held` if it waited there.
     #[inline]
-    fn dropped(&mut self, _now: SimTime, _port: PortId, _packet: PacketId, _size: u32) {}
+    fn dropped(&mut self, _now: SimTime, _port: PortId, _packet: PacketId, _size: u32, _held: bool) {}
     /// A port took a packet into its buffer.
     #[inline]
     fn accepted(&mut self, _now: SimTime, _port: PortId, _size: u32) {}
     /// A port's transmitter was handed a packet.
     #[inline]
     fn transmitted(&mut self, _port: PortId, _size: u32, _transmission: Transmission) {}
+    /// A port's rate was `before` until now. What its transmitter has not begun to send waits again, `withdrawn` frames;
+    /// what it has begun ends at `free_at`.
+    #[inline]
+    fn rate_changed(&mut self, _now: SimTime, _port: PortId, _before: Bandwidth, _withdrawn: u64, _free_at: SimTime) {}
+    /// What a port's transmitter was handed is lost: the link went down.
+    #[inline]
+    fn cut(&mut self, _now: SimTime, _port: PortId) {}
     /// A receiver acknowledged everything before `next`; its sender has sent everything before `highest`.
     #[inline]
     fn acknowledged(&mut self, _now: SimTime, _flow: FlowId, _next: u64, _highest: u64) {}

@@ -3,96 +3,151 @@
 //! Problem: a simulation makes thousands of millions of packets, and a heap allocation for each would cost
 //! more than everything else that happens to it. Approach: packets live in one vector and are named by
 //! [`PacketId`]; a freed place goes to a free list and is the next one used, so the arena is as large as
-//! the most packets that ever existed at once, and stays in the cache. A packet is at most 64 bytes: one cache line.
+//! the most packets that ever existed at once, and stays in the cache. A packet is exactly one cache line of 64 bytes,
+//! and lists of packets (links, queues) go through the packets themselves: whoever takes a packet from a list
+//! needs its line anyway, and no ring of another kind has to be fetched. What few packets carry
+//! (selective acknowledgements, D3's requests, datagrams) stands in a table beside ([`Extension`]).
 //!
-//! Sizes: a packet's `size` is the frame that the links carry and that results count: Ethernet header
-//! (14 B) and IP packet, without preamble, frame check and gap. A full frame of a 1500 B MTU is 1514 B.
-//! Linux's HTB and TBF count the same, so a limit means the same in the simulator and in the lab.
+//! Sizes: a packet's `size` is the frame that the links carry and that results count: header bytes and payload, without
+//! preamble, frame check and gap. With the default headers (Ethernet 14, IPv4 20, TCP 32) a full frame of a
+//! 1500 B MTU is 1514 B. Linux's HTB and TBF count the same, so a limit means the same in the simulator and in the lab.
 
 use crate::ids::{Class, FlowId, HostId, PacketId};
+use std::sync::Arc;
+use weir_transport::SackBlocks;
+use weir_transport::d3::RateHeader;
 use weir_units::SimTime;
 
 /// Bytes of an Ethernet header: two addresses and the type (IEEE 802.3).
 pub const ETHERNET_HEADER: u32 = 14;
 
-/// What a packet carries.
+/// What a packet is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Payload {
+#[repr(u8)]
+pub enum Kind {
     /// Bytes `[sequence, sequence + length)` of a flow.
-    Segment {
-        /// Offset of the first byte.
-        sequence: u64,
-        /// Number of bytes.
-        length: u32,
-    },
-    /// Everything before `next` has been received.
-    Ack {
-        /// The first byte that is still missing.
-        next: u64,
-    },
-    /// A control datagram, kept in the world's table of datagrams.
-    Datagram {
-        /// The place in that table.
-        index: u32,
-    },
+    Segment,
+    /// Everything before `sequence` has been received.
+    Ack,
+    /// A control datagram; its bytes are an [`Extension`].
+    Datagram,
 }
+
+/// The packet may be marked instead of dropped (ECT).
+pub(crate) const CAPABLE: u8 = 1;
+/// A queue marked it (CE).
+pub(crate) const MARKED: u8 = 2;
+/// The acknowledgement echoes a mark (ECE).
+pub(crate) const ECHO: u8 = 4;
+/// Part of the segment was sent before.
+pub(crate) const AGAIN: u8 = 8;
 
 /// A packet on its way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
 pub struct Packet {
-    /// The frame's size on a link; see the module's documentation.
-    pub size: u32,
-    /// The flow that it belongs to; meaningless for a datagram.
-    pub flow: FlowId,
-    /// The host that it goes to.
-    pub to: HostId,
-    /// What the packets of a flow share, so that switches send them one way (ECMP).
-    pub hash: u32,
-    /// The traffic class at the hosts.
-    pub class: Class,
+    /// When it reaches the far end of the link that it is on.
+    pub(crate) arrival: SimTime,
     /// The time stamp of RFC 7323: when a segment was sent, or what an acknowledgement echoes.
-    pub stamp: SimTime,
-    /// What it carries.
-    pub payload: Payload,
+    pub(crate) stamp: SimTime,
+    /// The first byte of a segment, or the first that is missing.
+    pub(crate) sequence: u64,
+    /// The packet behind it in its list.
+    pub(crate) next: PacketId,
+    /// The frame's size on a link; see the module's documentation.
+    pub(crate) size: u32,
+    /// The flow that it belongs to; meaningless for a datagram.
+    pub(crate) flow: FlowId,
+    /// The host that it goes to.
+    pub(crate) to: HostId,
+    /// That host's leaf (its switch, among those with hosts).
+    pub(crate) leaf: u32,
+    /// What the packets of a flow share, so that switches send them one way (ECMP).
+    pub(crate) hash: u32,
+    /// Payload bytes.
+    pub(crate) length: u32,
+    /// Urgency for queues that order by it, lower first.
+    pub(crate) rank: u32,
+    /// Its place in the table of extensions, or [`Extensions::NONE`].
+    pub(crate) extension: u32,
+    /// The traffic class at the hosts.
+    pub(crate) class: Class,
+    /// The class at queues with several, 0 the most urgent.
+    pub(crate) priority: u8,
+    flags: u8,
 }
 
-/// What a switch needs to know of a packet. It travels with the packet's id, so that forwarding does not
-/// touch the arena: a network holds many more packets than a cache does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Label {
-    /// The packet.
-    pub id: PacketId,
-    /// The frame's size.
-    pub size: u32,
-    /// The host that it goes to.
-    pub to: HostId,
-    /// Its ECMP hash.
-    pub hash: u32,
-    /// Its traffic class.
-    pub class: Class,
-}
+/// The flags hold the kind in their two highest bits.
+const KIND_SHIFT: u32 = 6;
 
 impl Packet {
-    /// The label of this packet, whose id is `id`.
+    /// A packet that belongs nowhere yet.
+    pub(crate) fn new(kind: Kind, size: u32, to: HostId, class: Class) -> Self {
+        Self {
+            arrival: SimTime::ZERO,
+            stamp: SimTime::ZERO,
+            sequence: 0,
+            next: PacketId::NONE,
+            size,
+            flow: FlowId(u32::MAX),
+            to,
+            leaf: 0,
+            hash: 0,
+            length: 0,
+            rank: 0,
+            extension: Extensions::NONE,
+            class,
+            priority: 0,
+            flags: (kind as u8) << KIND_SHIFT,
+        }
+    }
+
+    /// What it is.
     #[inline]
-    pub fn label(&self, id: PacketId) -> Label {
-        Label { id, size: self.size, to: self.to, hash: self.hash, class: self.class }
+    pub fn kind(&self) -> Kind {
+        match self.flags >> KIND_SHIFT {
+            0 => Kind::Segment,
+            1 => Kind::Ack,
+            _ => Kind::Datagram,
+        }
+    }
+    /// The frame's size on a link in bytes.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+    #[inline]
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+    #[inline]
+    pub(crate) fn set(&mut self, flag: u8, on: bool) {
+        self.flags |= if on { flag } else { 0 };
     }
 }
 
 /// All packets that exist.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Arena {
     packets: Vec<Packet>,
-    free: Vec<PacketId>,
+    free: PacketId,
+    count: usize,
+}
+
+impl Default for Arena {
+    fn default() -> Self {
+        Self { packets: Vec::new(), free: PacketId::NONE, count: 0 }
+    }
 }
 
 impl Arena {
     /// Puts a packet into the arena.
     #[inline]
-    pub fn insert(&mut self, packet: Packet) -> PacketId {
-        if let Some(id) = self.free.pop() {
-            self.packets[id.index()] = packet;
+    pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
+        self.count += 1;
+        let id = self.free;
+        if let Some(place) = self.packets.get_mut(id.index()) {
+            self.free = place.next;
+            *place = packet;
             return id;
         }
         let id = PacketId(self.packets.len() as u32);
@@ -102,25 +157,33 @@ impl Arena {
 
     /// The packet with this id.
     #[inline]
-    pub fn get(&self, id: PacketId) -> &Packet {
+    pub(crate) fn get(&self, id: PacketId) -> &Packet {
         &self.packets[id.index()]
+    }
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.packets[id.index()]
     }
 
     /// Takes a packet out; its id may be used again.
     #[inline]
-    pub fn remove(&mut self, id: PacketId) -> Packet {
-        self.free.push(id);
-        self.packets[id.index()]
+    pub(crate) fn remove(&mut self, id: PacketId) -> Packet {
+        self.count -= 1;
+        let place = &mut self.packets[id.index()];
+        let packet = *place;
+        place.next = self.free;
+        self.free = id;
+        packet
     }
 
     /// How many packets exist.
     pub fn len(&self) -> usize {
-        self.packets.len() - self.free.len()
+        self.count
     }
 
     /// Whether no packet exists.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.count == 0
     }
 
     /// The most packets that existed at once.
@@ -129,28 +192,178 @@ impl Arena {
     }
 }
 
+/// A first-in first-out list of packets, through their `next`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct List {
+    pub(crate) head: PacketId,
+    tail: PacketId,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { head: PacketId::NONE, tail: PacketId::NONE }
+    }
+}
+
+impl List {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == PacketId::NONE
+    }
+
+    /// Puts a packet at the end. Its `next` must be [`PacketId::NONE`].
+    #[inline]
+    pub(crate) fn push(&mut self, packets: &mut Arena, id: PacketId) {
+        debug_assert_eq!(packets.get(id).next, PacketId::NONE, "a packet in two lists");
+        if self.head == PacketId::NONE {
+            self.head = id;
+        } else {
+            packets.get_mut(self.tail).next = id;
+        }
+        self.tail = id;
+    }
+
+    /// Takes the first packet.
+    #[inline]
+    pub(crate) fn pop(&mut self, packets: &mut Arena) -> Option<PacketId> {
+        let id = self.head;
+        if id == PacketId::NONE {
+            return None;
+        }
+        let packet = packets.get_mut(id);
+        self.head = packet.next;
+        packet.next = PacketId::NONE;
+        Some(id)
+    }
+
+    /// The packets, first to last.
+    pub(crate) fn iter<'a>(&self, packets: &'a Arena) -> impl Iterator<Item = PacketId> + use<'a> {
+        let mut at = self.head;
+        std::iter::from_fn(move || {
+            let id = at;
+            (id != PacketId::NONE).then(|| {
+                at = packets.get(id).next;
+                id
+            })
+        })
+    }
+
+    /// Takes a packet out of the middle; linear in the packets before it.
+    pub(crate) fn take(&mut self, packets: &mut Arena, wanted: PacketId) {
+        let next = packets.get(wanted).next;
+        if self.head == wanted {
+            self.head = next;
+        } else {
+            let before = self.iter(packets).find(|&id| packets.get(id).next == wanted);
+            let Some(before) = before else { return };
+            packets.get_mut(before).next = next;
+            if self.tail == wanted {
+                self.tail = before;
+            }
+        }
+        packets.get_mut(wanted).next = PacketId::NONE;
+    }
+}
+
+/// What few packets carry.
+#[derive(Debug, Clone)]
+pub(crate) enum Extension {
+    /// What was received out of order.
+    Sack(SackBlocks),
+    /// A rate request, or on an acknowledgement what was granted.
+    Rate(Box<RateHeader>),
+    /// The bytes of a control datagram.
+    Datagram(Arc<[u8]>),
+}
+
+/// The extensions of the packets that exist.
+#[derive(Debug, Default)]
+pub(crate) struct Extensions {
+    places: Vec<Option<Extension>>,
+    free: Vec<u32>,
+}
+
+impl Extensions {
+    /// The place of a packet without one.
+    pub(crate) const NONE: u32 = u32::MAX;
+
+    pub(crate) fn insert(&mut self, extension: Extension) -> u32 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            (self.places.len() - 1) as u32
+        });
+        self.places[place as usize] = Some(extension);
+        place
+    }
+    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut Extension> {
+        self.places.get_mut(place as usize)?.as_mut()
+    }
+    /// Takes an extension out; `None` for a packet without one.
+    pub(crate) fn remove(&mut self, place: u32) -> Option<Extension> {
+        let extension = self.places.get_mut(place as usize)?.take();
+        if extension.is_some() {
+            self.free.push(place);
+        }
+        extension
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn packet() -> Packet {
+        Packet::new(Kind::Ack, 66, HostId(1), Class(0))
+    }
+
     #[test]
     fn places_are_used_again() {
-        let packet = Packet {
-            size: 1514,
-            flow: FlowId(0),
-            to: HostId(1),
-            hash: 0,
-            class: Class(0),
-            stamp: SimTime::ZERO,
-            payload: Payload::Ack { next: 0 },
-        };
         let mut arena = Arena::default();
-        let a = arena.insert(packet);
-        let b = arena.insert(packet);
+        let a = arena.insert(packet());
+        let b = arena.insert(packet());
         arena.remove(a);
-        assert_eq!(arena.insert(packet), a);
+        assert_eq!(arena.insert(packet()), a);
         assert_ne!(a, b);
         assert_eq!((arena.len(), arena.peak()), (2, 2));
-        assert!(size_of::<Packet>() <= 64, "{} bytes", size_of::<Packet>());
+        assert_eq!(size_of::<Packet>(), 64);
+    }
+
+    #[test]
+    fn kinds_and_flags_share_a_byte() {
+        for kind in [Kind::Segment, Kind::Ack, Kind::Datagram] {
+            let mut packet = Packet::new(kind, 1, HostId(0), Class(0));
+            packet.set(MARKED, true);
+            packet.set(CAPABLE, false);
+            assert_eq!(packet.kind(), kind);
+            assert!(packet.has(MARKED) && !packet.has(CAPABLE) && !packet.has(ECHO));
+        }
+    }
+
+    #[test]
+    fn lists_are_first_in_first_out() {
+        let mut arena = Arena::default();
+        let ids: Vec<PacketId> = (0..5).map(|_| arena.insert(packet())).collect();
+        let mut list = List::default();
+        for &id in &ids {
+            list.push(&mut arena, id);
+        }
+        assert_eq!(list.iter(&arena).collect::<Vec<_>>(), ids);
+        for place in [2, 0, 4] {
+            list.take(&mut arena, ids[place]);
+        }
+        list.push(&mut arena, ids[2]);
+        let order: Vec<PacketId> = std::iter::from_fn(|| list.pop(&mut arena)).collect();
+        assert_eq!(order, [ids[1], ids[3], ids[2]]);
+        assert!(list.is_empty());
+    }
+
+    #[test]
+    fn extensions_come_and_go() {
+        let mut extensions = Extensions::default();
+        let place = extensions.insert(Extension::Datagram(vec![1, 2].into()));
+        assert!(extensions.get_mut(place).is_some());
+        assert!(matches!(extensions.remove(place), Some(Extension::Datagram(bytes)) if bytes[..] == [1, 2]));
+        assert_eq!(extensions.insert(Extension::Sack(SackBlocks::default())), place);
+        assert!(extensions.remove(Extensions::NONE).is_none());
     }
 }

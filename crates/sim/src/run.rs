@@ -25,12 +25,11 @@ use crate::checkers::{self, Checkers};
 use crate::engine::Stop;
 use crate::flow::FlowSpec;
 use crate::ids::{Class, FlowId, HostId, MeterId};
-use crate::link::SerialClock;
 use crate::observer::{Observer, Silent};
 use crate::packet::ETHERNET_HEADER;
+use crate::serial_clock::SerialClock;
 use crate::switch::mix;
 use crate::topology::LeafSpine;
-use crate::transport::TcpConfig;
 use crate::world::{Counters, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -39,7 +38,9 @@ use std::ops::ControlFlow;
 use weir_control::RackBrokerConfig;
 use weir_datapath::{Classifier, ClassifierError, Fields};
 use weir_policy::{Match, Policy, Protocol};
+use weir_scenario::graph::Packets;
 use weir_scenario::{Enforcement, RunResult, Sample, Scenario};
+use weir_transport::Parameters;
 use weir_units::SimTime;
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, ServiceId};
 
@@ -156,7 +157,10 @@ fn run<O: Observer>(
     let mut rng = StdRng::seed_from_u64(seed);
     let policy = scenario.policy();
     let classes = Classes::new(policy);
-    let mut world = World::new(classes.count(), observer);
+    let mtu = scenario.links().mtu.get() as u32;
+    // Ethernet 14, IPv4 20, TCP with time stamps 32.
+    let sizes = Packets { payload: mtu - 52, headers: 66 };
+    let mut world = World::new(classes.count(), sizes, observer);
     let network = LeafSpine::build(&mut world, policy.network(), &scenario.links());
     let measure = scenario.measure();
     let meter = world.add_meter(&network.racks[measure.rack.index()].uplink[measure.direction]);
@@ -206,7 +210,8 @@ fn advance<O: Observer>(world: &mut World<O>, mut brokers: Option<&mut Brokers>,
                 brokers.on_delivery(&delivery, world);
             }
         }
-        if stop == Stop::Delivery {
+        while world.next_over().is_some() {}
+        if stop != Stop::Limit {
             continue;
         }
         if let Some(brokers) = &mut brokers
@@ -222,7 +227,7 @@ fn advance<O: Observer>(world: &mut World<O>, mut brokers: Option<&mut Brokers>,
 /// The noise of the hosts: one full frame at the slowest link.
 fn jitter<O: Observer>(world: &World<O>, mtu: Bytes) -> SimTime {
     let frame = mtu.get() as u32 + ETHERNET_HEADER;
-    let slowest = world.ports().iter().map(|port| port.link().rate()).min();
+    let slowest = world.ports().iter().map(|port| port.rate()).min();
     slowest.map_or(SimTime::ZERO, |rate| SerialClock::new(rate).advance(frame))
 }
 
@@ -233,8 +238,8 @@ fn flow_statistics<O: Observer>(world: &World<O>, id: FlowId, service: ServiceId
         from: MachineId(flow.spec().from.0),
         to: MachineId(flow.spec().to.0),
         delivered: flow.delivered(),
-        retransmissions: flow.retransmissions(),
-        timeouts: flow.timeouts(),
+        retransmissions: flow.retransmissions().into(),
+        timeouts: flow.timeouts().into(),
     }
 }
 
@@ -281,8 +286,6 @@ fn add_flows<O: Observer>(
 ) -> Result<Vec<(FlowId, ServiceId)>, RunError> {
     let policy = scenario.policy();
     let classifier = Classifier::new(policy.services().classification_order(), None)?;
-    // A scenario's MTU is at most 9000 B.
-    let tcp = TcpConfig::for_mtu(scenario.links().mtu.get() as u32);
     let mut flows = Vec::new();
     for traffic in scenario.traffic() {
         let service = traffic.service;
@@ -305,9 +308,10 @@ fn add_flows<O: Observer>(
                     stop: SimTime::from(traffic.stop),
                     size: None,
                     hash: flow_hash(&headers),
-                    tcp,
+                    priority: 0,
+                    deadline: None,
                 };
-                flows.push((world.add_flow(spec), service));
+                flows.push((world.add_flow(spec, &Parameters::default()), service));
             }
         }
     }

@@ -1,19 +1,34 @@
-//! Switches: which port leads to a host.
+//! Switches and routes: which port leads to a host.
 //!
-//! A switch knows for each host the ports on shortest paths to it. Of several it takes one by the packet's
-//! hash, so all packets of a flow go one way and stay in order (ECMP, RFC 2992). The hash is mixed with the
-//! switch's own number first: otherwise flows that one tier has sent left would all be sent left by the next.
+//! A packet names its host and the host's leaf (the switch that the host hangs on). A leaf sends what is for one of its own
+//! hosts to that host's port; everything else goes by leaf: a switch knows for each leaf the ports on
+//! shortest paths to it. Of several it takes one by the packet's hash, so all packets of a flow go one way and stay
+//! in order (ECMP, RFC 2992). The hash is mixed with the switch's own number first: otherwise flows that one tier
+//! has sent left would all be sent left by the next. With spraying each packet has a number of its own instead.
+//!
+//! Problem: a table of hosts at every switch of a fat-tree of 10,000 hosts is 150 MB, and every hop would miss the
+//! cache. Approach: leaves instead of hosts, and since most leaves are reached by the same ports (all that lead up), a
+//! table of 16-bit places in a short list of such sets: 2 MB for the same network.
+//!
+//! Example: in a fat-tree with k = 4 an edge switch has one set for the other 7 edge switches: its 2 ports up.
 
 use crate::ids::{HostId, PortId};
+use std::collections::BTreeMap;
 
-/// A switch's forwarding table.
-#[derive(Debug, Default)]
+/// A switch.
+#[derive(Debug, Clone, Copy)]
 pub struct Switch {
     salt: u32,
-    /// For each host, the place of its first port in `ports` and how many there are.
-    routes: Vec<(u32, u32)>,
-    ports: Vec<PortId>,
+    /// Its number among the leaves, or [`NOT_A_LEAF`].
+    pub(crate) leaf: u32,
+    /// Its first set of ports in [`Routes::sets`].
+    first_set: u32,
+    /// Its shared buffer, a place in the world's table.
+    pub(crate) shared: Option<u32>,
 }
+
+/// The leaf number of a switch without hosts.
+pub(crate) const NOT_A_LEAF: u32 = u32::MAX;
 
 /// A multiplier that spreads low bits over high ones: 2^32 divided by the golden ratio, odd (Knuth, TAOCP 3, §6.4).
 const SPREAD: u32 = 0x9E37_79B1;
@@ -27,31 +42,67 @@ pub(crate) fn mix(number: u32) -> u32 {
 }
 
 impl Switch {
-    /// A switch that knows no host; `number` tells it from the others.
-    pub fn new(number: u32) -> Self {
-        Self { salt: mix(number.wrapping_add(1)), ..Self::default() }
+    /// A switch without hosts; `number` tells it from the others.
+    pub(crate) fn new(number: u32) -> Self {
+        Self { salt: mix(number.wrapping_add(1)), leaf: NOT_A_LEAF, first_set: 0, shared: None }
     }
+}
 
-    /// Replaces the table: for each host, the ports that lead to it.
-    pub(crate) fn set_routes<'a>(&mut self, routes: impl Iterator<Item = &'a [PortId]>) {
-        self.ports.clear();
-        self.routes.clear();
-        for ports in routes {
-            self.routes.push((self.ports.len() as u32, ports.len() as u32));
-            self.ports.extend_from_slice(ports);
+/// The tables of all switches.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    leaves: usize,
+    /// For each switch and leaf, the place of its set of ports, counted from the switch's first.
+    table: Vec<u16>,
+    /// Sets of ports: the first one's place in `ports` and how many there are.
+    sets: Vec<(u32, u32)>,
+    ports: Vec<PortId>,
+    /// For each host, the port that leads down to it.
+    pub(crate) down: Vec<PortId>,
+}
+
+impl Routes {
+    /// Builds the tables. `towards(switch, leaf)` gives the ports on shortest paths, none where there is no way.
+    pub(crate) fn build(
+        switches: &mut [Switch],
+        leaves: usize,
+        down: Vec<PortId>,
+        mut towards: impl FnMut(usize, usize) -> Vec<PortId>,
+    ) -> Self {
+        let mut routes = Self { leaves, down, ..Self::default() };
+        routes.table.reserve(switches.len() * leaves);
+        for (number, switch) in switches.iter_mut().enumerate() {
+            switch.first_set = routes.sets.len() as u32;
+            let mut known: BTreeMap<Vec<PortId>, u16> = BTreeMap::new();
+            for leaf in 0..leaves {
+                let ports = towards(number, leaf);
+                let place = known.get(&ports).copied().unwrap_or_else(|| {
+                    let place = known.len() as u16;
+                    routes.sets.push((routes.ports.len() as u32, ports.len() as u32));
+                    routes.ports.extend_from_slice(&ports);
+                    known.insert(ports, place);
+                    place
+                });
+                routes.table.push(place);
+            }
         }
+        routes
     }
 
-    /// The port for a packet to `host`.
-    ///
-    /// # Panics
-    /// If no port leads there: the topology is in pieces.
+    /// The port of `switch` for a packet to `host` below `leaf`; `None` if there is no way (links are down).
     #[inline]
-    pub fn route(&self, host: HostId, hash: u32) -> PortId {
-        let (first, count) = self.routes[host.index()];
-        assert!(count > 0, "no route to host {}", host.0);
-        let chosen = if count == 1 { 0 } else { (u64::from(mix(hash ^ self.salt)) * u64::from(count)) >> 32 };
-        self.ports[first as usize + chosen as usize]
+    pub(crate) fn route(&self, number: usize, switch: &Switch, leaf: u32, host: HostId, hash: u32) -> Option<PortId> {
+        if switch.leaf == leaf {
+            return Some(self.down[host.index()]);
+        }
+        let place = self.table[number * self.leaves + leaf as usize];
+        let (first, count) = self.sets[switch.first_set as usize + usize::from(place)];
+        let chosen = match count {
+            0 => return None,
+            1 => 0,
+            _ => (u64::from(mix(hash ^ switch.salt)) * u64::from(count)) >> 32,
+        };
+        Some(self.ports[first as usize + chosen as usize])
     }
 }
 
@@ -59,15 +110,23 @@ impl Switch {
 mod tests {
     use super::*;
 
+    fn routes(count: u32) -> (Routes, Vec<Switch>) {
+        let mut switches = vec![Switch::new(0), Switch::new(1)];
+        let ports: Vec<PortId> = (0..count).map(PortId).collect();
+        (Routes::build(&mut switches, 1, vec![PortId(99)], |_, _| ports.clone()), switches)
+    }
+
+    fn chosen(routes: &Routes, switches: &[Switch], number: usize, hash: u32) -> PortId {
+        routes.route(number, &switches[number], 0, HostId(0), hash).expect("a way")
+    }
+
     #[test]
     fn flows_spread_over_equal_ports_and_stay_on_theirs() {
-        let mut switch = Switch::new(0);
-        let ports = [PortId(0), PortId(1), PortId(2), PortId(3)];
-        switch.set_routes([&ports[..]].into_iter());
+        let (routes, switches) = routes(4);
         let mut counts = [0; 4];
         for hash in 0..4000 {
-            let port = switch.route(HostId(0), hash);
-            assert_eq!(port, switch.route(HostId(0), hash));
+            let port = chosen(&routes, &switches, 0, hash);
+            assert_eq!(port, chosen(&routes, &switches, 0, hash));
             counts[port.index()] += 1;
         }
         // 1000 each; four standard deviations of a binomial distribution are 110.
@@ -76,11 +135,17 @@ mod tests {
 
     #[test]
     fn tiers_choose_independently() {
-        let (mut first, mut second) = (Switch::new(0), Switch::new(1));
-        let ports = [PortId(0), PortId(1)];
-        first.set_routes([&ports[..]].into_iter());
-        second.set_routes([&ports[..]].into_iter());
-        let same = (0..1000).filter(|&hash| first.route(HostId(0), hash) == second.route(HostId(0), hash)).count();
+        let (routes, switches) = routes(2);
+        let same = |hash: &u32| chosen(&routes, &switches, 0, *hash) == chosen(&routes, &switches, 1, *hash);
+        let same = (0..1000).filter(same).count();
         assert!((400..600).contains(&same), "{same}");
+    }
+
+    #[test]
+    fn a_leaf_knows_its_own_hosts_and_no_way_is_no_port() {
+        let (routes, mut switches) = routes(0);
+        assert_eq!(routes.route(0, &switches[0], 0, HostId(0), 7), None);
+        switches[0].leaf = 0;
+        assert_eq!(routes.route(0, &switches[0], 0, HostId(0), 7), Some(PortId(99)));
     }
 }

@@ -1,54 +1,48 @@
 //! [`World`]: hosts, switches, links and flows, and how to build one.
 //!
-//! Build order: [`World::new`], hosts and switches, links, [`World::compute_routes`], flows; then
-//! [`World::run_until`] as often as wanted, with limits set and datagrams sent in between. The world reads no
-//! clock and draws no random numbers but those of [`World::set_jitter`]: the same calls give the same run,
-//! event for event.
+//! Build order: [`World::new`], hosts and switches, links, [`World::compute_routes`] (or [`World::from_graph`] for
+//! all of these), then flows; then [`World::run_until`] as often as wanted, with flows added, limits set, links changed and
+//! datagrams sent in between. The world reads no
+//! clock and draws no random numbers but those of [`World::set_jitter`] and [`World::set_spraying`]: the same calls give the
+//! same run, event for event.
 //!
 //! Example: two hosts on a switch.
 //! ```
-//! use weir_sim::{Class, FlowSpec, LinkSpec, Silent, SimTime, TcpConfig, World};
-//! use weir_units::Bandwidth;
+//! use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
+//! use weir_sim::{Class, FlowSpec, Silent, SimTime, World};
+//! use weir_units::{Bandwidth, Bytes, Duration};
 //!
-//! let mut world = World::new(1, Silent);
+//! let mut world = World::new(1, Packets { payload: 1448, headers: 66 }, Silent);
 //! let switch = world.add_switch();
-//! let link = LinkSpec { rate: Bandwidth::from_gbps(1), delay: SimTime::from_micros(10), buffer: 100_000 };
+//! let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(100_000), mark: None };
+//! let link = LinkSpec { rate: Bandwidth::from_gbps(1), delay: Duration::from_micros(10), queue };
 //! let a = world.add_host(switch, link, link);
 //! let b = world.add_host(switch, link, link);
 //! world.compute_routes();
-//! let flow = world.add_flow(FlowSpec {
-//!     from: a, to: b, class: Class(0), start: SimTime::ZERO, stop: SimTime::NEVER,
-//!     size: Some(1_000_000), hash: 1, tcp: TcpConfig::default(),
-//! });
+//! let spec = FlowSpec {
+//!     from: a, to: b, class: Class(0), priority: 0, start: SimTime::ZERO, stop: SimTime::NEVER,
+//!     size: Some(1_000_000), deadline: None, hash: 1,
+//! };
+//! let flow = world.add_flow(spec, &weir_transport::Parameters::default());
 //! world.run_until(SimTime::from_secs(1));
 //! assert_eq!(world.flow(flow).delivered().get(), 1_000_000);
 //! ```
 
 use crate::events::{Event, EventQueue};
-use crate::flow::{Flow, FlowSpec};
+use crate::flow::{Flow, FlowSpec, Life};
 use crate::host::{Host, Jitter};
 use crate::ids::{Class, FlowId, HostId, MeterId, Node, PortId, SwitchId};
-use crate::link::Link;
 use crate::observer::Observer;
-use crate::packet::Arena;
-use crate::port::Port;
-use crate::queue::{DropTail, Queue, RoundRobin};
-use crate::switch::Switch;
+use crate::packet::{Arena, Extensions};
+use crate::port::{Port, PortCounts, Service};
+use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
+use crate::switch::{NOT_A_LEAF, Routes, Switch};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weir_units::SimTime;
-use weir_units::{Bandwidth, Bytes};
-
-/// A one-way link and the buffer in front of it.
-#[derive(Debug, Clone, Copy)]
-pub struct LinkSpec {
-    /// The rate.
-    pub rate: Bandwidth,
-    /// The propagation delay.
-    pub delay: SimTime,
-    /// The drop-tail buffer in bytes. A host's interface has none: hosts push back instead of dropping.
-    pub buffer: u64,
-}
+use weir_scenario::Graph;
+use weir_scenario::graph::{Discipline, LinkRef, LinkSpec, Packets, Routing};
+use weir_transport::{Connection, Parameters};
+use weir_units::{Bytes, MachineId, SimTime};
 
 /// What happened in a world so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,8 +55,12 @@ pub struct Counters {
     pub sent: u64,
     /// Packets that reached their host.
     pub delivered: u64,
-    /// Packets dropped by ports.
+    /// Packets dropped by ports, or lost on links that went down.
     pub dropped: u64,
+    /// Packets marked by ports.
+    pub marked: u64,
+    /// Packets dropped by switches that knew no way.
+    pub unroutable: u64,
     /// Segments sent again.
     pub retransmissions: u64,
     /// Retransmission timeouts.
@@ -86,46 +84,108 @@ pub struct World<O> {
     pub(crate) now: SimTime,
     pub(crate) events: EventQueue,
     pub(crate) packets: Arena,
+    pub(crate) extensions: Extensions,
     pub(crate) ports: Vec<Port>,
+    /// By port.
+    pub(crate) counts: Vec<PortCounts>,
+    /// The queues of scheduled ports.
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) shared: Vec<SharedBuffer>,
     pub(crate) switches: Vec<Switch>,
+    pub(crate) routes: Routes,
     pub(crate) hosts: Vec<Host>,
     pub(crate) flows: Vec<Flow>,
+    pub(crate) free_flows: Vec<FlowId>,
+    /// Flows that are over and have not been told of.
+    pub(crate) over: VecDeque<FlowId>,
     /// Bytes per class.
     pub(crate) meters: Vec<Vec<u64>>,
-    pub(crate) datagrams: Vec<Option<Arc<[u8]>>>,
-    pub(crate) free_datagrams: Vec<u32>,
     pub(crate) inbox: VecDeque<Delivery>,
     pub(crate) counters: Counters,
     pub(crate) observer: O,
     pub(crate) jitter: Jitter,
+    /// Random numbers for packets that go their own ways.
+    pub(crate) spray: Option<Jitter>,
+    pub(crate) sizes: Packets,
     classes: usize,
     /// The ports of each switch and, for each host, the switch that it hangs on.
     switch_ports: Vec<Vec<PortId>>,
     host_switch: Vec<SwitchId>,
+    /// The ports of a graph's links: up and down by host, then forward and backward by cable.
+    graph_hosts: Vec<(PortId, PortId)>,
+    graph_cables: Vec<(PortId, PortId)>,
+    started: bool,
 }
 
 impl<O: Observer> World<O> {
     /// An empty world with `services` traffic classes and one more for control traffic.
-    pub fn new(services: usize, observer: O) -> Self {
+    pub fn new(services: usize, sizes: Packets, observer: O) -> Self {
         assert!(services < usize::from(u16::MAX), "too many services: {services}");
+        assert!(sizes.payload > 0, "packets carry nothing");
         Self {
             now: SimTime::ZERO,
             events: EventQueue::new(),
             packets: Arena::default(),
+            extensions: Extensions::default(),
             ports: Vec::new(),
+            counts: Vec::new(),
+            queues: Vec::new(),
+            shared: Vec::new(),
             switches: Vec::new(),
+            routes: Routes::default(),
             hosts: Vec::new(),
             flows: Vec::new(),
+            free_flows: Vec::new(),
+            over: VecDeque::new(),
             meters: Vec::new(),
-            datagrams: Vec::new(),
-            free_datagrams: Vec::new(),
             inbox: VecDeque::new(),
             counters: Counters::default(),
             observer,
             jitter: Jitter::default(),
+            spray: None,
+            sizes,
             classes: services + 1,
             switch_ports: Vec::new(),
             host_switch: Vec::new(),
+            graph_hosts: Vec::new(),
+            graph_cables: Vec::new(),
+            started: false,
+        }
+    }
+
+    /// The network of a graph, with routes; host `i` is machine `i`. `seed` is for spraying.
+    pub fn from_graph(graph: &Graph, services: usize, seed: u64, observer: O) -> Self {
+        let mut world = Self::new(services, graph.packets, observer);
+        for _ in &graph.switches {
+            let switch = world.add_switch();
+            if let Some(shared) = graph.shared_buffer {
+                world.share_buffer(switch, shared.bytes, shared.alpha_thousandths);
+            }
+        }
+        for host in &graph.hosts {
+            let id = world.add_host(SwitchId(host.switch as u32), host.up, host.down);
+            let down = PortId(world.ports.len() as u32 - 1);
+            world.graph_hosts.push((world.interface(id), down));
+        }
+        for cable in &graph.cables {
+            let ends = (SwitchId(cable.a as u32), SwitchId(cable.b as u32));
+            let ports = world.connect(ends.0, ends.1, cable.a_to_b, cable.b_to_a);
+            world.graph_cables.push(ports);
+        }
+        world.compute_routes();
+        if graph.routing == Routing::Spray {
+            world.set_spraying(seed);
+        }
+        world
+    }
+
+    /// The port of a link of the graph that the world was built from.
+    pub fn port_of(&self, link: LinkRef) -> PortId {
+        match link {
+            LinkRef::Up(MachineId(host)) => self.graph_hosts[host as usize].0,
+            LinkRef::Down(MachineId(host)) => self.graph_hosts[host as usize].1,
+            LinkRef::Forward(cable) => self.graph_cables[cable].0,
+            LinkRef::Backward(cable) => self.graph_cables[cable].1,
         }
     }
 
@@ -134,6 +194,11 @@ impl<O: Observer> World<O> {
     /// and Jacobson 1992); the transmission time of a packet at the bottleneck is enough.
     pub fn set_jitter(&mut self, most: SimTime, seed: u64) {
         self.jitter = Jitter::new(most, seed);
+    }
+
+    /// Makes switches choose among shortest paths for every packet anew, at random.
+    pub fn set_spraying(&mut self, seed: u64) {
+        self.spray = Some(Jitter::new(SimTime::NEVER, seed));
     }
 
     /// The class of control traffic.
@@ -149,11 +214,22 @@ impl<O: Observer> World<O> {
         id
     }
 
+    /// Makes the ports that a switch gets from now on share one buffer; each may hold `alpha_thousandths`
+    /// thousandths of what is free.
+    pub fn share_buffer(&mut self, switch: SwitchId, size: Bytes, alpha_thousandths: u32) {
+        self.switches[switch.index()].shared = Some(self.shared.len() as u32);
+        self.shared.push(SharedBuffer::new(size.get(), alpha_thousandths));
+    }
+
     /// Adds a host below `switch`; `up` is the link from the host (its buffer is ignored), `down` the one to it.
     pub fn add_host(&mut self, switch: SwitchId, up: LinkSpec, down: LinkSpec) -> HostId {
         let host = HostId(self.hosts.len() as u32);
-        let queue = Queue::RoundRobin(RoundRobin::new(self.classes));
-        let interface = self.add_port(up, queue, Node::Switch(switch), Some(host));
+        let queue = match up.queue.discipline {
+            Discipline::Fifo => Queue::new(Order::RoundRobin(RoundRobin::new(self.classes))),
+            discipline => Queue::of(discipline),
+        };
+        let interface = self.add_port(up, Node::Switch(switch), Some(host));
+        self.schedule(interface, queue);
         self.hosts.push(Host::new(interface, self.classes));
         self.host_switch.push(switch);
         self.add_link(switch, Node::Host(host), down);
@@ -166,80 +242,144 @@ impl<O: Observer> World<O> {
     }
 
     fn add_link(&mut self, from: SwitchId, to: Node, link: LinkSpec) -> PortId {
-        let port = self.add_port(link, Queue::DropTail(DropTail::new(link.buffer)), to, None);
+        let port = self.add_port(link, to, None);
+        let out = &mut self.ports[port.index()];
+        let mark = link.queue.mark.map_or(u64::MAX, Bytes::get);
+        let shared = self.switches[from.index()].shared;
+        let buffer = if shared.is_some() { u64::MAX } else { link.queue.buffer.get() };
+        out.set_thresholds(buffer, mark);
+        if shared.is_some() || link.queue.discipline != Discipline::Fifo {
+            let mut queue = Queue::of(link.queue.discipline);
+            queue.shared = shared;
+            self.schedule(port, queue);
+        }
         self.switch_ports[from.index()].push(port);
         port
     }
 
-    fn add_port(&mut self, link: LinkSpec, queue: Queue, to: Node, owner: Option<HostId>) -> PortId {
+    fn add_port(&mut self, link: LinkSpec, to: Node, owner: Option<HostId>) -> PortId {
         let id = PortId(self.ports.len() as u32);
-        let link = Link::new(link.rate, link.delay);
-        self.ports.push(Port { link, queue, to, owner, meter: None, waking: false, dropped: 0 });
+        self.ports.push(Port::new(link.rate, SimTime::from(link.delay), to, owner));
+        self.counts.push(PortCounts::default());
         id
     }
 
-    /// Gives every switch all shortest paths to every host. Call it when all links are there.
+    fn schedule(&mut self, port: PortId, queue: Queue) {
+        let out = &mut self.ports[port.index()];
+        (out.service, out.usual) = (Service::Scheduled, Service::Scheduled);
+        out.queue = self.queues.len() as u32;
+        self.queues.push(queue);
+    }
+
+    /// Gives every switch all shortest paths over links that are up to every host. Call it when all links are there, and
+    /// after links went down or came up.
     pub fn compute_routes(&mut self) {
-        let switches = self.switches.len();
-        // neighbours[s]: the ports of s that lead to switches, and where.
-        let neighbours: Vec<Vec<(PortId, usize)>> = self
-            .switch_ports
-            .iter()
-            .map(|ports| {
-                ports
-                    .iter()
-                    .filter_map(|&port| match self.ports[port.index()].to {
-                        Node::Switch(to) => Some((port, to.index())),
-                        Node::Host(_) => None,
-                    })
-                    .collect()
-            })
-            .collect();
-        // hops[d][s]: links between switches s and d. Links go both ways, so hops from d are hops to d.
-        let hops: Vec<Vec<usize>> = (0..switches)
-            .map(|destination| {
-                let mut hops = vec![usize::MAX; switches];
-                hops[destination] = 0;
-                let mut reached = VecDeque::from([destination]);
-                while let Some(at) = reached.pop_front() {
-                    for &(_, next) in &neighbours[at] {
-                        if hops[next] == usize::MAX {
-                            hops[next] = hops[at] + 1;
-                            reached.push_back(next);
-                        }
+        let mut leaf_switches: Vec<usize> = self.host_switch.iter().map(|switch| switch.index()).collect();
+        leaf_switches.sort_unstable();
+        leaf_switches.dedup();
+        for switch in &mut self.switches {
+            switch.leaf = NOT_A_LEAF;
+        }
+        for (leaf, &switch) in leaf_switches.iter().enumerate() {
+            self.switches[switch].leaf = leaf as u32;
+        }
+        for (host, switch) in self.hosts.iter_mut().zip(&self.host_switch) {
+            host.leaf = self.switches[switch.index()].leaf;
+        }
+        let mut down = vec![PortId(u32::MAX); self.hosts.len()];
+        // neighbours[s]: the ports of s that lead to switches, and where. Links that are down lead nowhere.
+        let mut neighbours: Vec<Vec<(PortId, usize)>> = vec![Vec::new(); self.switches.len()];
+        // Who can be reached is found backwards from each leaf, so links are followed against their direction.
+        let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); self.switches.len()];
+        for (at, ports) in self.switch_ports.iter().enumerate() {
+            for &port in ports {
+                match self.ports[port.index()].to {
+                    Node::Host(host) => down[host.index()] = port,
+                    Node::Switch(to) if self.ports[port.index()].is_up() => {
+                        neighbours[at].push((port, to.index()));
+                        backwards[to.index()].push(at);
                     }
-                }
-                hops
-            })
-            .collect();
-        for (at, switch) in self.switches.iter_mut().enumerate() {
-            // towards[d]: the ports on shortest paths to switch d.
-            let nearer = |hops: &Vec<usize>| -> Vec<PortId> {
-                neighbours[at].iter().filter(|&&(_, next)| hops[next] < hops[at]).map(|&(port, _)| port).collect()
-            };
-            let towards: Vec<Vec<PortId>> = hops.iter().map(nearer).collect();
-            let mut direct: Vec<Option<PortId>> = vec![None; self.hosts.len()];
-            for &port in &self.switch_ports[at] {
-                if let Node::Host(host) = self.ports[port.index()].to {
-                    direct[host.index()] = Some(port);
+                    Node::Switch(_) => {}
                 }
             }
-            let routes = direct.iter().zip(&self.host_switch).map(|(direct, via)| match direct {
-                Some(port) => std::slice::from_ref(port),
-                None => &towards[via.index()][..],
-            });
-            switch.set_routes(routes);
         }
+        let hops: Vec<Vec<u32>> = leaf_switches.iter().map(|&leaf| hops_to(leaf, &backwards)).collect();
+        self.routes = Routes::build(&mut self.switches, leaf_switches.len(), down, |at, leaf| {
+            let hops = &hops[leaf];
+            neighbours[at].iter().filter(|&&(_, next)| hops[next] < hops[at]).map(|&(port, _)| port).collect()
+        });
     }
 
     /// Adds a flow. It starts at its start time, or now if that is past.
-    pub fn add_flow(&mut self, spec: FlowSpec) -> FlowId {
+    ///
+    /// # Panics
+    /// If it is one that cannot be: of a class that is not a service, or from a host to itself.
+    pub fn add_flow(&mut self, spec: FlowSpec, parameters: &Parameters) -> FlowId {
         assert!(spec.class.index() + 1 < self.classes, "class {} is not a service", spec.class.0);
         assert!(spec.from != spec.to, "host {} sends to itself", spec.from.0);
-        let id = FlowId(self.flows.len() as u32);
-        self.flows.push(Flow::new(spec));
-        self.events.push(spec.start.max(self.now), Event::Start(id));
+        let connection = Connection {
+            bytes: spec.size.unwrap_or(u64::MAX),
+            payload: self.sizes.payload,
+            headers: self.sizes.headers,
+            start: spec.start.max(self.now),
+            deadline: spec.deadline,
+            line_rate: self.ports[self.interface(spec.from).index()].rate(),
+        };
+        let flow = Flow::new(spec, parameters, &connection);
+        let id = match self.free_flows.pop() {
+            Some(id) => {
+                self.flows[id.index()] = flow;
+                id
+            }
+            None => {
+                self.flows.push(flow);
+                FlowId((self.flows.len() - 1) as u32)
+            }
+        };
+        self.observer.began(id);
+        self.start();
+        self.events.push(connection.start, Event::Start(id));
         id
+    }
+
+    /// Sizes the event queue for the network, once.
+    pub(crate) fn start(&mut self) {
+        if self.started || self.ports.is_empty() {
+            return;
+        }
+        self.started = true;
+        let frame = u64::from(self.sizes.payload + self.sizes.headers);
+        let time = |port: &Port| frame.saturating_mul(8_000_000_000_000) / port.rate().bps().max(1);
+        let reach = self.ports.iter().map(|port| port.delay + SimTime::from_picos(time(port))).max();
+        // Were every link busy with full frames, so many events would come in a second.
+        let mean = self.ports.iter().map(|port| u128::from(time(port))).sum::<u128>() / self.ports.len() as u128;
+        let width = mean * EVENTS_PER_BUCKET / self.ports.len() as u128;
+        let width = SimTime::from_picos(u64::try_from(width).unwrap_or(u64::MAX));
+        debug_assert!(self.events.is_empty());
+        self.events = EventQueue::with_width(width, reach.unwrap_or_default() + reach.unwrap_or_default());
+    }
+
+    /// Tells of the next flow that is over: everything was delivered, or (datagrams) nothing more will be.
+    pub fn next_over(&mut self) -> Option<FlowId> {
+        self.over.pop_front()
+    }
+
+    /// Nobody will ask for this flow again: its place may be used for another one. It must be over.
+    pub fn release(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
+        debug_assert_eq!(flow.life, Life::Over, "only a flow that is over can be released");
+        flow.life = Life::Released;
+        self.recycle(id);
+    }
+
+    /// Frees the place of a released flow when nothing of it is left.
+    #[inline]
+    pub(crate) fn recycle(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
+        if flow.is_gone() {
+            flow.life = Life::Gone;
+            self.free_flows.push(id);
+        }
     }
 
     /// Makes `ports` count the bytes that arrive over their links, per class.
@@ -247,7 +387,8 @@ impl<O: Observer> World<O> {
         let id = MeterId(self.meters.len() as u32);
         self.meters.push(vec![0; self.classes]);
         for port in ports {
-            self.ports[port.index()].meter = Some(id);
+            let port = &mut self.ports[port.index()];
+            (port.metered, port.meter) = (true, id);
         }
         id
     }
@@ -261,17 +402,22 @@ impl<O: Observer> World<O> {
     pub fn now(&self) -> SimTime {
         self.now
     }
-    /// A flow.
+    /// A flow; after [`World::release`] its id may mean another.
     pub fn flow(&self, id: FlowId) -> &Flow {
         &self.flows[id.index()]
     }
-    /// All flows, in the order in which they were added.
-    pub fn flows(&self) -> &[Flow] {
-        &self.flows
+    /// All flows that have a place and have not been released, in the order of their places.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
+        let known = |flow: &Flow| matches!(flow.life, Life::Running | Life::Over);
+        (0..).map(FlowId).zip(&self.flows).filter(move |(_, flow)| known(flow))
     }
     /// A host.
     pub fn host(&self, id: HostId) -> &Host {
         &self.hosts[id.index()]
+    }
+    /// How many hosts there are.
+    pub fn host_count(&self) -> usize {
+        self.hosts.len()
     }
     /// A port.
     pub fn port(&self, id: PortId) -> &Port {
@@ -280,6 +426,19 @@ impl<O: Observer> World<O> {
     /// All ports.
     pub fn ports(&self) -> &[Port] {
         &self.ports
+    }
+    /// What a port counted.
+    pub fn counts(&self, id: PortId) -> &PortCounts {
+        &self.counts[id.index()]
+    }
+    /// The port that leads down to a host.
+    pub fn down_port(&self, host: HostId) -> PortId {
+        self.routes.down[host.index()]
+    }
+    /// Bytes that a port holds: what waits and what is not yet sent of the frame on the wire.
+    pub fn held(&self, id: PortId) -> u64 {
+        let port = &self.ports[id.index()];
+        port.unsent(self.now) + self.queues.get(port.queue as usize).map_or(0, Queue::bytes)
     }
     /// The interface of a host.
     pub fn interface(&self, host: HostId) -> PortId {
@@ -297,6 +456,10 @@ impl<O: Observer> World<O> {
     pub fn peak_packets(&self) -> usize {
         self.packets.peak()
     }
+    /// The most flows that existed at once.
+    pub fn peak_flows(&self) -> usize {
+        self.flows.len()
+    }
     /// The observer.
     pub fn observer(&self) -> &O {
         &self.observer
@@ -305,4 +468,24 @@ impl<O: Observer> World<O> {
     pub fn next_delivery(&mut self) -> Option<Delivery> {
         self.inbox.pop_front()
     }
+}
+
+/// How many events a bucket of the event queue is to have when every link is busy: enough that few buckets are
+/// empty, few enough that sorting them is cheap (`benches/engine.rs`).
+const EVENTS_PER_BUCKET: u128 = 16;
+
+/// For each switch, the links to `leaf`; `u32::MAX` where there is no way.
+fn hops_to(leaf: usize, backwards: &[Vec<usize>]) -> Vec<u32> {
+    let mut hops = vec![u32::MAX; backwards.len()];
+    hops[leaf] = 0;
+    let mut reached = VecDeque::from([leaf]);
+    while let Some(at) = reached.pop_front() {
+        for &before in &backwards[at] {
+            if hops[before] == u32::MAX {
+                hops[before] = hops[at] + 1;
+                reached.push_back(before);
+            }
+        }
+    }
+    hops
 }

@@ -10,6 +10,11 @@ pub struct Acknowledgements {
 }
 
 impl Acknowledgements {
+    /// A flow takes this place.
+    pub fn began(&mut self, flow: FlowId) {
+        *entry(&mut self.acknowledged, flow.index()) = 0;
+    }
+
     /// A receiver acknowledges everything before `next`; its sender has sent everything before `highest`.
     pub fn acknowledged(&mut self, flow: FlowId, next: u64, highest: u64) {
         assert!(next <= highest, "flow {}: byte {next} is acknowledged, but {highest} were sent", flow.0);

@@ -3,7 +3,7 @@
 
 use super::entry;
 use crate::ids::PortId;
-use crate::link::Transmission;
+use crate::port::Transmission;
 use std::collections::VecDeque;
 use weir_units::SimTime;
 
@@ -42,6 +42,23 @@ impl Buffers {
     /// A port's transmitter is handed a frame.
     pub fn transmitted(&mut self, port: PortId, size: u32, transmission: Transmission) {
         entry(&mut self.ports, port.index()).sending.push_back((transmission, u64::from(size)));
+    }
+
+    /// A port drops a frame that waited.
+    pub fn gave_up(&mut self, port: PortId, size: u32) {
+        entry(&mut self.ports, port.index()).bytes -= u64::from(size);
+    }
+
+    /// The last `count` frames that the transmitter was handed wait again.
+    pub fn withdraw(&mut self, port: PortId, count: u64) {
+        let sending = &mut entry(&mut self.ports, port.index()).sending;
+        sending.truncate(sending.len().saturating_sub(count as usize));
+    }
+
+    /// What the transmitter was handed is lost.
+    pub fn cut(&mut self, port: PortId) {
+        let held = entry(&mut self.ports, port.index());
+        held.bytes -= held.sending.drain(..).map(|(_, size)| size).sum::<u64>();
     }
 
     /// The most bytes that a port held.

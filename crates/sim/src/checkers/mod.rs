@@ -2,6 +2,7 @@
 //!
 //! | checker | holds that |
 //! |---|---|
+//! | [`Causality`] | time never goes back, and nothing arrives before it was sent |
 //! | [`Conservation`] | every packet sent is delivered, dropped or still there, once |
 //! | [`Transmitters`] | no port sends faster than its rate, or two frames at once, and none idles while frames wait |
 //! | [`Buffers`] | no port's queue is above its buffer |
@@ -12,23 +13,26 @@
 
 mod acknowledgements;
 mod buffers;
+mod causality;
 mod conservation;
 mod transmitters;
 
 pub use acknowledgements::Acknowledgements;
 pub use buffers::Buffers;
+pub use causality::Causality;
 pub use conservation::Conservation;
 pub use transmitters::Transmitters;
 
 use crate::ids::{FlowId, PacketId, PortId};
-use crate::link::Transmission;
 use crate::observer::Observer;
+use crate::port::Transmission;
 use crate::world::World;
-use weir_units::SimTime;
+use weir_units::{Bandwidth, SimTime};
 
 /// All checkers at once.
 #[derive(Debug, Default)]
 pub struct Checkers {
+    causality: Causality,
     conservation: Conservation,
     transmitters: Transmitters,
     buffers: Buffers,
@@ -36,14 +40,32 @@ pub struct Checkers {
 }
 
 impl Observer for Checkers {
-    fn sent(&mut self, _now: SimTime, packet: PacketId, _size: u32) {
+    fn began(&mut self, flow: FlowId) {
+        self.acknowledgements.began(flow);
+    }
+    fn sent(&mut self, now: SimTime, packet: PacketId, _size: u32) {
+        self.causality.sent(now, packet);
         self.conservation.sent(packet);
     }
-    fn delivered(&mut self, _now: SimTime, packet: PacketId, _size: u32) {
+    fn delivered(&mut self, now: SimTime, packet: PacketId, _size: u32) {
+        self.causality.gone(now, packet);
         self.conservation.gone(packet);
     }
-    fn dropped(&mut self, _now: SimTime, _port: PortId, packet: PacketId, _size: u32) {
+    fn dropped(&mut self, now: SimTime, port: PortId, packet: PacketId, size: u32, held: bool) {
+        self.causality.gone(now, packet);
         self.conservation.gone(packet);
+        if held {
+            self.transmitters.gave_up(port);
+            self.buffers.gave_up(port, size);
+        }
+    }
+    fn rate_changed(&mut self, now: SimTime, port: PortId, before: Bandwidth, withdrawn: u64, free_at: SimTime) {
+        self.transmitters.rate_changed(now, port, before, withdrawn, free_at);
+        self.buffers.withdraw(port, withdrawn);
+    }
+    fn cut(&mut self, now: SimTime, port: PortId) {
+        self.transmitters.cut(now, port);
+        self.buffers.cut(port);
     }
     fn accepted(&mut self, now: SimTime, port: PortId, size: u32) {
         self.transmitters.accepted(now, port);
@@ -67,7 +89,7 @@ pub fn check(world: &World<Checkers>) {
     checkers.conservation.check(world.packets(), &world.counters());
     for (index, port) in world.ports().iter().enumerate() {
         let id = PortId(index as u32);
-        checkers.transmitters.check(id, port.link().rate());
+        checkers.transmitters.check(id, port.rate());
         if let Some(buffer) = port.buffer() {
             checkers.buffers.check(id, buffer);
         }

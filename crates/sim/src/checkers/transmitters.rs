@@ -7,7 +7,7 @@
 
 use super::entry;
 use crate::ids::PortId;
-use crate::link::Transmission;
+use crate::port::Transmission;
 use weir_units::Bandwidth;
 use weir_units::SimTime;
 
@@ -24,6 +24,8 @@ struct Transmitter {
     end: SimTime,
     busy_since: SimTime,
     busy_bytes: u64,
+    /// The next frame begins a period of its own: the rate has changed.
+    afresh: bool,
     /// Finished busy periods with the highest and the lowest rate: picoseconds and bytes.
     fastest: Option<(u64, u64)>,
     slowest: Option<(u64, u64)>,
@@ -31,7 +33,7 @@ struct Transmitter {
 
 impl Transmitter {
     fn close(&mut self) {
-        let period = ((self.end - self.busy_since).picos(), self.busy_bytes);
+        let period = (self.end.saturating_sub(self.busy_since).picos(), self.busy_bytes);
         if period.1 == 0 {
             return;
         }
@@ -65,8 +67,9 @@ impl Transmitters {
         let start = transmission.start;
         assert!(start >= transmitter.end, "port {} sends two frames at once at {start}", port.0);
         assert!(start <= due, "port {} idles until {start} though a frame waits since {due}", port.0);
-        if start > transmitter.end {
+        if start > transmitter.end || transmitter.afresh {
             transmitter.close();
+            transmitter.afresh = false;
             (transmitter.busy_since, transmitter.busy_bytes) = (start, 0);
         }
         transmitter.busy_bytes += u64::from(size);
@@ -74,11 +77,47 @@ impl Transmitters {
         transmitter.waiting -= 1;
     }
 
+    /// A port drops a frame that waited.
+    pub fn gave_up(&mut self, port: PortId) {
+        let transmitter = entry(&mut self.ports, port.index());
+        assert!(transmitter.waiting > 0, "port {} drops what it never took", port.0);
+        transmitter.waiting -= 1;
+    }
+
+    /// A port's rate was `before`: what it has sent is judged by that, but for the period that is not over.
+    pub fn rate_changed(&mut self, now: SimTime, port: PortId, before: Bandwidth, withdrawn: u64, free_at: SimTime) {
+        let transmitter = entry(&mut self.ports, port.index());
+        let underway = std::mem::take(&mut transmitter.busy_bytes);
+        if transmitter.end <= now {
+            transmitter.busy_bytes = underway;
+            transmitter.close();
+            transmitter.busy_bytes = 0;
+        }
+        if transmitter.waiting == 0 {
+            transmitter.waiting_since = now;
+        }
+        transmitter.waiting += withdrawn;
+        transmitter.end = transmitter.end.min(free_at.max(now));
+        transmitter.afresh = true;
+        self.check(port, before);
+        let transmitter = entry(&mut self.ports, port.index());
+        (transmitter.fastest, transmitter.slowest) = (None, None);
+    }
+
+    /// What a port's transmitter was handed is lost; what it had finished is not looked at any more.
+    pub fn cut(&mut self, now: SimTime, port: PortId) {
+        let transmitter = entry(&mut self.ports, port.index());
+        transmitter.end = transmitter.end.min(now);
+        transmitter.busy_bytes = 0;
+        transmitter.afresh = true;
+    }
+
     /// Checks a port's busy periods against its rate.
     pub fn check(&self, port: PortId, rate: Bandwidth) {
         let Some(transmitter) = self.ports.get(port.index()) else { return };
-        let current = ((transmitter.end - transmitter.busy_since).picos(), transmitter.busy_bytes);
-        for (picos, bytes) in [transmitter.fastest, transmitter.slowest, Some(current)].into_iter().flatten() {
+        let current = (transmitter.end.saturating_sub(transmitter.busy_since).picos(), transmitter.busy_bytes);
+        let periods = [transmitter.fastest, transmitter.slowest, Some(current).filter(|current| current.1 > 0)];
+        for (picos, bytes) in periods.into_iter().flatten() {
             let exact = (u128::from(bytes) * 8_000_000_000_000).div_ceil(u128::from(rate.bps()));
             assert_eq!(u128::from(picos), exact, "port {} at {rate}: the time of {bytes} B", port.0);
         }

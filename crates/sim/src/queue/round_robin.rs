@@ -7,65 +7,59 @@
 //! Approach: the classes that have frames stand in a ring. Taking a frame moves its class to the end of the ring, or out of it
 //! when the class is empty; both directions are O(1) in the number of classes.
 
-use crate::ids::Class;
-use crate::packet::Label;
+use crate::ids::{Class, PacketId};
+use crate::packet::{Arena, List};
 use std::collections::VecDeque;
 
 /// The frames of each class and whose turn it is.
 #[derive(Debug)]
-pub struct RoundRobin {
-    classes: Vec<VecDeque<Label>>,
+pub(crate) struct RoundRobin {
+    classes: Vec<List>,
     turns: VecDeque<Class>,
 }
 
 impl RoundRobin {
     /// Empty queues for `classes` classes.
-    pub fn new(classes: usize) -> Self {
-        Self { classes: vec![VecDeque::new(); classes], turns: VecDeque::new() }
-    }
-
-    /// Whether no frame waits.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.turns.is_empty()
+    pub(crate) fn new(classes: usize) -> Self {
+        Self { classes: vec![List::default(); classes], turns: VecDeque::new() }
     }
 
     /// Puts a frame at the end of its class.
     #[inline]
-    pub fn push(&mut self, packet: Label) {
-        let queue = &mut self.classes[packet.class.index()];
-        if queue.is_empty() {
-            self.turns.push_back(packet.class);
+    pub(crate) fn push(&mut self, packets: &mut Arena, class: Class, id: PacketId) {
+        let list = &mut self.classes[class.index()];
+        if list.is_empty() {
+            self.turns.push_back(class);
         }
-        queue.push_back(packet);
+        list.push(packets, id);
     }
 
     /// Takes the frame whose class's turn it is.
     #[inline]
-    pub fn pop(&mut self) -> Option<Label> {
+    pub(crate) fn pop(&mut self, packets: &mut Arena) -> Option<PacketId> {
         let class = self.turns.pop_front()?;
-        let queue = &mut self.classes[class.index()];
-        let packet = queue.pop_front();
-        if !queue.is_empty() {
+        let list = &mut self.classes[class.index()];
+        let id = list.pop(packets);
+        if !list.is_empty() {
             self.turns.push_back(class);
         }
-        packet
+        id
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{HostId, PacketId};
+    use crate::queue::tests::packet;
 
     #[test]
     fn classes_take_turns() {
-        let mut queue = RoundRobin::new(2);
-        for (id, class) in [(0, 0), (1, 0), (2, 0), (10, 1), (11, 1)] {
-            queue.push(Label { id: PacketId(id), size: 1, to: HostId(0), hash: 0, class: Class(class) });
+        let (mut packets, mut queue) = (Arena::default(), RoundRobin::new(2));
+        for class in [0, 0, 0, 1, 1] {
+            let id = packet(&mut packets, 1, class);
+            queue.push(&mut packets, Class(class.into()), id);
         }
-        let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|packet| packet.id.0).collect();
-        assert_eq!(order, [0, 10, 1, 11, 2]);
-        assert!(queue.is_empty());
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop(&mut packets)).map(|id| id.0).collect();
+        assert_eq!(order, [0, 3, 1, 4, 2]);
     }
 }

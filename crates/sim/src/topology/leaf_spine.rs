@@ -12,10 +12,10 @@
 use crate::ids::{HostId, PortId, SwitchId};
 use crate::observer::Observer;
 use crate::packet::ETHERNET_HEADER;
-use crate::world::{LinkSpec, World};
+use crate::world::World;
 use weir_policy::Network;
 use weir_scenario::Links;
-use weir_units::SimTime;
+use weir_scenario::graph::{Discipline, LinkSpec, QueueSpec};
 use weir_units::{Bandwidth, Direction, PerDirection};
 
 /// A leaf-spine network in a world. Host `i` is machine `i` of the policy.
@@ -49,7 +49,8 @@ impl LeafSpine {
         let leaves: Vec<SwitchId> = network.racks().iter().map(|_| world.add_switch()).collect();
         // A buffer that just holds the largest IP packet holds its frame.
         let buffer = links.buffer.get().max(links.mtu.get() + u64::from(ETHERNET_HEADER));
-        let link = |rate| LinkSpec { rate, delay: SimTime::from(links.delay), buffer };
+        let queue = QueueSpec { discipline: Discipline::Fifo, buffer: weir_units::Bytes::new(buffer), mark: None };
+        let link = |rate| LinkSpec { rate, delay: links.delay, queue };
         for machine in network.machines() {
             let nic = machine.nic();
             world.add_host(leaves[machine.rack().index()], link(nic.tx), link(nic.rx));

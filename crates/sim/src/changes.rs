@@ -1,0 +1,124 @@
+//! Links that change while a network runs: other rates, failures, repairs, other weights.
+//!
+//! - A **rate** holds for every frame whose transmission has not begun; the one on the wire ends at the old rate. A FIFO port
+//!   has handed over frames that have not begun, so their times are reckoned anew.
+//! - A link that goes **down** loses what it carries and what waits for it, and takes nothing. Routes are
+//!   computed anew at once: a real network needs some milliseconds for that, which a scenario can have by two events.
+//! - **Weights** count from each class's next turn.
+//!
+//! Example: a port at 8 Mb/s holds frames of 1000 B that begin at 0, 1 and 2 ms. At 0.5 ms the rate becomes 16 Mb/s: they
+//! end at 1, 1.5 and 2 ms.
+
+use crate::events::Event;
+use crate::ids::{PacketId, PortId};
+use crate::observer::Observer;
+use crate::port::Service;
+use crate::world::World;
+use weir_scenario::graph::PRIORITIES;
+use weir_units::{Bandwidth, SimTime};
+
+impl<O: Observer> World<O> {
+    /// Gives a link another rate.
+    pub fn set_rate(&mut self, port: PortId, rate: Bandwidth) {
+        let now = self.now;
+        let counts = &mut self.counts[port.index()];
+        let out = &mut self.ports[port.index()];
+        // The peak is kept in picoseconds of the rate.
+        counts.peak_bytes = counts.peak_bytes.max(counts.peak_time / out.byte.max(1));
+        counts.peak_time = 0;
+        let ids: Vec<PacketId> = out.flight.iter(&self.packets).collect();
+        // Where each transmission ended, and so where the next began at the earliest.
+        let delay = out.delay;
+        let begun = |id: &PacketId| {
+            let packet = self.packets.get(*id);
+            let end = packet.arrival - delay;
+            end.saturating_sub(time_of(out.rate(), packet.size)) <= now
+        };
+        let waiting = ids.iter().position(|id| !begun(id)).unwrap_or(ids.len());
+        let free_at = match waiting.checked_sub(1) {
+            Some(last) => self.packets.get(ids[last]).arrival - delay,
+            None => now,
+        };
+        let any_waits = waiting < ids.len();
+        let end = if any_waits { free_at.max(now) } else { out.free_at };
+        self.observer.rate_changed(now, port, out.rate(), (ids.len() - waiting) as u64, end);
+        out.free_at = end;
+        out.set_rate(rate);
+        if any_waits {
+            out.flight = crate::packet::List::default();
+            for &id in &ids {
+                self.packets.get_mut(id).next = PacketId::NONE;
+                out.flight.push(&mut self.packets, id);
+            }
+            for &id in &ids[waiting..] {
+                let packet = self.packets.get_mut(id);
+                let transmission = out.transmit(now, packet.size);
+                packet.arrival = transmission.arrival;
+                let size = packet.size;
+                self.observer.transmitted(port, size, transmission);
+            }
+            // The event that is pending may be for a time at which nothing arrives any more.
+            self.events.push(self.packets.get(ids[0]).arrival, Event::Arrive(port));
+        }
+    }
+
+    /// Takes a link down. Call [`World::compute_routes`] when the links that fail together are down.
+    pub fn take_down(&mut self, port: PortId) {
+        let out = &mut self.ports[port.index()];
+        if out.service == Service::Down {
+            return;
+        }
+        self.observer.cut(self.now, port);
+        out.service = Service::Down;
+        out.free_at = self.now;
+        let mut lost: Vec<PacketId> = Vec::new();
+        while let Some(id) = out.flight.pop(&mut self.packets) {
+            lost.push(id);
+        }
+        let place = out.queue as usize;
+        let owned = out.owner.is_some();
+        for id in lost {
+            self.drop(port, id, false);
+        }
+        // What waits in a host stays there, as in a computer whose cable is pulled.
+        if !owned {
+            while let Some(id) = self.queues.get_mut(place).and_then(|queue| queue.pop(&mut self.packets)) {
+                self.drop(port, id, true);
+            }
+        }
+    }
+
+    /// Brings a link up again. Call [`World::compute_routes`] after it.
+    pub fn bring_up(&mut self, port: PortId) {
+        let out = &mut self.ports[port.index()];
+        if out.service != Service::Down {
+            return;
+        }
+        out.service = out.usual;
+        let waits = self.queues.get(out.queue as usize).is_some_and(|queue| !queue.is_empty());
+        if waits && !out.waking {
+            out.waking = true;
+            self.events.push(self.now, Event::Free(port));
+        }
+    }
+
+    /// Changes the weights of a port with weighted classes. Says whether it has any.
+    pub fn set_weights(&mut self, port: PortId, weights: [u32; PRIORITIES]) -> bool {
+        let place = self.ports[port.index()].queue as usize;
+        self.queues.get_mut(place).is_some_and(|queue| queue.set_weights(weights))
+    }
+
+    /// Takes the most bytes that a port held since the last call.
+    pub fn take_peak(&mut self, port: PortId) -> u64 {
+        let out = &self.ports[port.index()];
+        let counts = &mut self.counts[port.index()];
+        let bytes = out.clock.bytes_in(SimTime::from_picos(counts.peak_time)).max(counts.peak_bytes);
+        (counts.peak_time, counts.peak_bytes) = (0, 0);
+        bytes
+    }
+}
+
+/// The time of a frame at a rate, rounded down: whoever begins by it has begun.
+fn time_of(rate: Bandwidth, size: u32) -> SimTime {
+    SimTime::from_picos((u128::from(size) * 8_000_000_000_000 / u128::from(rate.bps())) as u64)
+}

@@ -1,0 +1,238 @@
+//! The ends of flows: what senders and receivers do when packets, acknowledgements and timers come.
+//!
+//! The transports decide ([`weir_transport`]); this file makes packets of what they say and tells them what arrived.
+
+use crate::events::Event;
+use crate::flow::Life;
+use crate::ids::{FlowId, HostId, PacketId, PortId};
+use crate::observer::Observer;
+use crate::packet::{AGAIN, CAPABLE, ECHO, Extension, Extensions, Kind, MARKED, Packet};
+use crate::timer::Fired;
+use crate::world::{Delivery, World};
+use weir_transport::{Ack, Acknowledge, Answer, Arrival, Segment, Timeout};
+
+impl<O: Observer> World<O> {
+    /// Lets a flow send what its windows and its host allow.
+    pub(crate) fn pump(&mut self, id: FlowId) {
+        let frame = self.sizes.payload + self.sizes.headers;
+        loop {
+            let flow = &mut self.flows[id.index()];
+            if self.now >= flow.spec.stop {
+                flow.sender.close();
+            }
+            // The first comparison saves the division of the second: two segments are always allowed.
+            let held = flow.in_host + u64::from(frame);
+            if held > 2 * u64::from(frame) && held > flow.sender.host_limit(frame) {
+                break;
+            }
+            let Some(segment) = flow.sender.poll(self.now) else { break };
+            self.send_segment(id, segment);
+        }
+        let flow = &mut self.flows[id.index()];
+        let due = flow.sender.timer();
+        if let Some(at) = flow.timer.set(due) {
+            self.events.push(at, Event::Timer(id));
+        }
+        if flow.life == Life::Running && flow.packets == 0 && flow.sender.is_done() {
+            self.settle(id);
+        }
+    }
+
+    #[inline]
+    fn send_segment(&mut self, id: FlowId, segment: Segment) {
+        let flow = &mut self.flows[id.index()];
+        let size = segment.length + self.sizes.headers;
+        flow.in_host += u64::from(size);
+        flow.packets += 1;
+        if segment.again {
+            flow.retransmissions += 1;
+            self.counters.retransmissions += 1;
+        }
+        let spec = &flow.spec;
+        let mut packet = Packet::new(Kind::Segment, size, spec.to, spec.class);
+        packet.flow = id;
+        packet.hash = spec.hash;
+        packet.priority = spec.priority;
+        packet.stamp = self.now;
+        packet.sequence = segment.sequence;
+        packet.length = segment.length;
+        packet.rank = segment.rank;
+        packet.set(CAPABLE, segment.capable);
+        packet.set(AGAIN, segment.again);
+        let from = spec.from;
+        if segment.request {
+            let header = Box::new(flow.sender.request(self.now));
+            packet.extension = self.extensions.insert(Extension::Rate(header));
+        }
+        self.send(from, packet);
+    }
+
+    /// The event of a sender's timer.
+    pub(crate) fn timer(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
+        match flow.timer.fire(self.now) {
+            Fired::Stale => {}
+            Fired::Again(at) => self.events.push(at, Event::Timer(id)),
+            Fired::Due => {
+                let all_in_host = flow.all_in_host(self.sizes.payload, self.sizes.headers);
+                if flow.sender.on_timer(self.now, all_in_host) == Timeout::Loss {
+                    flow.timeouts += 1;
+                    self.counters.timeouts += 1;
+                }
+                self.pump(id);
+            }
+        }
+    }
+
+    /// The event of a flow's delayed-acknowledgement timer.
+    pub(crate) fn delayed_ack(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
+        match flow.delayed_ack.fire(self.now) {
+            Fired::Stale => {}
+            Fired::Again(at) => self.events.push(at, Event::DelayedAck(id)),
+            Fired::Due if flow.receiver.owes_ack() => self.acknowledge(id),
+            Fired::Due => {}
+        }
+    }
+
+    /// A packet has reached its host.
+    #[inline]
+    pub(crate) fn deliver(&mut self, host: HostId, id: PacketId) {
+        let packet = self.packets.remove(id);
+        debug_assert_eq!(packet.to, host, "a packet went astray");
+        self.counters.delivered += 1;
+        self.observer.delivered(self.now, id, packet.size);
+        self.hosts[host.index()].bytes[packet.class.index()].rx += u64::from(packet.size);
+        match packet.kind() {
+            Kind::Segment => self.on_segment(&packet),
+            Kind::Ack => self.on_ack(&packet),
+            Kind::Datagram => {
+                if let Some(Extension::Datagram(bytes)) = self.extensions.remove(packet.extension) {
+                    self.inbox.push_back(Delivery { at: self.now, to: host, bytes });
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, packet: &Packet) {
+        let extension = self.extensions.remove(packet.extension);
+        let flow = &mut self.flows[packet.flow.index()];
+        flow.packets -= 1;
+        let answer = Answer { next: packet.sequence, stamp: packet.stamp, echo: packet.has(ECHO) };
+        let ack = match &extension {
+            None => Ack { answer, sack: &[], grant: None },
+            Some(Extension::Sack(blocks)) => {
+                Ack { answer, sack: &blocks.blocks[..usize::from(blocks.count)], grant: None }
+            }
+            Some(Extension::Rate(header)) => Ack { answer, sack: &[], grant: Some(&**header) },
+            Some(Extension::Datagram(_)) => unreachable!("an acknowledgement carries no datagram"),
+        };
+        flow.sender.on_ack(self.now, &ack);
+        if flow.life == Life::Running || !flow.sender.is_done() {
+            self.pump(packet.flow);
+        } else {
+            flow.timer.cancel();
+            self.recycle(packet.flow);
+        }
+    }
+
+    #[inline]
+    fn on_segment(&mut self, packet: &Packet) {
+        let id = packet.flow;
+        let extension = self.extensions.remove(packet.extension);
+        let flow = &mut self.flows[id.index()];
+        flow.packets -= 1;
+        if let Some(Extension::Rate(header)) = extension {
+            flow.grant = Some(header);
+        }
+        let arrival = Arrival {
+            sequence: packet.sequence,
+            length: packet.length,
+            stamp: packet.stamp,
+            marked: packet.has(MARKED),
+        };
+        let reaction = flow.receiver.on_segment(self.now, &arrival);
+        if reaction.acknowledge == Acknowledge::Never {
+            flow.unacknowledged += u64::from(packet.length);
+        }
+        if flow.life == Life::Running
+            && let Some(size) = flow.spec.size
+            && flow.receiver.next().max(flow.unacknowledged) >= size
+        {
+            flow.finished = Some(self.now);
+            flow.life = Life::Over;
+            self.over.push_back(id);
+        }
+        if let Some(before) = reaction.before {
+            self.send_ack(id, before, false);
+        }
+        match reaction.acknowledge {
+            Acknowledge::Now => self.acknowledge(id),
+            Acknowledge::Later(due) => {
+                if let Some(at) = self.flows[id.index()].delayed_ack.set(due) {
+                    self.events.push(at, Event::DelayedAck(id));
+                }
+            }
+            Acknowledge::Never => self.settle(id),
+        }
+    }
+
+    /// A flow's receiver sends an acknowledgement.
+    fn acknowledge(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
+        flow.delayed_ack.cancel();
+        let answer = flow.receiver.acknowledge();
+        self.send_ack(id, answer, true);
+    }
+
+    /// Sends an acknowledgement; `whole` if it carries what was received out of order and granted.
+    fn send_ack(&mut self, id: FlowId, answer: Answer, whole: bool) {
+        let flow = &mut self.flows[id.index()];
+        self.observer.acknowledged(self.now, id, answer.next, flow.sender.highest());
+        flow.packets += 1;
+        let spec = &flow.spec;
+        let mut packet = Packet::new(Kind::Ack, self.sizes.headers, spec.from, spec.class);
+        packet.flow = id;
+        // The addresses are swapped, so the way back is hashed anew.
+        packet.hash = spec.hash.rotate_left(16);
+        packet.priority = spec.priority;
+        packet.stamp = answer.stamp;
+        packet.sequence = answer.next;
+        packet.set(ECHO, answer.echo);
+        let from = spec.to;
+        if whole {
+            if let Some(header) = flow.grant.take() {
+                packet.extension = self.extensions.insert(Extension::Rate(header));
+            } else {
+                let blocks = flow.receiver.sack();
+                if blocks.count > 0 {
+                    packet.extension = self.extensions.insert(Extension::Sack(blocks));
+                }
+            }
+        }
+        self.send(from, packet);
+    }
+
+    /// Something of a flow is gone: perhaps nothing more will come of it, or its place is free.
+    pub(crate) fn settle(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
+        if flow.packets > 0 || !flow.sender.is_done() {
+            return;
+        }
+        match flow.life {
+            Life::Running => {
+                flow.life = Life::Over;
+                self.over.push_back(id);
+            }
+            Life::Released => self.recycle(id),
+            Life::Over | Life::Gone => {}
+        }
+    }
+
+    /// A packet with a rate request passes a port, whose router answers it.
+    #[cold]
+    pub(crate) fn request(&mut self, port: PortId, id: PacketId) {
+        let _ = (port, id);
+    }
+}

@@ -1,0 +1,71 @@
+//! Events as small values, and as one word.
+
+use crate::ids::{Class, FlowId, HostId, PortId};
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The first packet on this port's link reaches the far end.
+    Arrive(PortId),
+    /// The port has sent a packet and others wait.
+    Free(PortId),
+    /// The first packet of a limited service may leave the host's service queue.
+    Release(HostId, Class),
+    /// The flow begins.
+    Start(FlowId),
+    /// The timer of the flow's sender.
+    Timer(FlowId),
+    /// The flow's delayed-acknowledgement timer.
+    DelayedAck(FlowId),
+}
+
+impl Event {
+    /// The event as one word: kind in the low byte, class above it, id in the high half. It is written and read
+    /// in one go; a compiler's layout would be written in parts, and reading those together stalls.
+    #[inline]
+    pub(super) fn pack(self) -> u64 {
+        let word = |kind: u64, id: u32| kind | u64::from(id) << 32;
+        match self {
+            Self::Arrive(port) => word(0, port.0),
+            Self::Free(port) => word(1, port.0),
+            Self::Release(host, class) => word(2, host.0) | u64::from(class.0) << 8,
+            Self::Start(flow) => word(3, flow.0),
+            Self::Timer(flow) => word(4, flow.0),
+            Self::DelayedAck(flow) => word(5, flow.0),
+        }
+    }
+
+    /// The event of a word made by [`Event::pack`].
+    #[inline]
+    pub(super) fn unpack(word: u64) -> Self {
+        let id = (word >> 32) as u32;
+        match word as u8 {
+            0 => Self::Arrive(PortId(id)),
+            1 => Self::Free(PortId(id)),
+            2 => Self::Release(HostId(id), Class((word >> 8) as u16)),
+            3 => Self::Start(FlowId(id)),
+            4 => Self::Timer(FlowId(id)),
+            _ => Self::DelayedAck(FlowId(id)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_survive_packing() {
+        let (id, class) = (u32::MAX - 1, Class(u16::MAX - 1));
+        for event in [
+            Event::Arrive(PortId(id)),
+            Event::Free(PortId(id)),
+            Event::Release(HostId(id), class),
+            Event::Start(FlowId(id)),
+            Event::Timer(FlowId(id)),
+            Event::DelayedAck(FlowId(id)),
+        ] {
+            assert_eq!(Event::unpack(event.pack()), event);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The queue against a stable sort.
+
+use super::*;
+use crate::ids::PortId;
+use proptest::prelude::*;
+
+fn drain(queue: &mut EventQueue) -> Vec<(u64, u32)> {
+    std::iter::from_fn(|| queue.pop_until(SimTime::NEVER))
+        .map(|(time, event)| match event {
+            Event::Arrive(port) => (time.picos(), port.0),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+fn push(queue: &mut EventQueue, time: u64, id: u32) {
+    queue.push(SimTime::from_picos(time), Event::Arrive(PortId(id)));
+}
+
+#[test]
+fn ties_keep_the_order_of_scheduling() {
+    let mut queue = EventQueue::new();
+    for (id, time) in [5, 3, 5, 3, 5].into_iter().enumerate() {
+        push(&mut queue, time, id as u32);
+    }
+    assert_eq!(drain(&mut queue), [(3, 1), (3, 3), (5, 0), (5, 2), (5, 4)]);
+}
+
+#[test]
+fn nothing_comes_out_before_its_time() {
+    let mut queue = EventQueue::new();
+    push(&mut queue, 7, 0);
+    assert_eq!(queue.pop_until(SimTime::from_picos(6)), None);
+    assert_eq!(queue.len(), 1);
+    assert!(queue.pop_until(SimTime::from_picos(7)).is_some());
+    assert!(queue.is_empty());
+    assert_eq!(queue.pop_until(SimTime::NEVER), None);
+}
+
+#[test]
+fn a_limit_does_not_disturb_what_comes_before_the_next_event() {
+    let mut queue = EventQueue::new();
+    push(&mut queue, 5_000_000_000, 0);
+    assert_eq!(queue.pop_until(SimTime::from_millis(1)), None);
+    push(&mut queue, 2_000_000_000, 1);
+    assert_eq!(drain(&mut queue), [(2_000_000_000, 1), (5_000_000_000, 0)]);
+}
+
+#[test]
+fn the_next_ones_can_be_seen() {
+    let mut queue = EventQueue::new();
+    for id in 0..3 {
+        push(&mut queue, 1 << 17 | u64::from(id), id);
+    }
+    assert_eq!(queue.peek(0), None, "the bucket's turn has not come");
+    queue.pop_until(SimTime::NEVER);
+    assert_eq!(queue.peek(0), Some(Event::Arrive(PortId(1))));
+    assert_eq!(queue.peek(1), Some(Event::Arrive(PortId(2))));
+    assert_eq!(queue.peek(2), None);
+}
+
+#[test]
+fn buckets_are_as_wide_as_asked_and_the_wheel_reaches_far_enough() {
+    let (ns, ms) = (SimTime::from_nanos, SimTime::from_millis);
+    let shift = |width, reach| EventQueue::with_width(width, reach).shift;
+    assert_eq!(shift(ns(100), ns(1000)), 16);
+    assert_eq!(shift(SimTime::ZERO, ns(1000)), MIN_SHIFT);
+    assert_eq!(shift(ns(100), ms(1)), 16);
+    assert_eq!(shift(ns(100), ms(4)), 18);
+    assert_eq!(shift(ms(1), ms(1)), MAX_SHIFT);
+}
+
+/// Distances on all scales: the same bucket, another bucket, beyond the wheel.
+fn time() -> impl Strategy<Value = u64> {
+    let span = (SLOTS as u64) << DEFAULT_SHIFT;
+    prop_oneof![0..50u64, 0..span * 3, Just(1 << DEFAULT_SHIFT), Just(span), 0..1u64 << 50]
+}
+
+proptest! {
+    /// Insertions, never before what was taken, and removals in any order give what a stable sort by time gives.
+    #[test]
+    fn agrees_with_a_stable_sort(
+        shift in MIN_SHIFT..=MAX_SHIFT,
+        steps in proptest::collection::vec(proptest::option::of(time()), 0..300),
+    ) {
+        let mut queue = EventQueue::with_shift(shift);
+        let mut model: Vec<(u64, u32)> = Vec::new();
+        let mut now = 0;
+        for (id, step) in steps.into_iter().enumerate() {
+            if let Some(distance) = step {
+                let time = now + distance;
+                push(&mut queue, time, id as u32);
+                model.push((time, id as u32));
+            } else {
+                model.sort_by_key(|&(time, _)| time);
+                let expected = (!model.is_empty()).then(|| model.remove(0));
+                let got = queue.pop_until(SimTime::NEVER).map(|(time, event)| match event {
+                    Event::Arrive(port) => (time.picos(), port.0),
+                    other => panic!("{other:?}"),
+                });
+                prop_assert_eq!(got, expected);
+                now = got.map_or(now, |(time, _)| time);
+            }
+        }
+        model.sort_by_key(|&(time, _)| time);
+        prop_assert_eq!(queue.len(), model.len());
+        prop_assert_eq!(drain(&mut queue), model);
+    }
+}

@@ -1,0 +1,84 @@
+//! pFabric's queue: the packets of the flow that has least left go first, and those of the flow that has most left are dropped.
+//!
+//! Every packet carries a rank, the bytes that its flow has left. The next packet to leave is the *earliest*
+//! packet of the flow that owns the best rank (the lowest): a flow's ranks fall as it goes on, and taking its
+//! best packet itself would send the flow out of order. A full queue drops the packet with the worst rank, of several
+//! the one that came last; if that is the one that comes, it is the one dropped.
+//!
+//! Approach: a list in order of arrival, searched from end to end. pFabric's buffers hold two dozen packets, so
+//! the list is short and the search cheaper than any tree.
+//!
+//! Example: packets a(rank 9), b(5), a(8), c(20) leave as b, a(9), a(8), c: a's best rank is 8, and its earliest packet goes first.
+//!
+//! Source: Alizadeh et al., "pFabric" (SIGCOMM 2013) §4.2; the authors' ns-2 queue as used for QJump's figure 9.
+
+use crate::ids::PacketId;
+use crate::packet::{Arena, List};
+
+/// Packets in order of arrival.
+#[derive(Debug, Default)]
+pub(crate) struct PFabric {
+    list: List,
+}
+
+impl PFabric {
+    pub(crate) fn push(&mut self, packets: &mut Arena, id: PacketId) {
+        self.list.push(packets, id);
+    }
+
+    pub(crate) fn pop(&mut self, packets: &mut Arena) -> Option<PacketId> {
+        let best = self.list.iter(packets).min_by_key(|&id| packets.get(id).rank)?;
+        let flow = packets.get(best).flow;
+        // Acknowledgements of the flow go the other way, so all of its packets here are its data, or all are not.
+        let first = self.list.iter(packets).find(|&id| packets.get(id).flow == flow)?;
+        self.list.take(packets, first);
+        Some(first)
+    }
+
+    /// Takes out the packet with the worst rank, the last of several; `None` if no rank is worse than `rank`.
+    pub(crate) fn take_worst(&mut self, packets: &mut Arena, rank: u32) -> Option<PacketId> {
+        // The last of several maxima is what `max_by_key` gives.
+        let worst = self.list.iter(packets).max_by_key(|&id| packets.get(id).rank)?;
+        if packets.get(worst).rank <= rank {
+            return None;
+        }
+        self.list.take(packets, worst);
+        Some(worst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::FlowId;
+    use crate::queue::tests::packet;
+
+    fn push(queue: &mut PFabric, packets: &mut Arena, flow: u32, rank: u32) -> PacketId {
+        let id = packet(packets, 1500, 0);
+        let place = packets.get_mut(id);
+        (place.flow, place.rank) = (FlowId(flow), rank);
+        queue.push(packets, id);
+        id
+    }
+
+    #[test]
+    fn the_worked_example() {
+        let (mut packets, mut queue) = (Arena::default(), PFabric::default());
+        let ids: Vec<PacketId> = [(0, 9), (1, 5), (0, 8), (2, 20)]
+            .into_iter()
+            .map(|(flow, rank)| push(&mut queue, &mut packets, flow, rank))
+            .collect();
+        let order: Vec<PacketId> = std::iter::from_fn(|| queue.pop(&mut packets)).collect();
+        assert_eq!(order, [ids[1], ids[0], ids[2], ids[3]]);
+    }
+
+    #[test]
+    fn the_worst_makes_room_unless_what_comes_is_worse() {
+        let (mut packets, mut queue) = (Arena::default(), PFabric::default());
+        push(&mut queue, &mut packets, 0, 20);
+        let late = push(&mut queue, &mut packets, 1, 20);
+        push(&mut queue, &mut packets, 2, 3);
+        assert_eq!(queue.take_worst(&mut packets, 20), None, "the one that comes is the last among equals");
+        assert_eq!(queue.take_worst(&mut packets, 19), Some(late));
+    }
+}
