@@ -34,7 +34,7 @@ impl Hosts {
     }
 
     /// How many there are, at least one.
-    #[allow(clippy::len_without_is_empty, reason = "never empty")]
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -9,6 +9,13 @@
 //! | [`Transfers`] | between given pairs, long-lived or of one size | open |
 //! | [`Random`] | between random pairs, arriving by themselves at a load | open |
 //! | [`FlowList`] | one by one from a table | open |
+//! | [`Incast`] | many senders to one receiver at once, in rounds | open or closed |
+//! | [`Shuffle`] | everybody to everybody, a few at a time | closed |
+//! | [`Barrier`] | rounds that must end before the next begins | closed |
+//! | [`Requests`] | a request and its response | open or closed |
+//!
+//! Open loops send whatever the network does; closed ones wait for it. Constant rates, on-off and bursts of UDP are a
+//! matter of the transport: their workload is [`Transfers`].
 //!
 //! A [`Spec`] is valid by construction: whatever cannot be is refused with cause and hint by the function that
 //! would have built it. Sizes come from a [`SizeDistribution`].
@@ -53,7 +60,10 @@ mod hosts;
 mod list;
 mod ln;
 mod random;
+mod requests;
 mod rng;
+mod rounds;
+mod shuffle;
 mod size;
 mod table;
 #[cfg(test)]
@@ -67,7 +77,10 @@ pub use flow::{FlowStart, UNTIL_STOPPED};
 pub use hosts::Hosts;
 pub use list::FlowList;
 pub use random::{Deadlines, Random};
+pub use requests::{RequestLoop, Requests, Think};
 pub use rng::Rng;
+pub use rounds::{Barrier, Incast, NextRound, Pattern};
+pub use shuffle::{Order, Shuffle};
 pub use size::{Builtin, Framing, SizeDistribution, wire_bytes};
 pub use table::{RowError, TableError};
 pub use transfers::Transfers;

@@ -143,7 +143,7 @@ pub(crate) fn other(hosts: &Hosts, from: MachineId, rng: &mut Rng) -> MachineId 
 
 /// [`Random`] under way.
 #[derive(Debug)]
-pub struct RandomState {
+pub(crate) struct RandomState {
     spec: Random,
     clock: ArrivalClock,
     pairs: Rng,

@@ -153,7 +153,7 @@ mod tests {
         // Two thirds of 2^64: without rejection every even number would come from two words and every odd one from
         // one, so that 2/3 would be even.
         let bound = (u64::MAX / 3) * 2;
-        let even = (0..10_000).filter(|_| rng.below(bound) % 2 == 0).count();
+        let even = (0..10_000).filter(|_| rng.below(bound).is_multiple_of(2)).count();
         assert!((4_800..5_200).contains(&even), "{even}");
         assert_eq!((rng.below(1), rng.below(0)), (0, 0));
     }

@@ -113,7 +113,7 @@ impl Transfers {
 
 /// [`Transfers`] under way.
 #[derive(Debug)]
-pub struct TransfersState {
+pub(crate) struct TransfersState {
     spec: Transfers,
     /// Starts and flow numbers in order of time; empty without a spread.
     starts: Vec<(SimTime, u32)>,

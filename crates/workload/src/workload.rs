@@ -2,8 +2,11 @@
 
 use crate::list::ListState;
 use crate::random::RandomState;
+use crate::requests::RequestsState;
+use crate::rounds::RoundsState;
+use crate::shuffle::ShuffleState;
 use crate::transfers::TransfersState;
-use crate::{FlowList, FlowStart, Random, Transfers};
+use crate::{Barrier, FlowList, FlowStart, Incast, Random, Requests, Shuffle, Transfers};
 use weir_units::SimTime;
 
 /// A description of a workload, valid by construction.
@@ -15,69 +18,112 @@ pub enum Spec {
     Random(Random),
     /// Explicit flows.
     List(FlowList),
+    /// Many senders, one receiver, all at once.
+    Incast(Incast),
+    /// Everybody sends to everybody, once.
+    Shuffle(Shuffle),
+    /// Rounds that all must end before the next one begins.
+    Barrier(Barrier),
+    /// Clients ask, servers answer.
+    Requests(Requests),
 }
 
 /// A workload under way. See the [crate](crate) for how to drive it.
 #[derive(Debug)]
-pub enum Workload {
-    /// Flows between given pairs.
+pub struct Workload(State);
+
+/// The machine behind it; incast and barrier share one.
+#[derive(Debug)]
+enum State {
     Transfers(TransfersState),
-    /// Open arrivals between random pairs.
     Random(Box<RandomState>),
-    /// Explicit flows.
     List(ListState),
+    Shuffle(ShuffleState),
+    Rounds(RoundsState),
+    Requests(Box<RequestsState>),
 }
 
 impl Workload {
     /// A workload before its first flow. The same description and seed give the same flows.
     pub fn new(spec: &Spec, seed: u64) -> Self {
-        match spec {
-            Spec::Transfers(spec) => Self::Transfers(TransfersState::new(spec.clone(), seed)),
-            Spec::Random(spec) => Self::Random(Box::new(RandomState::new(spec.clone(), seed))),
-            Spec::List(list) => Self::List(ListState::new(list.clone())),
-        }
+        Self(match spec {
+            Spec::Transfers(spec) => State::Transfers(TransfersState::new(spec.clone(), seed)),
+            Spec::Random(spec) => State::Random(Box::new(RandomState::new(spec.clone(), seed))),
+            Spec::List(list) => State::List(ListState::new(list.clone())),
+            Spec::Shuffle(spec) => State::Shuffle(ShuffleState::new(spec.clone(), seed)),
+            Spec::Incast(spec) => State::Rounds(RoundsState::new(spec.machine().clone(), seed)),
+            Spec::Barrier(spec) => State::Rounds(RoundsState::new(spec.machine().clone(), seed)),
+            Spec::Requests(spec) => State::Requests(Box::new(RequestsState::new(spec.clone(), seed))),
+        })
     }
 
     /// When [`Workload::poll`] will give a flow; `None`: not unless [`Workload::on_finished`] changes it.
     pub fn next(&self) -> Option<SimTime> {
-        match self {
-            Self::Transfers(state) => state.next(),
-            Self::Random(state) => state.next(),
-            Self::List(state) => state.next(),
+        match &self.0 {
+            State::Transfers(state) => state.next(),
+            State::Random(state) => state.next(),
+            State::List(state) => state.next(),
+            State::Shuffle(state) => state.next(),
+            State::Rounds(state) => state.next(),
+            State::Requests(state) => state.next(),
         }
     }
 
     /// A flow that starts at `now` or should have before. Call until it gives nothing.
     pub fn poll(&mut self, now: SimTime) -> Option<FlowStart> {
-        match self {
-            Self::Transfers(state) => state.poll(now),
-            Self::Random(state) => state.poll(now),
-            Self::List(state) => state.poll(now),
+        match &mut self.0 {
+            State::Transfers(state) => state.poll(now),
+            State::Random(state) => state.poll(now),
+            State::List(state) => state.poll(now),
+            State::Shuffle(state) => state.poll(now),
+            State::Rounds(state) => state.poll(now),
+            State::Requests(state) => state.poll(now),
         }
     }
 
     /// The last byte of the flow with this tag has reached its receiver. Once for every flow that has an end.
-    pub fn on_finished(&mut self, _now: SimTime, _tag: u64) {
-        match self {
-            Self::Transfers(_) | Self::Random(_) | Self::List(_) => {}
+    pub fn on_finished(&mut self, now: SimTime, tag: u64) {
+        match &mut self.0 {
+            // Open loops do not care.
+            State::Transfers(_) | State::Random(_) | State::List(_) => {}
+            State::Shuffle(state) => state.on_finished(now, tag),
+            State::Rounds(state) => state.on_finished(now, tag),
+            State::Requests(state) => state.on_finished(now, tag),
         }
     }
 
     /// Whether the workload ends by itself, when all its flows end: a run may go on until then.
     pub fn is_finite(&self) -> bool {
-        match self {
-            Self::Transfers(state) => state.is_finite(),
-            Self::Random(state) => state.is_finite(),
-            Self::List(_) => true,
+        match &self.0 {
+            State::Transfers(state) => state.is_finite(),
+            State::Random(state) => state.is_finite(),
+            State::List(_) | State::Shuffle(_) => true,
+            State::Rounds(state) => state.is_finite(),
+            State::Requests(state) => state.is_finite(),
         }
     }
 
     /// How many flows it starts in all, where that is known beforehand.
     pub fn expected(&self) -> Option<u64> {
-        match self {
-            Self::Transfers(state) => Some(state.expected()),
-            Self::Random(state) => state.expected(),
-            Self::List(state) => Some(state.expected()),
+        match &self.0 {
+            State::Transfers(state) => Some(state.expected()),
+            State::Random(state) => state.expected(),
+            State::List(state) => Some(state.expected()),
+            State::Shuffle(state) => Some(state.expected()),
+            State::Rounds(state) => state.expected(),
+            State::Requests(state) => state.expected(),
+        }
+    }
+
+    /// Which flows count as one: the number of the round, or of the request whose other half is the response, that a
+    /// flow belongs to, from 0; a shuffle is one as a whole. Its time is from its first start to its last end. `None`
+    /// where each flow stands for itself.
+    pub fn coflow(&self, tag: u64) -> Option<u64> {
+        match &self.0 {
+            State::Transfers(_) | State::Random(_) | State::List(_) => None,
+            State::Shuffle(_) => Some(0),
+            State::Rounds(state) => Some(state.round_of(tag)),
+            State::Requests(_) => Some(tag / 2),
         }
     }
 }

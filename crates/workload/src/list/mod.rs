@@ -39,7 +39,7 @@ pub struct FlowList {
 
 impl FlowList {
     /// How many flows there are, at least one.
-    #[allow(clippy::len_without_is_empty, reason = "never empty")]
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.flows.len()
     }
@@ -63,7 +63,7 @@ impl FlowList {
 
 /// A [`FlowList`] under way.
 #[derive(Debug)]
-pub struct ListState {
+pub(crate) struct ListState {
     list: FlowList,
     started: usize,
 }

@@ -54,7 +54,7 @@ impl FlowList {
                 // Flows after a mistake are only checked, not kept.
                 Ok(flow) if problems.rows.is_empty() => {
                     flows.push(flow);
-                    // Lines are needed for repeated ids alone, and ids in rising order cannot repeat.
+                    // Only mistakes about ids come when the line is gone.
                     if columns.id.is_some() {
                         lines.push(table.line());
                     }

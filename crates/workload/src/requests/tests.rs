@@ -1,0 +1,152 @@
+//! Pairs of flows, closed loops, open loops.
+
+use super::*;
+use crate::Rng;
+use crate::test_support::{Life, drive, hosts};
+use crate::{Spec, Workload};
+use proptest::prelude::{ProptestConfig, Strategy as _, prop, prop_assert, prop_assert_eq, proptest};
+
+fn sizes() -> SizeDistribution {
+    SizeDistribution::uniform(1000, 9000).expect("a range")
+}
+
+fn closed(outstanding: u32, think: Think) -> Requests {
+    Requests::new(hosts(0..4), hosts(4..9), 100, sizes(), RequestLoop::Closed { outstanding, think }).expect("requests")
+}
+
+fn run(spec: &Requests, seed: u64, takes: impl FnMut(&FlowStart) -> SimTime) -> Vec<Life> {
+    drive(&mut Workload::new(&Spec::Requests(spec.clone()), seed), usize::MAX, takes)
+}
+
+/// Request and response of each number.
+fn pairs(lives: &[Life]) -> Vec<(Life, Life)> {
+    let mut sorted = lives.to_vec();
+    sorted.sort_unstable_by_key(|life| life.start.tag);
+    assert!(sorted.iter().map(|life| life.start.tag).eq(0..lives.len() as u64));
+    sorted.chunks(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+#[test]
+fn responses_start_when_requests_are_there() {
+    let spec = closed(2, Think::Constant(SimTime::from_micros(7))).at_most(100).expect("requests");
+    let mut workload = Workload::new(&Spec::Requests(spec), 3);
+    assert_eq!((workload.expected(), workload.is_finite()), (Some(200), true));
+    let lives = drive(&mut workload, usize::MAX, |flow| SimTime::from_nanos(100 + flow.bytes));
+    assert_eq!((lives.len(), workload.next(), workload.coflow(9)), (200, None, Some(4)));
+    let pairs = pairs(&lives);
+    for (request, response) in &pairs {
+        assert_eq!((request.start.from, request.start.to), (response.start.to, response.start.from));
+        assert!(request.start.from.0 < 4 && (4..9).contains(&request.start.to.0));
+        assert_eq!(response.start.at, request.end);
+        assert!(request.start.bytes == 100 && (1000..=9000).contains(&response.start.bytes));
+    }
+    // Every request but the first two of each client starts 7 µs after a response to the same client ended.
+    for (request, _) in &pairs[8..] {
+        let heard =
+            |life: &Life| life.start.to == request.start.from && life.end + SimTime::from_micros(7) == request.start.at;
+        assert!(pairs.iter().any(|(_, response)| heard(response)));
+    }
+    assert!(pairs[..8].iter().all(|(request, _)| request.start.at == SimTime::from_micros(7)));
+}
+
+#[test]
+fn without_thinking_the_outstanding_stay_the_same() {
+    let spec = closed(5, Think::Constant(SimTime::ZERO)).at_most(1000).expect("requests");
+    let mut rng = Rng::stream(0, 7);
+    let pairs = pairs(&run(&spec, 3, |_| SimTime::from_nanos(1 + rng.below(1000))));
+    for (request, _) in &pairs[..900] {
+        let now = request.start.at;
+        let under_way = pairs.iter().filter(|(request, response)| request.start.at <= now && response.end > now);
+        assert_eq!(under_way.count(), 20);
+    }
+}
+
+#[test]
+fn a_client_asks_the_same_whatever_happens_to_others() {
+    let spec = closed(1, Think::Exponential(SimTime::from_micros(50))).at_most(4000).expect("requests");
+    let asked = |slow: u64| -> Vec<_> {
+        let takes = |flow: &FlowStart| {
+            let other = flow.from != MachineId(0) && flow.to != MachineId(0);
+            SimTime::from_nanos(if other { slow } else { 500 })
+        };
+        let pairs = pairs(&run(&spec, 3, takes));
+        let own = pairs.iter().filter(|(request, _)| request.start.from == MachineId(0));
+        own.map(|(request, response)| (request.start.at, request.start.to, response.start.bytes)).collect()
+    };
+    let (fast, slow) = (asked(100), asked(10_000));
+    let both = fast.len().min(slow.len());
+    assert!(both > 500);
+    assert_eq!(fast[..both], slow[..both]);
+}
+
+#[test]
+fn thoughts_have_their_mean() {
+    let spec = closed(1, Think::Exponential(SimTime::from_micros(50))).at_most(40_000).expect("requests");
+    let pairs = pairs(&run(&spec, 3, |_| SimTime::from_nanos(500)));
+    // The only time besides 1 µs of flows is thought: a client's requests come every 51 µs.
+    let last = pairs.iter().map(|(request, _)| request.start.at).max().expect("requests");
+    let rate = 40_000.0 / last.picos() as f64;
+    let expected = 4.0 / 51e6;
+    // 40,000 thoughts of a relative spread of one.
+    assert!((rate / expected - 1.0).abs() < 4.0 / 200.0, "{rate} {expected}");
+}
+
+#[test]
+fn open_requests_come_by_themselves() {
+    let gap = MeanGap::from_picos(1e6).expect("a gap");
+    let driven = RequestLoop::Open { arrivals: Arrivals::Constant, gap };
+    let spec = Requests::new(hosts(0..4), hosts(0..4), 100, sizes(), driven)
+        .and_then(|spec| spec.times(SimTime::ZERO, SimTime::from_millis(10)))
+        .expect("requests");
+    let mut workload = Workload::new(&Spec::Requests(spec.clone()), 1);
+    assert_eq!((workload.expected(), workload.is_finite()), (None, true));
+    // Responses take longer than the whole run, and requests go on all the same.
+    let lives = drive(&mut workload, usize::MAX, |_| SimTime::from_millis(20));
+    let pairs = pairs(&lives);
+    assert_eq!(pairs.len(), 9_999);
+    let mut seen = [0_u32; 4];
+    for (i, (request, _)) in pairs.iter().enumerate() {
+        assert_eq!(request.start.at, SimTime::from_micros(i as u64 + 1));
+        seen[request.start.from.index()] += 1;
+    }
+    // A quarter each, standard error √(n·3/16) = 43.3.
+    assert!(seen.iter().all(|count| count.abs_diff(2500) < 4 * 44), "{seen:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let think = Think::Constant(SimTime::ZERO);
+    let new = |clients, servers, request, outstanding| {
+        Requests::new(clients, servers, request, sizes(), RequestLoop::Closed { outstanding, think })
+    };
+    assert!(new(hosts(0..3), hosts(2..3), 1, 1).is_err());
+    assert!(new(hosts(0..3), hosts(3..4), 0, 1).is_err());
+    assert!(new(hosts(0..3), hosts(3..4), 1, 0).is_err());
+    let spec = new(hosts(0..3), hosts(3..4), 1, 1).expect("requests");
+    assert!(spec.clone().at_most(0).is_err() && spec.clone().at_most(u64::MAX).is_err());
+    assert!(spec.times(SimTime::from_secs(1), SimTime::ZERO).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_client_never_has_more_under_way(
+        outstanding in 1_u32..4,
+        think in prop::sample::select(vec![Think::Constant, Think::Exponential])
+            .prop_flat_map(|think| (0_u64..500).prop_map(move |nanos| think(SimTime::from_nanos(nanos)))),
+        seed in 0_u64..,
+    ) {
+        let spec = closed(outstanding, think).at_most(200).expect("requests");
+        let mut rng = Rng::stream(seed, 7);
+        let lives = run(&spec, seed, |_| SimTime::from_nanos(rng.below(1000)));
+        prop_assert_eq!(lives.len(), 400);
+        let pairs = pairs(&lives);
+        for (request, _) in &pairs {
+            let (client, now) = (request.start.from, request.start.at);
+            let under_way = pairs.iter().filter(|(request, response)| {
+                request.start.from == client && request.start.at <= now && response.end > now
+            });
+            prop_assert!(under_way.count() <= outstanding as usize);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Flows in rounds: [`Incast`] and [`Barrier`].
+//!
+//! Problem: partition–aggregate services and iterative computations send in rounds, and what counts is when the last
+//! flow of a round is there. Approach: one machine for both. A round is a fixed set of pairs; the next one begins a
+//! period after the last one began (open), or some time after its last flow ended (closed). In a closed loop rounds
+//! never overlap.
+//!
+//! | kind | pairs of a round | begins |
+//! |---|---|---|
+//! | [`Incast`] | every sender to one receiver | either way |
+//! | [`Barrier`] | all to all, round a ring, or all to one | when all are done and have thought |
+//!
+//! A flow's tag is its round times the flows per round plus its place, so that results can time rounds
+//! ([`crate::Workload::coflow`]).
+//!
+//! Worked example: a barrier of 4 hosts, all to all, is 12 flows a round. In each, host 0 sends to 1, host 1 to 2, and
+//! so on, then everybody to the host after that: nobody is first sent to by everybody.
+//!
+//! Sources: incast, Phanishayee et al. (FAST 2008) and DCTCP (SIGCOMM 2010) §4.2.1; barriers, QJump (NSDI 2015) §6.1
+//! (Naiad); the name coflow, Chowdhury and Stoica (HotNets 2012).
+
+use crate::arrivals::later;
+use crate::error::{SpecError, SpecResult, at_least_one, finite_size};
+use crate::{FlowStart, Hosts, Rng};
+use weir_units::{MachineId, SimTime};
+
+/// Who sends to whom in every round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pattern {
+    /// Every host to every other.
+    AllToAll,
+    /// Every host to the next one of the list, the last to the first.
+    Ring,
+    /// Every host but this one to this one, which is one of them.
+    ToOne(MachineId),
+}
+
+/// When the next round begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextRound {
+    /// So long after the last one began, whether its flows are done or not.
+    Every(SimTime),
+    /// So long after the last flow of the last one was done.
+    WhenDone(SimTime),
+}
+
+/// Many senders, one receiver, all at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incast(Rounds);
+
+/// Rounds that all must end before the next one begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Barrier(Rounds);
+
+/// What both are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rounds {
+    hosts: Hosts,
+    pattern: Pattern,
+    bytes: u64,
+    next: NextRound,
+    jitter: SimTime,
+    start: SimTime,
+    /// `None`: without end.
+    rounds: Option<u64>,
+}
+
+impl Incast {
+    /// Each of `senders` sends `bytes` to `receiver`, the first time at 0; without end.
+    ///
+    /// # Errors
+    /// The receiver among the senders, 0 bytes, a period of zero.
+    pub fn new(senders: Hosts, receiver: MachineId, bytes: u64, next: NextRound) -> SpecResult<Self> {
+        if senders.place_of(receiver).is_some() {
+            return Err(SpecError::new("the receiver is also a sender", "name another receiver"));
+        }
+        if next == NextRound::Every(SimTime::ZERO) {
+            return Err(SpecError::new("the period of the rounds is zero", "give rounds some time"));
+        }
+        Ok(Self(Rounds::new(senders, Pattern::ToOne(receiver), bytes, next)?))
+    }
+
+    /// Starts every flow uniformly within `jitter` after its round began.
+    ///
+    /// # Errors
+    /// A jitter above the period: rounds would overtake each other.
+    pub fn jitter(mut self, jitter: SimTime) -> SpecResult<Self> {
+        if let NextRound::Every(period) = self.0.next
+            && jitter > period
+        {
+            let cause = format!("a jitter of {jitter} is longer than the period of {period}");
+            return Err(SpecError::new(cause, "write a jitter of at most the period"));
+        }
+        self.0.jitter = jitter;
+        Ok(self)
+    }
+
+    /// Begins the first round at `start`.
+    pub fn start(mut self, start: SimTime) -> Self {
+        self.0.start = start;
+        self
+    }
+
+    /// Ends after so many rounds.
+    ///
+    /// # Errors
+    /// 0 rounds.
+    pub fn rounds(self, rounds: u64) -> SpecResult<Self> {
+        Ok(Self(self.0.end_after(rounds)?))
+    }
+
+    pub(crate) const fn machine(&self) -> &Rounds {
+        &self.0
+    }
+}
+
+impl Barrier {
+    /// Every flow of the pattern among `hosts` has `bytes`; the next round begins `think` after the last flow of the
+    /// one before was done. The first begins at 0; without end.
+    ///
+    /// # Errors
+    /// Fewer than two hosts, 0 bytes, a pattern to one that is not among the hosts.
+    pub fn new(hosts: Hosts, pattern: Pattern, bytes: u64, think: SimTime) -> SpecResult<Self> {
+        let hosts = hosts.at_least(2, "a barrier")?;
+        if let Pattern::ToOne(root) = pattern
+            && hosts.place_of(root).is_none()
+        {
+            return Err(SpecError::new(
+                "the host that all send to is not one of them",
+                "name it among the hosts, or write an incast",
+            ));
+        }
+        Ok(Self(Rounds::new(hosts, pattern, bytes, NextRound::WhenDone(think))?))
+    }
+
+    /// Begins the first round at `start`.
+    pub fn start(mut self, start: SimTime) -> Self {
+        self.0.start = start;
+        self
+    }
+
+    /// Ends after so many rounds.
+    ///
+    /// # Errors
+    /// 0 rounds.
+    pub fn rounds(self, rounds: u64) -> SpecResult<Self> {
+        Ok(Self(self.0.end_after(rounds)?))
+    }
+
+    pub(crate) const fn machine(&self) -> &Rounds {
+        &self.0
+    }
+}
+
+impl Rounds {
+    fn new(hosts: Hosts, pattern: Pattern, bytes: u64, next: NextRound) -> SpecResult<Self> {
+        let bytes = finite_size(bytes, "a flow of a round")?;
+        Ok(Self { hosts, pattern, bytes, next, jitter: SimTime::ZERO, start: SimTime::ZERO, rounds: None })
+    }
+
+    fn end_after(mut self, rounds: u64) -> SpecResult<Self> {
+        self.rounds = Some(at_least_one(rounds, "rounds")?);
+        Ok(self)
+    }
+
+    /// The host of a pattern to one, if it is in the list.
+    fn root(&self) -> Option<usize> {
+        match self.pattern {
+            Pattern::ToOne(root) => self.hosts.place_of(root),
+            Pattern::AllToAll | Pattern::Ring => None,
+        }
+    }
+
+    /// How many flows a round has; at least one.
+    fn per_round(&self) -> u64 {
+        let hosts = self.hosts.len() as u64;
+        match self.pattern {
+            Pattern::AllToAll => hosts * (hosts - 1),
+            Pattern::Ring => hosts,
+            Pattern::ToOne(_) => hosts - u64::from(self.root().is_some()),
+        }
+    }
+}
+
+/// Rounds under way.
+#[derive(Debug)]
+pub(crate) struct RoundsState {
+    spec: Rounds,
+    rng: Rng,
+    per_round: u64,
+    /// The place of the root, which does not send.
+    root: Option<usize>,
+    /// Which round is being started, and when it began.
+    round: u64,
+    began: SimTime,
+    /// How many flows of it were started, and when in order of time if there is jitter.
+    started: u64,
+    starts: Vec<(SimTime, u32)>,
+    /// How many flows of the round are not done. Kept in closed loops only.
+    left: u64,
+}
+
+impl RoundsState {
+    pub(crate) fn new(spec: Rounds, seed: u64) -> Self {
+        let (per_round, root, began) = (spec.per_round(), spec.root(), spec.start);
+        let mut state = Self {
+            spec,
+            rng: Rng::stream(seed, 0),
+            per_round,
+            root,
+            round: 0,
+            began,
+            started: 0,
+            starts: Vec::new(),
+            left: per_round,
+        };
+        state.draw_starts();
+        state
+    }
+
+    fn draw_starts(&mut self) {
+        if self.spec.jitter > SimTime::ZERO {
+            self.starts.clear();
+            for place in 0..self.per_round as u32 {
+                let jitter = SimTime::from_picos(self.rng.below(self.spec.jitter.picos()));
+                self.starts.push((later(self.began, jitter), place));
+            }
+            self.starts.sort_unstable();
+        }
+    }
+
+    fn begin_next(&mut self, at: SimTime) {
+        self.round += 1;
+        (self.began, self.started, self.left) = (at, 0, self.per_round);
+        self.draw_starts();
+    }
+
+    pub(crate) fn next(&self) -> Option<SimTime> {
+        if self.spec.rounds.is_some_and(|rounds| self.round >= rounds) || self.started == self.per_round {
+            return None;
+        }
+        let at = self.starts.get(self.started as usize).map_or(self.began, |&(at, _)| at);
+        (at != SimTime::NEVER).then_some(at)
+    }
+
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<FlowStart> {
+        let at = self.next().filter(|&at| at <= now)?;
+        let place = self.starts.get(self.started as usize).map_or(self.started, |&(_, place)| place.into());
+        let (from, to) = self.pair(place);
+        let flow = FlowStart::new(at, from, to, self.spec.bytes, self.round * self.per_round + place);
+        self.started += 1;
+        if let NextRound::Every(period) = self.spec.next
+            && self.started == self.per_round
+        {
+            self.begin_next(later(self.began, period));
+        }
+        Some(flow)
+    }
+
+    pub(crate) fn on_finished(&mut self, now: SimTime, tag: u64) {
+        let NextRound::WhenDone(pause) = self.spec.next else { return };
+        debug_assert_eq!(tag / self.per_round, self.round, "a flow of another round ended");
+        debug_assert!(self.left > 0, "a flow of the round ended twice");
+        self.left -= 1;
+        if self.left == 0 {
+            self.begin_next(later(now, pause));
+        }
+    }
+
+    /// The pair at a place of every round.
+    fn pair(&self, place: u64) -> (MachineId, MachineId) {
+        let hosts = &self.spec.hosts;
+        let n = hosts.len();
+        match self.spec.pattern {
+            Pattern::AllToAll => {
+                let (shift, from) = (place as usize / n, place as usize % n);
+                (hosts.at(from), hosts.at((from + 1 + shift) % n))
+            }
+            Pattern::Ring => (hosts.at(place as usize), hosts.at((place as usize + 1) % n)),
+            Pattern::ToOne(root) => {
+                let before = self.root.is_none_or(|root| (place as usize) < root);
+                (hosts.at(place as usize + usize::from(!before)), root)
+            }
+        }
+    }
+
+    pub(crate) const fn round_of(&self, tag: u64) -> u64 {
+        tag / self.per_round
+    }
+
+    pub(crate) fn expected(&self) -> Option<u64> {
+        self.spec.rounds.and_then(|rounds| rounds.checked_mul(self.per_round))
+    }
+
+    pub(crate) const fn is_finite(&self) -> bool {
+        self.spec.rounds.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;
