@@ -9,9 +9,9 @@
 //! | [`Transfers`] | between given pairs, long-lived or of one size | open |
 //! | [`Random`] | between random pairs, arriving by themselves at a load | open |
 //! | [`FlowList`] | one by one from a table | open |
-//! | [`Incast`] | many senders to one receiver at once, in rounds | open or closed |
+//! | [`Rounds::incast`] | many senders to one receiver at once, in rounds | open or closed |
 //! | [`Shuffle`] | everybody to everybody, a few at a time | closed |
-//! | [`Barrier`] | rounds that must end before the next begins | closed |
+//! | [`Rounds::barrier`] | rounds that must end before the next begins | closed |
 //! | [`Requests`] | a request and its response | open or closed |
 //!
 //! Open loops send whatever the network does; closed ones wait for it. Constant rates, on-off and bursts of UDP are a
@@ -25,7 +25,8 @@
 //! their flows because of it, perhaps at once. Time never goes back. Polling too early is harmless.
 //!
 //! Every kind draws from streams of its own seed ([`Rng`]), in integers and in the four exact operations on floats: the
-//! same seed gives the same flows on every platform.
+//! same seed gives the same flows on every platform. Give every workload of a run a seed of its own, or they draw
+//! alike; seeds that are neighbours are as unrelated as any.
 //!
 //! Worked example, three flows at 60 % of four senders' links:
 //!
@@ -79,7 +80,7 @@ pub use list::FlowList;
 pub use random::{Deadlines, Random};
 pub use requests::{RequestLoop, Requests, Think};
 pub use rng::Rng;
-pub use rounds::{Barrier, Incast, NextRound, Pattern};
+pub use rounds::{NextRound, Pattern, Rounds};
 pub use shuffle::{Order, Shuffle};
 pub use size::{Builtin, Framing, SizeDistribution, wire_bytes};
 pub use table::{RowError, TableError};

@@ -1,4 +1,4 @@
-//! Flows in rounds: [`Incast`] and [`Barrier`].
+//! [`Rounds`]: incast and barriers.
 //!
 //! Problem: partition–aggregate services and iterative computations send in rounds, and what counts is when the last
 //! flow of a round is there. Approach: one machine for both. A round is a fixed set of pairs; the next one begins a
@@ -7,8 +7,8 @@
 //!
 //! | kind | pairs of a round | begins |
 //! |---|---|---|
-//! | [`Incast`] | every sender to one receiver | either way |
-//! | [`Barrier`] | all to all, round a ring, or all to one | when all are done and have thought |
+//! | [`Rounds::incast`] | every sender to one receiver | either way |
+//! | [`Rounds::barrier`] | all to all, round a ring, or all to one | when all are done and have thought |
 //!
 //! A flow's tag is its round times the flows per round plus its place, so that results can time rounds
 //! ([`crate::Workload::coflow`]).
@@ -44,17 +44,9 @@ pub enum NextRound {
     WhenDone(SimTime),
 }
 
-/// Many senders, one receiver, all at once.
+/// Flows in rounds: [`Rounds::incast`], [`Rounds::barrier`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Incast(Rounds);
-
-/// Rounds that all must end before the next one begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Barrier(Rounds);
-
-/// What both are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rounds {
+pub struct Rounds {
     hosts: Hosts,
     pattern: Pattern,
     bytes: u64,
@@ -65,62 +57,27 @@ pub(crate) struct Rounds {
     rounds: Option<u64>,
 }
 
-impl Incast {
+impl Rounds {
     /// Each of `senders` sends `bytes` to `receiver`, the first time at 0; without end.
     ///
     /// # Errors
     /// The receiver among the senders, 0 bytes, a period of zero.
-    pub fn new(senders: Hosts, receiver: MachineId, bytes: u64, next: NextRound) -> SpecResult<Self> {
+    pub fn incast(senders: Hosts, receiver: MachineId, bytes: u64, next: NextRound) -> SpecResult<Self> {
         if senders.place_of(receiver).is_some() {
             return Err(SpecError::new("the receiver is also a sender", "name another receiver"));
         }
         if next == NextRound::Every(SimTime::ZERO) {
             return Err(SpecError::new("the period of the rounds is zero", "give rounds some time"));
         }
-        Ok(Self(Rounds::new(senders, Pattern::ToOne(receiver), bytes, next)?))
+        Self::new(senders, Pattern::ToOne(receiver), bytes, next)
     }
 
-    /// Starts every flow uniformly within `jitter` after its round began.
-    ///
-    /// # Errors
-    /// A jitter above the period: rounds would overtake each other.
-    pub fn jitter(mut self, jitter: SimTime) -> SpecResult<Self> {
-        if let NextRound::Every(period) = self.0.next
-            && jitter > period
-        {
-            let cause = format!("a jitter of {jitter} is longer than the period of {period}");
-            return Err(SpecError::new(cause, "write a jitter of at most the period"));
-        }
-        self.0.jitter = jitter;
-        Ok(self)
-    }
-
-    /// Begins the first round at `start`.
-    pub fn start(mut self, start: SimTime) -> Self {
-        self.0.start = start;
-        self
-    }
-
-    /// Ends after so many rounds.
-    ///
-    /// # Errors
-    /// 0 rounds.
-    pub fn rounds(self, rounds: u64) -> SpecResult<Self> {
-        Ok(Self(self.0.end_after(rounds)?))
-    }
-
-    pub(crate) const fn machine(&self) -> &Rounds {
-        &self.0
-    }
-}
-
-impl Barrier {
     /// Every flow of the pattern among `hosts` has `bytes`; the next round begins `think` after the last flow of the
     /// one before was done. The first begins at 0; without end.
     ///
     /// # Errors
     /// Fewer than two hosts, 0 bytes, a pattern to one that is not among the hosts.
-    pub fn new(hosts: Hosts, pattern: Pattern, bytes: u64, think: SimTime) -> SpecResult<Self> {
+    pub fn barrier(hosts: Hosts, pattern: Pattern, bytes: u64, think: SimTime) -> SpecResult<Self> {
         let hosts = hosts.at_least(2, "a barrier")?;
         if let Pattern::ToOne(root) = pattern
             && hosts.place_of(root).is_none()
@@ -130,12 +87,27 @@ impl Barrier {
                 "name it among the hosts, or write an incast",
             ));
         }
-        Ok(Self(Rounds::new(hosts, pattern, bytes, NextRound::WhenDone(think))?))
+        Self::new(hosts, pattern, bytes, NextRound::WhenDone(think))
+    }
+
+    /// Starts every flow uniformly within `jitter` after its round began.
+    ///
+    /// # Errors
+    /// A jitter above the period: rounds would overtake each other.
+    pub fn jitter(mut self, jitter: SimTime) -> SpecResult<Self> {
+        if let NextRound::Every(period) = self.next
+            && jitter > period
+        {
+            let cause = format!("a jitter of {jitter} is longer than the period of {period}");
+            return Err(SpecError::new(cause, "write a jitter of at most the period"));
+        }
+        self.jitter = jitter;
+        Ok(self)
     }
 
     /// Begins the first round at `start`.
     pub fn start(mut self, start: SimTime) -> Self {
-        self.0.start = start;
+        self.start = start;
         self
     }
 
@@ -143,24 +115,14 @@ impl Barrier {
     ///
     /// # Errors
     /// 0 rounds.
-    pub fn rounds(self, rounds: u64) -> SpecResult<Self> {
-        Ok(Self(self.0.end_after(rounds)?))
+    pub fn at_most(mut self, rounds: u64) -> SpecResult<Self> {
+        self.rounds = Some(at_least_one(rounds, "rounds")?);
+        Ok(self)
     }
 
-    pub(crate) const fn machine(&self) -> &Rounds {
-        &self.0
-    }
-}
-
-impl Rounds {
     fn new(hosts: Hosts, pattern: Pattern, bytes: u64, next: NextRound) -> SpecResult<Self> {
         let bytes = finite_size(bytes, "a flow of a round")?;
         Ok(Self { hosts, pattern, bytes, next, jitter: SimTime::ZERO, start: SimTime::ZERO, rounds: None })
-    }
-
-    fn end_after(mut self, rounds: u64) -> SpecResult<Self> {
-        self.rounds = Some(at_least_one(rounds, "rounds")?);
-        Ok(self)
     }
 
     /// The host of a pattern to one, if it is in the list.

@@ -6,7 +6,7 @@ use crate::requests::RequestsState;
 use crate::rounds::RoundsState;
 use crate::shuffle::ShuffleState;
 use crate::transfers::TransfersState;
-use crate::{Barrier, FlowList, FlowStart, Incast, Random, Requests, Shuffle, Transfers};
+use crate::{FlowList, FlowStart, Random, Requests, Rounds, Shuffle, Transfers};
 use weir_units::SimTime;
 
 /// A description of a workload, valid by construction.
@@ -18,12 +18,10 @@ pub enum Spec {
     Random(Random),
     /// Explicit flows.
     List(FlowList),
-    /// Many senders, one receiver, all at once.
-    Incast(Incast),
     /// Everybody sends to everybody, once.
     Shuffle(Shuffle),
-    /// Rounds that all must end before the next one begins.
-    Barrier(Barrier),
+    /// Flows in rounds: incast and barriers.
+    Rounds(Rounds),
     /// Clients ask, servers answer.
     Requests(Requests),
 }
@@ -32,7 +30,7 @@ pub enum Spec {
 #[derive(Debug)]
 pub struct Workload(State);
 
-/// The machine behind it; incast and barrier share one.
+/// The state machine of each kind.
 #[derive(Debug)]
 enum State {
     Transfers(TransfersState),
@@ -51,8 +49,7 @@ impl Workload {
             Spec::Random(spec) => State::Random(Box::new(RandomState::new(spec.clone(), seed))),
             Spec::List(list) => State::List(ListState::new(list.clone())),
             Spec::Shuffle(spec) => State::Shuffle(ShuffleState::new(spec.clone(), seed)),
-            Spec::Incast(spec) => State::Rounds(RoundsState::new(spec.machine().clone(), seed)),
-            Spec::Barrier(spec) => State::Rounds(RoundsState::new(spec.machine().clone(), seed)),
+            Spec::Rounds(spec) => State::Rounds(RoundsState::new(spec.clone(), seed)),
             Spec::Requests(spec) => State::Requests(Box::new(RequestsState::new(spec.clone(), seed))),
         })
     }

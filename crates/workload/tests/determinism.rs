@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use weir_units::{MachineId, SimTime};
 use weir_workload::{
-    Arrivals, Barrier, Builtin, Deadlines, FlowList, FlowStart, Hosts, Incast, MeanGap, NextRound, Order, Pattern,
-    Random, RequestLoop, Requests, Shuffle, Spec, SpecError, Think, Transfers, Workload,
+    Arrivals, Builtin, Deadlines, FlowList, FlowStart, Hosts, MeanGap, NextRound, Order, Pattern, Random, RequestLoop,
+    Requests, Rounds, Shuffle, Spec, SpecError, Think, Transfers, Workload,
 };
 
 fn specs() -> Result<Vec<(&'static str, Spec)>, SpecError> {
@@ -21,8 +21,8 @@ fn specs() -> Result<Vec<(&'static str, Spec)>, SpecError> {
     let ask = |driven| Requests::new(clients.clone(), servers.clone(), 100, Builtin::Enterprise.sizes(), driven);
     let transfers = Transfers::mesh(&clients, &servers)?.bytes(1000)?.times(micro, milli, SimTime::from_secs(1))?;
     let incast =
-        Incast::new(hosts.clone(), MachineId(9), 20_000, NextRound::WhenDone(micro))?.jitter(micro)?.rounds(2)?;
-    let barrier = Barrier::new(hosts.clone(), Pattern::AllToAll, 5_000, micro)?.rounds(2)?;
+        Rounds::incast(hosts.clone(), MachineId(9), 20_000, NextRound::WhenDone(micro))?.jitter(micro)?.at_most(2)?;
+    let barrier = Rounds::barrier(hosts.clone(), Pattern::AllToAll, 5_000, micro)?.at_most(2)?;
     let list = list.map_err(|error| SpecError { cause: error.to_string(), hint: String::new() })?;
     Ok(vec![
         ("transfers", Spec::Transfers(transfers)),
@@ -30,9 +30,9 @@ fn specs() -> Result<Vec<(&'static str, Spec)>, SpecError> {
         ("random uniform", Spec::Random(random(Arrivals::Uniform)?.at_most(50)?)),
         ("random constant", Spec::Random(random(Arrivals::Constant)?.times(micro, SimTime::from_micros(50))?)),
         ("list", Spec::List(list)),
-        ("incast", Spec::Incast(incast)),
+        ("incast", Spec::Rounds(incast)),
         ("shuffle", Spec::Shuffle(Shuffle::new(hosts.clone(), 777, 2, Order::Random, micro)?)),
-        ("barrier", Spec::Barrier(barrier)),
+        ("barrier", Spec::Rounds(barrier)),
         ("requests closed", Spec::Requests(ask(closed)?.at_most(40)?)),
         ("requests open", Spec::Requests(ask(open)?.at_most(40)?)),
     ])
@@ -69,8 +69,8 @@ fn the_same_seed_gives_the_same_flows_for_ever() {
     for (name, spec) in specs().expect("valid workloads") {
         let flows = run(&spec, 42);
         assert_eq!(run(&spec, 42), flows, "{name}");
-        // Lists and barriers draw nothing, and neither do constant gaps on their own.
-        let drawn = !matches!(spec, Spec::List(_) | Spec::Barrier(_));
+        // Lists, and rounds without jitter, draw nothing.
+        let drawn = !["list", "barrier"].contains(&name);
         assert_eq!(run(&spec, 43) != flows, drawn, "{name}");
         let tags: BTreeSet<u64> = flows.iter().map(|flow| flow.tag).collect();
         assert_eq!(tags.len(), flows.len(), "{name}: tags are unique");

@@ -7,8 +7,8 @@ use crate::{Spec, Workload};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-fn incast(senders: u32, next: NextRound) -> Incast {
-    Incast::new(hosts(1..senders + 1), MachineId(0), 20_000, next).expect("an incast")
+fn incast(senders: u32, next: NextRound) -> Rounds {
+    Rounds::incast(hosts(1..senders + 1), MachineId(0), 20_000, next).expect("an incast")
 }
 
 /// The lives of each round.
@@ -25,9 +25,9 @@ fn by_round(workload: &Workload, lives: &[Life]) -> Vec<Vec<Life>> {
 fn open_incast_comes_every_period() {
     let spec = incast(40, NextRound::Every(SimTime::from_millis(1)))
         .start(SimTime::from_millis(5))
-        .rounds(10)
+        .at_most(10)
         .expect("ten rounds");
-    let mut workload = Workload::new(&Spec::Incast(spec), 1);
+    let mut workload = Workload::new(&Spec::Rounds(spec), 1);
     assert_eq!((workload.expected(), workload.is_finite()), (Some(400), true));
     let flows = all(&mut workload);
     assert_eq!(flows.len(), 400);
@@ -42,8 +42,8 @@ fn open_incast_comes_every_period() {
 fn jitter_spreads_a_round_and_keeps_its_order() {
     let period = SimTime::from_millis(1);
     let spec =
-        incast(40, NextRound::Every(period)).jitter(period).and_then(|spec| spec.rounds(100)).expect("an incast");
-    let flows = all(&mut Workload::new(&Spec::Incast(spec.clone()), 1));
+        incast(40, NextRound::Every(period)).jitter(period).and_then(|spec| spec.at_most(100)).expect("an incast");
+    let flows = all(&mut Workload::new(&Spec::Rounds(spec.clone()), 1));
     assert!(flows.is_sorted_by_key(|flow| flow.at));
     let mut seen = std::collections::BTreeSet::new();
     let mut sum = 0.0;
@@ -56,14 +56,14 @@ fn jitter_spreads_a_round_and_keeps_its_order() {
     assert_eq!(seen.len(), 4000);
     // The mean of 4000 uniform numbers: standard error 1 ms/√48000.
     assert!((sum / 4000.0 - 0.5e9).abs() < 4.0 * 1e9 / 48_000_f64.sqrt());
-    assert_ne!(flows, all(&mut Workload::new(&Spec::Incast(spec), 2)));
+    assert_ne!(flows, all(&mut Workload::new(&Spec::Rounds(spec), 2)));
 }
 
 #[test]
 fn closed_incast_waits_for_the_last() {
     let pause = SimTime::from_micros(3);
-    let spec = incast(5, NextRound::WhenDone(pause)).rounds(4).expect("an incast");
-    let mut workload = Workload::new(&Spec::Incast(spec), 1);
+    let spec = incast(5, NextRound::WhenDone(pause)).at_most(4).expect("an incast");
+    let mut workload = Workload::new(&Spec::Rounds(spec), 1);
     let lives = drive(&mut workload, usize::MAX, |flow| SimTime::from_micros(10 + u64::from(flow.from.0)));
     // The slowest takes 15 µs, so rounds are 18 µs apart.
     let starts: Vec<_> = by_round(&workload, &lives).iter().map(|round| round[0].start.at).collect();
@@ -74,9 +74,10 @@ fn closed_incast_waits_for_the_last() {
 #[test]
 fn patterns_have_their_pairs() {
     let pairs = |pattern| -> Vec<_> {
-        let spec =
-            Barrier::new(hosts(0..4), pattern, 1, SimTime::ZERO).and_then(|spec| spec.rounds(1)).expect("a barrier");
-        all(&mut Workload::new(&Spec::Barrier(spec), 1)).iter().map(|flow| (flow.from.0, flow.to.0)).collect()
+        let spec = Rounds::barrier(hosts(0..4), pattern, 1, SimTime::ZERO)
+            .and_then(|spec| spec.at_most(1))
+            .expect("a barrier");
+        all(&mut Workload::new(&Spec::Rounds(spec), 1)).iter().map(|flow| (flow.from.0, flow.to.0)).collect()
     };
     assert_eq!(pairs(Pattern::Ring), [(0, 1), (1, 2), (2, 3), (3, 0)]);
     assert_eq!(pairs(Pattern::ToOne(MachineId(2))), [(0, 2), (1, 2), (3, 2)]);
@@ -92,14 +93,14 @@ fn patterns_have_their_pairs() {
 #[test]
 fn what_cannot_be_is_refused() {
     let (zero, one) = (SimTime::ZERO, SimTime::from_millis(1));
-    assert!(Incast::new(hosts(0..3), MachineId(2), 1, NextRound::Every(one)).is_err());
-    assert!(Incast::new(hosts(0..3), MachineId(3), 0, NextRound::Every(one)).is_err());
-    assert!(Incast::new(hosts(0..3), MachineId(3), 1, NextRound::Every(zero)).is_err());
+    assert!(Rounds::incast(hosts(0..3), MachineId(2), 1, NextRound::Every(one)).is_err());
+    assert!(Rounds::incast(hosts(0..3), MachineId(3), 0, NextRound::Every(one)).is_err());
+    assert!(Rounds::incast(hosts(0..3), MachineId(3), 1, NextRound::Every(zero)).is_err());
     assert!(incast(3, NextRound::Every(one)).jitter(SimTime::from_millis(2)).is_err());
     assert!(incast(3, NextRound::WhenDone(one)).jitter(SimTime::from_millis(2)).is_ok());
-    assert!(incast(3, NextRound::Every(one)).rounds(0).is_err());
-    assert!(Barrier::new(hosts(0..1), Pattern::Ring, 1, zero).is_err());
-    assert!(Barrier::new(hosts(0..3), Pattern::ToOne(MachineId(3)), 1, zero).is_err());
+    assert!(incast(3, NextRound::Every(one)).at_most(0).is_err());
+    assert!(Rounds::barrier(hosts(0..1), Pattern::Ring, 1, zero).is_err());
+    assert!(Rounds::barrier(hosts(0..3), Pattern::ToOne(MachineId(3)), 1, zero).is_err());
 }
 
 proptest! {
@@ -112,8 +113,8 @@ proptest! {
         seed in 0_u64..,
     ) {
         let think = SimTime::from_nanos(think);
-        let spec = Barrier::new(hosts(0..n), pattern, 1000, think).and_then(|spec| spec.rounds(rounds)).expect("a barrier");
-        let mut workload = Workload::new(&Spec::Barrier(spec), seed);
+        let spec = Rounds::barrier(hosts(0..n), pattern, 1000, think).and_then(|spec| spec.at_most(rounds)).expect("a barrier");
+        let mut workload = Workload::new(&Spec::Rounds(spec), seed);
         let mut rng = Rng::stream(seed, 99);
         let lives = drive(&mut workload, usize::MAX, |_| SimTime::from_nanos(rng.below(100)));
         prop_assert_eq!(Some(lives.len() as u64), workload.expected());

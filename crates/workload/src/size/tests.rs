@@ -139,6 +139,45 @@ proptest! {
         }
     }
     #[test]
+    fn means_are_sums_over_every_size(
+        rows in prop::collection::vec((1_u64..2_000, 1_u32..1000), 1..8),
+        payload in 1_u32..200,
+        headers in 0_u32..100,
+    ) {
+        let (mut sizes, weights): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        sizes.sort_unstable();
+        let total: u32 = weights.iter().sum();
+        let mut sum = 0;
+        let mut table = String::from("size_bytes,cdf\n");
+        for (size, weight) in sizes.iter().zip(weights) {
+            sum += weight;
+            table += &format!("{size},{}\n", f64::from(sum) / f64::from(total));
+        }
+        let sizes = read(&table).expect("valid rows");
+        let framing = Framing::new(payload, headers).expect("a payload");
+        let (mut mean, mut square, mut packets, mut wire) = (0.0, 0.0, 0.0, 0.0);
+        for size in 1..=sizes.largest() {
+            let share = sizes.share_up_to(size) - sizes.share_up_to(size - 1);
+            mean += share * size as f64;
+            square += share * (size * size) as f64;
+            packets += share * framing.packets(size) as f64;
+            wire += share * framing.wire_bytes(size) as f64;
+        }
+        for (sum, exact) in [
+            (mean, sizes.mean()),
+            (square, sizes.mean_square()),
+            (packets, sizes.mean_packets(framing)),
+            (wire, sizes.mean_wire_bytes(framing)),
+        ] {
+            prop_assert!((sum / exact - 1.0).abs() < 1e-9, "{sum} {exact}");
+        }
+        let half = sizes.largest() / 2;
+        let above: f64 = (half + 1..=sizes.largest())
+            .map(|size| (sizes.share_up_to(size) - sizes.share_up_to(size - 1)) * size as f64)
+            .sum();
+        prop_assert!((above / mean - sizes.share_of_bytes_above(half)).abs() < 1e-9);
+    }
+    #[test]
     fn any_table_is_read_or_refused(text in "[a-z_0-9.,\n]{0,200}") {
         let _ = read(&text);
         let _ = read(&format!("size_bytes,cdf\n{text}"));
