@@ -25,6 +25,10 @@ pub(crate) const SIZE: Shape = Shape::Scalar(&Scalar::Bytes);
 /// A window in packets. RFC 7323 allows windows of 1 GiB, which is less than 2^20 full packets.
 pub(crate) const PACKETS: Shape = Shape::Scalar(&Scalar::Integer { what: "a number of packets", min: 1, max: 1 << 20 });
 
+const SWITCH_WORDS: &[&str] = &["on", "off"];
+/// `on` or `off`.
+pub(crate) const SWITCH: Shape = Shape::Scalar(&Scalar::Words { what: "a switch", words: SWITCH_WORDS });
+
 /// Reads the keys of one record.
 pub(crate) struct Reader<'a> {
     record: &'static Record,
@@ -109,6 +113,26 @@ impl<'a> Reader<'a> {
         let field = self.node.field(key, |text| scalar::integer(text, what, min, max));
         if let Some(number) = self.value(field) {
             *into = u32::try_from(number).unwrap_or_else(|_| unreachable!("{number} is in the record's range"));
+        }
+    }
+
+    /// Reads a decimal number.
+    pub(crate) fn decimal(&mut self, key: &str, into: &mut f64) {
+        let Scalar::Decimal { what, min, max } = *self.scalar(key) else {
+            unreachable!("`{key}` is a decimal number of {}", self.record.what)
+        };
+        let field = self.node.field(key, |text| scalar::decimal(text, what, min, max));
+        if let Some(millionths) = self.value(field) {
+            // Exact for every number that is written: both have fewer than 53 bits, and the quotient is rounded once.
+            *into = millionths as f64 / scalar::MILLION as f64;
+        }
+    }
+
+    /// Reads `on` or `off`.
+    pub(crate) fn switch(&mut self, key: &str, into: &mut bool) {
+        let field = self.node.field(key, |text| scalar::word(text, "", SWITCH_WORDS));
+        if let Some(word) = self.value(field) {
+            *into = word == 0;
         }
     }
 

@@ -13,12 +13,16 @@
 //! | file | transport |
 //! |---|---|
 //! | [`newreno`] | TCP NewReno with selective acknowledgements |
+//! | [`cubic`] | TCP CUBIC |
+//! | [`dctcp`] | Data Center TCP |
 //!
 //! To add one, write its file and add a line to the list in `registry.rs`. What several share stands beside them:
 //! `tcp` (sequence space and loss recovery), `rto`, `ranges`, `receiver`, and `language` for reading parameters.
 
 mod api;
+pub mod cubic;
 pub mod d3;
+pub mod dctcp;
 mod language;
 pub mod newreno;
 mod ranges;

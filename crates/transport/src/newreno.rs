@@ -85,7 +85,7 @@ impl Congestion for Window {
             self.reno.on_ack(progress.newly, progress.repeated);
         }
     }
-    fn on_loss(&mut self, _now: SimTime, flight: u64) {
+    fn on_loss(&mut self, _now: SimTime, flight: u64, _sent: u64) {
         self.reno.on_loss(flight);
     }
     fn on_timeout(&mut self, _now: SimTime, flight: u64, first: bool) {

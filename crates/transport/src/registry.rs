@@ -107,6 +107,10 @@ macro_rules! registry {
 registry! {
     /// TCP NewReno with selective acknowledgements.
     NewReno: newreno = "newreno",
+    /// TCP CUBIC.
+    Cubic: cubic = "cubic",
+    /// Data Center TCP.
+    Dctcp: dctcp = "dctcp",
 }
 
 impl Default for Parameters {

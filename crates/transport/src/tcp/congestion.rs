@@ -33,6 +33,8 @@ pub(crate) trait Congestion {
     type Parameters;
     /// Whether queues may mark its packets.
     const CAPABLE: bool;
+    /// Whether selective acknowledgements show losses; if not, only the timer does.
+    const FAST_RETRANSMIT: bool = true;
 
     /// The window of a new connection.
     fn new(parameters: &Self::Parameters, mss: u32) -> Self;
@@ -44,8 +46,9 @@ pub(crate) trait Congestion {
     fn ssthresh(&self) -> u64;
     /// An acknowledgement arrived.
     fn on_ack(&mut self, progress: &Progress);
-    /// A loss was found with `flight` bytes in flight (not more than the window): loss recovery begins.
-    fn on_loss(&mut self, now: SimTime, flight: u64);
+    /// A loss was found with `flight` bytes in flight (not more than the window) and everything before `sent` sent: loss
+    /// recovery begins.
+    fn on_loss(&mut self, now: SimTime, flight: u64, sent: u64);
     /// The retransmission timer expired; `first` unless it expired for the same data before.
     fn on_timeout(&mut self, now: SimTime, flight: u64, first: bool);
 }

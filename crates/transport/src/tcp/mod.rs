@@ -118,7 +118,7 @@ impl<C: Congestion> Sender<C> {
             board.on_ack(self.acked, self.highest, self.mss);
         }
         let mut lost = false;
-        if !was_recovering && fresh > 0 && self.acked >= self.timed_out {
+        if C::FAST_RETRANSMIT && !was_recovering && fresh > 0 && self.acked >= self.timed_out {
             self.duplicates += 1;
             lost = self.duplicates >= DUPLICATES || board.lost_below(self.mss) > self.acked;
         }
@@ -136,7 +136,7 @@ impl<C: Congestion> Sender<C> {
         if lost {
             // What limited transmit sent does not count (RFC 5681 §3.2): the window was full without it.
             let flight = (self.highest - self.acked).min(self.congestion.window());
-            self.congestion.on_loss(now, flight);
+            self.congestion.on_loss(now, flight, self.highest);
             board.start(self.acked, self.highest, self.mss);
             self.deadline = now + self.rto.timeout();
         }

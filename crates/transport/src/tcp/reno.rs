@@ -70,6 +70,11 @@ impl Reno {
         if first {
             self.reduce(flight / 2);
         }
+        self.restart();
+    }
+
+    /// The window is one segment, as after a timeout.
+    pub(crate) fn restart(&mut self) {
         self.window = self.mss;
         self.acked = 0;
     }
