@@ -9,12 +9,16 @@
 //! Source: the bins ≤ 10 kB, ≤ 10 MB and above are those of QJump (§6.4, Fig 9); the default adds 100 kB and
 //! 1 MB between them, the bounds of small and medium flows in DCTCP (§2.2) and pFabric (§5.2).
 
+use serde::{Deserialize, Serialize};
+
 /// One bin: sizes above `over`, up to and including `up_to`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Bin {
     /// Bytes; the first bin, which has flows of zero bytes too, has zero here.
+    #[serde(rename = "over_bytes")]
     pub over: u64,
     /// Bytes; `None` in the last bin.
+    #[serde(rename = "up_to_bytes")]
     pub up_to: Option<u64>,
 }
 

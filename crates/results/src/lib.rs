@@ -14,6 +14,9 @@
 //! | [`fairness`] | Jain's index |
 //! | [`series`] | utilisation, goodput and queues over time |
 //! | [`student`] | confidence intervals over seeds |
+//! | [`invalid`] | what results cannot be |
+//! | `tables`, `columns`, `json` | the files' contents: CSV, Parquet, JSON |
+//! | [`files`] | the files of a run: the only part that touches a disk |
 //!
 //! Worked example: a flow of 1 MB that starts at 1 ms and ends at 3 ms has a completion time of 2 ms. If the
 //! idle network would have taken 1 ms, its slowdown is 2 and its goodput 4 Gb/s.
@@ -36,15 +39,25 @@
 //! ```
 
 pub mod bins;
+mod columns;
 pub mod fairness;
+pub mod files;
+pub mod invalid;
+mod json;
 pub mod record;
 pub mod series;
 pub mod statistics;
 pub mod student;
 pub mod summary;
+mod tables;
+
+#[cfg(test)]
+mod sample;
 
 pub use bins::{Bin, SizeBins};
 pub use fairness::jain;
+pub use files::{FileError, ResultsDirectory};
+pub use invalid::InvalidResults;
 pub use record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, Results};
 pub use statistics::{BinStatistics, Deadlines, GroupStatistics, Statistics};
 pub use student::{Interval, confidence};

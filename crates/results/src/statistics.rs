@@ -8,12 +8,14 @@
 //! flow's completion time and p99 is not known.
 
 use crate::bins::{Bin, SizeBins};
+use crate::json;
 use crate::record::{FlowRecord, Results, rate};
 use crate::summary::Summary;
+use serde::{Deserialize, Serialize};
 use weir_units::{Bandwidth, SimTime};
 
 /// Statistics of a whole run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// All flows together.
     pub all: GroupStatistics,
@@ -22,7 +24,7 @@ pub struct Statistics {
 }
 
 /// Statistics of one group, or of all flows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupStatistics {
     /// The group's name; empty for all flows.
     pub name: String,
@@ -31,8 +33,10 @@ pub struct GroupStatistics {
     /// The same for each size bin, also for those without flows.
     pub bins: Vec<BinStatistics>,
     /// Application bytes delivered.
+    #[serde(rename = "delivered_bytes")]
     pub delivered: u64,
     /// These over the whole simulated time.
+    #[serde(rename = "goodput_bps", with = "json::bps")]
     pub goodput: Bandwidth,
     /// Packets sent again.
     pub retransmissions: u64,
@@ -43,22 +47,24 @@ pub struct GroupStatistics {
 }
 
 /// Statistics of the flows of one size bin.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BinStatistics {
     /// The sizes.
+    #[serde(flatten)]
     pub bin: Bin,
     /// How many flows, finished or not.
     pub flows: u64,
     /// How many did not finish.
     pub unfinished: u64,
     /// Completion times.
+    #[serde(rename = "fct_ps", with = "json::picos")]
     pub fct: Summary<SimTime>,
     /// Completion times over ideal ones.
     pub slowdown: Summary<f64>,
 }
 
 /// How flows with a deadline fared; the rest of `count` could still keep theirs when the run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Deadlines {
     /// Flows with a deadline.
     pub count: u64,

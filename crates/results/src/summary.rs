@@ -12,6 +12,7 @@
 //! Worked example: of the values 15, 20, 35, 40 and 50 the 30th percentile is at place ⌈1.5⌉ = 2, which is 20.
 //! With one flow more that did not finish, the 99th is at place 6 of 6: not known.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use weir_units::SimTime;
 
@@ -66,7 +67,7 @@ impl Value for f64 {
 }
 
 /// Mean, percentiles and maximum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary<T> {
     /// How many there are, known or not.
     pub count: u64,
@@ -100,6 +101,22 @@ impl<T: Value> Summary<T> {
             p99: at(Percentile::P99),
             p999: at(Percentile::P999),
             max: at(Percentile(10_000)),
+        }
+    }
+}
+
+impl<T> Summary<T> {
+    /// The same with every value changed by `to`.
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> Summary<U> {
+        Summary {
+            count: self.count,
+            unknown: self.unknown,
+            mean: self.mean.map(&to),
+            p50: self.p50.map(&to),
+            p95: self.p95.map(&to),
+            p99: self.p99.map(&to),
+            p999: self.p999.map(&to),
+            max: self.max.map(&to),
         }
     }
 }

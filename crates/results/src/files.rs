@@ -1,0 +1,263 @@
+//! The files of a run, in a directory of its own.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `flows.csv`, `flows.parquet` | one row for each flow, the same columns |
+//! | `links.csv` | one row for each link |
+//! | `link_samples.csv`, `group_samples.csv` | samples over time |
+//! | `hosts.csv` | the hosts' names |
+//! | `result.json` | what ran, counters, statistics by group and size bin |
+//!
+//! Problem: a disk fills up, a run is killed, and half a file looks like a result. Approach: every file is
+//! written beside its place and renamed into it when it is whole; `result.json` comes last and is taken away
+//! first, so where it is, the others are, and belong to it. [`Results::read`] gives back what was written.
+//!
+//! Worked example: a disk that is full when `flows.parquet` is written leaves `hosts.csv` and `flows.csv`, no
+//! `result.json` and nothing half-written; the error names `flows.parquet`.
+
+use crate::bins::SizeBins;
+use crate::columns;
+use crate::invalid::InvalidResults;
+use crate::json::{FORMAT, FormatOnly, ResultFile};
+use crate::record::Results;
+use crate::statistics::Statistics;
+use crate::tables::{self, Names, TableError};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// The file whose presence says that the others are whole.
+pub const RESULT: &str = "result.json";
+const HOSTS: &str = "hosts.csv";
+const FLOWS: &str = "flows.csv";
+const FLOWS_PARQUET: &str = "flows.parquet";
+const LINKS: &str = "links.csv";
+const LINK_SAMPLES: &str = "link_samples.csv";
+const GROUP_SAMPLES: &str = "group_samples.csv";
+
+/// What is in which file, as `result.json` says it.
+const FILES: [(&str, &str); 6] = [
+    ("hosts", HOSTS),
+    ("flows", FLOWS),
+    ("flows_parquet", FLOWS_PARQUET),
+    ("links", LINKS),
+    ("link_samples", LINK_SAMPLES),
+    ("group_samples", GROUP_SAMPLES),
+];
+
+/// Why files cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The name of the directory is taken by a file.
+    #[error("`{}` is a file, not a directory", .0.display())]
+    NotADirectory(PathBuf),
+    /// A directory with files is not overwritten unasked.
+    #[error("`{}` already has files", .0.display())]
+    NotEmpty(PathBuf),
+    /// The disk, or whatever is in its place, refused.
+    #[error("cannot {what} `{}`: {cause}", .path.display())]
+    Io {
+        /// `write`, `read` or `make the directory`.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why; its kind tells a full disk from a missing file.
+        cause: io::Error,
+    },
+    /// What is in a file cannot be read.
+    #[error("`{}`{}: {cause}", .path.display(), at(*.line))]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: Option<u64>,
+        /// Why.
+        cause: String,
+    },
+    /// A file that another version wrote.
+    #[error("`{}` has format {found}, and this program reads format {FORMAT}", .path.display())]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// Results that cannot be, written or read.
+    #[error("the results in `{}` are not sound: {cause}", .path.display())]
+    Invalid {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        cause: InvalidResults,
+    },
+}
+
+fn at(line: Option<u64>) -> String {
+    line.map_or(String::new(), |line| format!(", line {line}"))
+}
+
+/// A directory that a run may be written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultsDirectory {
+    path: PathBuf,
+}
+
+impl ResultsDirectory {
+    /// Makes the directory and those above it; one that has files is refused unless `force`. Nothing in it is
+    /// touched yet.
+    ///
+    /// # Errors
+    /// `NotADirectory`, `NotEmpty`, or what the disk says.
+    pub fn prepare(path: &Path, force: bool) -> Result<Self, FileError> {
+        if path.exists() && !path.is_dir() {
+            return Err(FileError::NotADirectory(path.to_owned()));
+        }
+        let io = |what| move |cause| FileError::Io { what, path: path.to_owned(), cause };
+        fs::create_dir_all(path).map_err(io("make the directory"))?;
+        let mut entries = fs::read_dir(path).map_err(io("read"))?;
+        if entries.next().is_some() && !force {
+            return Err(FileError::NotEmpty(path.to_owned()));
+        }
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes all files of a run; `bins` are those of the statistics in `result.json`.
+    ///
+    /// # Errors
+    /// Results that are not sound, before anything is touched; else what the disk says: then there is no
+    /// `result.json`, and no file is half-written.
+    pub fn write(&self, results: &Results, bins: &SizeBins) -> Result<(), FileError> {
+        results.check().map_err(|cause| FileError::Invalid { path: self.path.clone(), cause })?;
+        match fs::remove_file(self.path.join(RESULT)) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                return Err(FileError::Io { what: "write", path: self.path.join(RESULT), cause });
+            }
+            _ => {}
+        }
+        let csv = |written: csv::Result<()>| written.map_err(io_error);
+        self.put(HOSTS, |out| csv(tables::write_hosts(results, out)))?;
+        self.put(FLOWS, |out| csv(tables::write_flows(results, out)))?;
+        self.put(FLOWS_PARQUET, |out| columns::write_flows(results, out))?;
+        self.put(LINKS, |out| csv(tables::write_links(results, out)))?;
+        self.put(LINK_SAMPLES, |out| csv(tables::write_link_samples(results, out)))?;
+        self.put(GROUP_SAMPLES, |out| csv(tables::write_group_samples(results, out)))?;
+        let file = ResultFile::new(results, Statistics::new(results, bins), &FILES);
+        self.put(RESULT, |out| {
+            serde_json::to_writer_pretty(&mut *out, &file)?;
+            out.write_all(b"\n")
+        })
+    }
+
+    /// Writes one more file, for example `report.html`, in the same careful way.
+    ///
+    /// # Errors
+    /// What the disk says; an older file of that name is then still there.
+    pub fn write_text(&self, name: &str, text: &str) -> Result<(), FileError> {
+        self.put(name, |out| out.write_all(text.as_bytes()))
+    }
+
+    fn put(&self, name: &str, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), FileError> {
+        replace(&self.path.join(name), fill)
+    }
+}
+
+/// Writes a file beside `path` and puts it in its place when it is whole; what is half-written is taken away.
+///
+/// # Errors
+/// What `fill` or the disk says; an older file at `path` is then still there.
+pub fn replace(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), FileError> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    // Two programs that write the same file do not write into each other's.
+    name.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let written = File::create(&beside).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        fill(&mut out)?;
+        out.flush()?;
+        fs::rename(&beside, path)
+    });
+    written.map_err(|cause| {
+        // The first error is the one to tell; there may be nothing to take away.
+        let _ = fs::remove_file(&beside);
+        FileError::Io { what: "write", path: path.to_owned(), cause }
+    })
+}
+
+/// What the disk said, if it was the disk.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+impl Results {
+    /// Reads what [`ResultsDirectory::write`] wrote.
+    ///
+    /// # Errors
+    /// A missing or malformed file, another format, or results that are not sound.
+    pub fn read(directory: &Path) -> Result<Self, FileError> {
+        let file = read_result(directory)?;
+        let mut results = file.into_results();
+        results.hosts = table(directory, HOSTS, tables::read_hosts)?;
+        results.links = table(directory, LINKS, tables::read_links)?;
+        let hosts = Names::new("host", results.hosts.iter());
+        let groups = Names::new("group", results.groups.iter().map(|group| &group.name));
+        let links = Names::new("link", results.links.iter().map(|link| &link.name));
+        results.flows = table(directory, FLOWS, |input| tables::read_flows(input, &hosts, &groups))?;
+        results.link_samples = table(directory, LINK_SAMPLES, |input| tables::read_link_samples(input, &links))?;
+        results.group_samples = table(directory, GROUP_SAMPLES, |input| tables::read_group_samples(input, &groups))?;
+        results.check().map_err(|cause| FileError::Invalid { path: directory.to_owned(), cause })?;
+        Ok(results)
+    }
+
+    /// Whether the directory holds a run that reached its end. A directory that is not there, or without
+    /// `result.json`, does not.
+    ///
+    /// # Errors
+    /// A `result.json` that cannot be read.
+    pub fn is_complete(directory: &Path) -> Result<bool, FileError> {
+        match read_result(directory) {
+            Ok(file) => Ok(file.complete),
+            Err(FileError::Io { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn read_result(directory: &Path) -> Result<ResultFile, FileError> {
+    let path = directory.join(RESULT);
+    let text = fs::read(&path).map_err(|cause| FileError::Io { what: "read", path: path.clone(), cause })?;
+    let malformed = |error: serde_json::Error| {
+        let (line, text) = (error.line(), error.to_string());
+        // The line is told beside the file.
+        let cause = text.strip_suffix(&format!(" at line {line} column {}", error.column())).unwrap_or(&text);
+        FileError::Malformed { path: path.clone(), line: Some(line as u64), cause: cause.to_owned() }
+    };
+    // Another version's file is another version's, whatever else it lacks.
+    let FormatOnly { format } = serde_json::from_slice(&text).map_err(malformed)?;
+    if format != FORMAT {
+        return Err(FileError::Format { path, found: format });
+    }
+    serde_json::from_slice(&text).map_err(malformed)
+}
+
+fn table<T>(
+    directory: &Path,
+    name: &str,
+    read: impl FnOnce(BufReader<File>) -> Result<T, TableError>,
+) -> Result<T, FileError> {
+    let path = directory.join(name);
+    let file = File::open(&path).map_err(|cause| FileError::Io { what: "read", path: path.clone(), cause })?;
+    read(BufReader::new(file)).map_err(|TableError { line, cause }| FileError::Malformed { path, line, cause })
+}
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

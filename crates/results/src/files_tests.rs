@@ -1,0 +1,246 @@
+//! What is written reads back, and what cannot be is refused.
+
+use super::*;
+use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample};
+use crate::sample::sample;
+use proptest::prelude::*;
+use weir_units::{Bandwidth, MachineId, SimTime};
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn written(results: &Results) -> tempfile::TempDir {
+    let directory = directory();
+    ResultsDirectory::prepare(directory.path(), false).unwrap().write(results, &SizeBins::default()).unwrap();
+    directory
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The message without the directory's own name.
+fn message(error: &FileError, directory: &Path) -> String {
+    error.to_string().replace(&directory.display().to_string(), "DIR")
+}
+
+#[test]
+fn the_sample_reads_back() {
+    let directory = written(&sample());
+    assert_eq!(
+        names(directory.path()),
+        [
+            "flows.csv",
+            "flows.parquet",
+            "group_samples.csv",
+            "hosts.csv",
+            "link_samples.csv",
+            "links.csv",
+            "result.json"
+        ]
+    );
+    assert_eq!(Results::read(directory.path()).unwrap(), sample());
+    assert!(Results::is_complete(directory.path()).unwrap());
+}
+
+#[test]
+fn the_files_of_the_sample() {
+    let directory = written(&sample());
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+    for name in ["flows.csv", "links.csv", "link_samples.csv", "group_samples.csv", "hosts.csv", "result.json"] {
+        insta::assert_snapshot!(name, read(name));
+    }
+}
+
+#[test]
+fn the_same_results_give_the_same_bytes() {
+    let (one, other) = (written(&sample()), written(&sample()));
+    for name in names(one.path()) {
+        assert_eq!(fs::read(one.path().join(&name)).unwrap(), fs::read(other.path().join(&name)).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn a_directory_with_files_is_kept_unless_forced() {
+    let directory = written(&sample());
+    let error = ResultsDirectory::prepare(directory.path(), false).unwrap_err();
+    insta::assert_snapshot!(message(&error, directory.path()), @"`DIR` already has files");
+    let changed = Results { seed: 8, complete: false, ..sample() };
+    ResultsDirectory::prepare(directory.path(), true).unwrap().write(&changed, &SizeBins::qjump()).unwrap();
+    assert_eq!(Results::read(directory.path()).unwrap(), changed);
+    assert!(!Results::is_complete(directory.path()).unwrap());
+    let file = directory.path().join("flows.csv");
+    let error = ResultsDirectory::prepare(&file, true).unwrap_err();
+    insta::assert_snapshot!(message(&error, directory.path()), @"`DIR/flows.csv` is a file, not a directory");
+}
+
+#[test]
+fn a_writer_that_fails_leaves_what_was_there() {
+    let directory = directory();
+    let path = directory.path().join("report.html");
+    replace(&path, |out| out.write_all(b"old")).unwrap();
+    let error = replace(&path, |out| {
+        // More than any buffer, so that half of it is on the disk.
+        out.write_all(&[b'x'; 100_000])?;
+        Err(io::ErrorKind::StorageFull.into())
+    });
+    insta::assert_snapshot!(
+        message(&error.unwrap_err(), directory.path()),
+        @"cannot write `DIR/report.html`: no storage space"
+    );
+    assert_eq!((names(directory.path()), fs::read(&path).unwrap()), (vec!["report.html".to_owned()], b"old".to_vec()));
+}
+
+#[test]
+fn results_that_cannot_be_are_not_written() {
+    let refuse = |change: fn(&mut Results)| {
+        let directory = directory();
+        let mut results = sample();
+        change(&mut results);
+        let to = ResultsDirectory::prepare(directory.path(), false).unwrap();
+        let error = to.write(&results, &SizeBins::default()).unwrap_err();
+        assert!(names(directory.path()).is_empty());
+        message(&error, directory.path())
+    };
+    insta::assert_snapshot!(refuse(|results| results.hosts[1] = "h1".to_owned()), @"the results in `DIR` are not sound: two hosts are called `h1`");
+    insta::assert_snapshot!(refuse(|results| results.flows[3].group = 2), @"the results in `DIR` are not sound: flow 3 speaks of group 2, but there are 2");
+    insta::assert_snapshot!(refuse(|results| results.flows[3].finished = Some(SimTime::ZERO)), @"the results in `DIR` are not sound: flow 3 finished before it started");
+    insta::assert_snapshot!(refuse(|results| results.link_samples[0].link = 9), @"the results in `DIR` are not sound: a sample at 0.001000000000 s speaks of link 9, but there are 3");
+}
+
+#[test]
+fn files_that_cannot_be_read_say_where() {
+    let spoil = |name: &str, from: &str, to: &str| {
+        let directory = written(&sample());
+        let path = directory.path().join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{from} in {text}");
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        message(&Results::read(directory.path()).unwrap_err(), directory.path())
+    };
+    insta::assert_snapshot!(spoil("result.json", "\"format\": 2", "\"format\": 3"));
+    insta::assert_snapshot!(spoil("result.json", "\"seed\": 7", "\"seed\": -7"));
+    insta::assert_snapshot!(spoil("result.json", "\"complete\": true,", ""));
+    insta::assert_snapshot!(spoil("flows.csv", "ideal_ps", "ideal"));
+    insta::assert_snapshot!(spoil("flows.csv", "2,web", "2,mail"));
+    insta::assert_snapshot!(spoil("flows.csv", "60000", "sixty"));
+    insta::assert_snapshot!(spoil("links.csv", "10000000000", "-1"));
+    insta::assert_snapshot!(spoil("links.csv", "h2->s1", "h1->s1"));
+    insta::assert_snapshot!(spoil("group_samples.csv", ",2,2,", ",2,"));
+    let nothing = directory();
+    insta::assert_snapshot!(message(&Results::read(nothing.path()).unwrap_err(), nothing.path()));
+    assert!(!Results::is_complete(&nothing.path().join("nowhere")).unwrap());
+}
+
+fn link() -> impl Strategy<Value = LinkRecord> {
+    let count = prop::array::uniform4(any::<u64>());
+    (any::<u64>(), any::<[u64; 5]>(), prop::array::uniform8(count)).prop_map(
+        |(rate, [bytes, packets, dropped, marked, queue_peak], classes)| LinkRecord {
+            name: String::new(),
+            rate: Bandwidth::from_bps(rate),
+            bytes,
+            packets,
+            dropped,
+            marked,
+            classes: classes.map(|[bytes, packets, dropped, marked]| ClassCount { bytes, packets, dropped, marked }),
+            queue_peak,
+        },
+    )
+}
+
+fn flow(hosts: u32, groups: u32) -> impl Strategy<Value = FlowRecord> {
+    let times = (any::<u64>(), prop::option::of(any::<u64>()), any::<u64>(), prop::option::of(any::<u64>()));
+    (any::<[u64; 3]>(), 0..groups, [0..hosts, 0..hosts], times, any::<[u32; 2]>()).prop_map(
+        |([id, bytes, delivered], group, [from, to], (start, took, ideal, deadline), [retransmissions, timeouts])| {
+            FlowRecord {
+                group,
+                bytes,
+                delivered,
+                start: SimTime::from_picos(start),
+                finished: took.map(|took| SimTime::from_picos(start.saturating_add(took))),
+                ideal: SimTime::from_picos(ideal),
+                deadline: deadline.map(SimTime::from_picos),
+                retransmissions,
+                timeouts,
+                ..FlowRecord::new(id, MachineId(from), MachineId(to))
+            }
+        },
+    )
+}
+
+fn link_sample(links: u32) -> impl Strategy<Value = LinkSample> {
+    (any::<u64>(), 0..links, any::<[u64; 5]>()).prop_map(|(at, link, [bytes, queue, queue_peak, dropped, marked])| {
+        LinkSample { at: SimTime::from_picos(at), link, bytes, queue, queue_peak, dropped, marked }
+    })
+}
+
+fn group_sample(groups: u32) -> impl Strategy<Value = GroupSample> {
+    (any::<u64>(), 0..groups, any::<u64>(), any::<[u32; 2]>(), any::<u128>()).prop_map(
+        |(at, group, delivered, [active, flows], squares)| GroupSample {
+            at: SimTime::from_picos(at),
+            group,
+            delivered,
+            active,
+            flows,
+            squares,
+        },
+    )
+}
+
+/// Results with any names and numbers, as long as they are sound.
+fn results() -> impl Strategy<Value = Results> {
+    let names = || {
+        prop::collection::btree_set("[ -~\n\"é]{0,8}", 1..4)
+            .prop_map(|names| names.into_iter().collect::<Vec<String>>())
+    };
+    let whole = (".*", any::<u64>(), any::<bool>(), any::<u64>(), prop::option::of(any::<u64>()));
+    (names(), names(), names(), whole).prop_flat_map(
+        |(hosts, groups, links, (scenario, seed, complete, simulated, interval))| {
+            let (h, g, l) = (hosts.len() as u32, groups.len() as u32, links.len() as u32);
+            (
+                prop::collection::vec(flow(h, g), 0..5),
+                prop::collection::vec(link(), links.len()),
+                prop::collection::vec(link_sample(l), 0..5),
+                prop::collection::vec(group_sample(g), 0..5),
+                prop::collection::btree_map(".*", any::<u64>(), 0..3),
+                prop::collection::btree_map(".*", ".*", 0..3),
+            )
+                .prop_map(
+                    move |(flows, mut records, link_samples, group_samples, counters, parameters)| {
+                        for (record, name) in records.iter_mut().zip(&links) {
+                            record.name.clone_from(name);
+                        }
+                        let group = |name: &String| Group { name: name.clone(), transport: name.to_uppercase() };
+                        Results {
+                            scenario: scenario.clone(),
+                            seed,
+                            complete,
+                            simulated: SimTime::from_picos(simulated),
+                            parameters,
+                            counters,
+                            hosts: hosts.clone(),
+                            groups: groups.iter().map(group).collect(),
+                            flows,
+                            links: records,
+                            sample_interval: interval.map(SimTime::from_picos),
+                            link_samples,
+                            group_samples,
+                        }
+                    },
+                )
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_is_written_reads_back(results in results()) {
+        let directory = written(&results);
+        prop_assert_eq!(Results::read(directory.path()).unwrap(), results);
+    }
+}

@@ -1,0 +1,77 @@
+//! Results that cannot be: refused before they are written and after they are read.
+
+use crate::record::Results;
+use std::collections::BTreeSet;
+
+/// Why results are not sound.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidResults {
+    /// Files speak of things by name, so a name means one thing.
+    #[error("two {what} are called `{name}`")]
+    SameName {
+        /// `hosts`, `groups` or `links`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A place in a table that is shorter.
+    #[error("{of} speaks of {what} {place}, but there are {count}")]
+    NoSuch {
+        /// Which record.
+        of: String,
+        /// `host`, `group` or `link`.
+        what: &'static str,
+        /// The place it names.
+        place: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// A flow that ends before it begins.
+    #[error("flow {id} finished before it started")]
+    FinishedFirst {
+        /// The flow.
+        id: u64,
+    },
+}
+
+impl Results {
+    /// Checks that names are unique, places exist and no flow ends before it begins.
+    ///
+    /// # Errors
+    /// The first that is not so.
+    pub fn check(&self) -> Result<(), InvalidResults> {
+        unique("hosts", self.hosts.iter().map(String::as_str))?;
+        unique("groups", self.groups.iter().map(|group| group.name.as_str()))?;
+        unique("links", self.links.iter().map(|link| link.name.as_str()))?;
+        for flow in &self.flows {
+            let of = || format!("flow {}", flow.id);
+            exists(of, "group", flow.group, self.groups.len())?;
+            exists(of, "host", flow.from.0, self.hosts.len())?;
+            exists(of, "host", flow.to.0, self.hosts.len())?;
+            if flow.finished.is_some_and(|finished| finished < flow.start) {
+                return Err(InvalidResults::FinishedFirst { id: flow.id });
+            }
+        }
+        for sample in &self.link_samples {
+            exists(|| format!("a sample at {}", sample.at), "link", sample.link, self.links.len())?;
+        }
+        for sample in &self.group_samples {
+            exists(|| format!("a sample at {}", sample.at), "group", sample.group, self.groups.len())?;
+        }
+        Ok(())
+    }
+}
+
+fn unique<'a>(what: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), InvalidResults> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(InvalidResults::SameName { what, name: name.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+fn exists(of: impl Fn() -> String, what: &'static str, place: u32, count: usize) -> Result<(), InvalidResults> {
+    if (place as usize) < count { Ok(()) } else { Err(InvalidResults::NoSuch { of: of(), what, place, count }) }
+}

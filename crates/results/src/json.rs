@@ -1,0 +1,105 @@
+//! `result.json`: what a run was and what came of it, on one screen.
+//!
+//! Keys keep their order and there is no wall-clock time, so that the same scenario and seed give the same
+//! bytes. Times are picoseconds, rates bit/s, sizes bytes; a key's name says which. `statistics` follows from
+//! the flows and is not read back.
+//!
+//! Worked example: a run that was interrupted has `"complete": false` and `simulated_ps` says how far it came.
+
+use crate::record::{Group, Results};
+use crate::statistics::Statistics;
+use crate::summary::Summary;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+use weir_units::{Bandwidth, SimTime};
+
+/// The version of a run's files; a key more does not raise it. 1 was a file of services' bandwidths alone.
+pub(crate) const FORMAT: u32 = 2;
+
+/// The whole file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ResultFile {
+    pub(crate) format: u32,
+    pub(crate) scenario: String,
+    pub(crate) seed: u64,
+    pub(crate) complete: bool,
+    pub(crate) simulated_ps: u64,
+    pub(crate) sample_interval_ps: Option<u64>,
+    pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) groups: Vec<GroupEntry>,
+    pub(crate) counters: BTreeMap<String, u64>,
+    #[serde(skip_deserializing)]
+    pub(crate) statistics: Option<Statistics>,
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+/// A traffic entry.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GroupEntry {
+    name: String,
+    transport: String,
+}
+
+/// The one key that must be there for the others to be understood.
+#[derive(Debug, Deserialize)]
+pub(crate) struct FormatOnly {
+    pub(crate) format: u32,
+}
+
+impl ResultFile {
+    pub(crate) fn new(results: &Results, statistics: Statistics, files: &[(&str, &str)]) -> Self {
+        let entry = |group: &Group| GroupEntry { name: group.name.clone(), transport: group.transport.clone() };
+        Self {
+            format: FORMAT,
+            scenario: results.scenario.clone(),
+            seed: results.seed,
+            complete: results.complete,
+            simulated_ps: results.simulated.picos(),
+            sample_interval_ps: results.sample_interval.map(SimTime::picos),
+            parameters: results.parameters.clone(),
+            groups: results.groups.iter().map(entry).collect(),
+            counters: results.counters.clone(),
+            statistics: Some(statistics),
+            files: files.iter().map(|(what, name)| ((*what).to_owned(), (*name).to_owned())).collect(),
+        }
+    }
+
+    /// The results that the file alone gives: without hosts, flows, links and samples.
+    pub(crate) fn into_results(self) -> Results {
+        Results {
+            scenario: self.scenario,
+            seed: self.seed,
+            complete: self.complete,
+            simulated: SimTime::from_picos(self.simulated_ps),
+            sample_interval: self.sample_interval_ps.map(SimTime::from_picos),
+            parameters: self.parameters,
+            counters: self.counters,
+            groups: self.groups.into_iter().map(|of| Group { name: of.name, transport: of.transport }).collect(),
+            ..Results::default()
+        }
+    }
+}
+
+/// Summaries of times as picoseconds.
+pub(crate) mod picos {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(summary: &Summary<SimTime>, to: S) -> Result<S::Ok, S::Error> {
+        summary.map(SimTime::picos).serialize(to)
+    }
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Summary<SimTime>, D::Error> {
+        Ok(Summary::<u64>::deserialize(from)?.map(SimTime::from_picos))
+    }
+}
+
+/// Rates as bit/s.
+pub(crate) mod bps {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(rate: &Bandwidth, to: S) -> Result<S::Ok, S::Error> {
+        rate.bps().serialize(to)
+    }
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bandwidth, D::Error> {
+        Ok(Bandwidth::from_bps(u64::deserialize(from)?))
+    }
+}
