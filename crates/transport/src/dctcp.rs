@@ -15,6 +15,7 @@
 
 use crate::language::Reader;
 use crate::receiver::Policy;
+use crate::rto::Rto;
 use crate::tcp::{self, Congestion, Progress, reno::Reno};
 use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, Record, Shape};
@@ -131,8 +132,11 @@ impl Congestion for Window {
             answered: 0,
         }
     }
-    fn common(parameters: &Parameters) -> &tcp::Parameters {
-        &parameters.tcp
+    fn rto(parameters: &Parameters) -> Rto {
+        parameters.tcp.rto()
+    }
+    fn receive_window(parameters: &Parameters) -> u64 {
+        parameters.tcp.receive_window
     }
     #[inline]
     fn window(&self) -> u64 {

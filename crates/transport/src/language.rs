@@ -18,8 +18,6 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 
 /// A time above zero.
 pub(crate) const TIME: Shape = Shape::Scalar(&Scalar::Duration { zero: false });
-/// A time.
-pub(crate) const TIME_OR_ZERO: Shape = Shape::Scalar(&Scalar::Duration { zero: true });
 /// A size above zero.
 pub(crate) const SIZE: Shape = Shape::Scalar(&Scalar::Bytes);
 /// A window in packets. RFC 7323 allows windows of 1 GiB, which is less than 2^20 full packets.

@@ -15,6 +15,8 @@
 //! | [`newreno`] | TCP NewReno with selective acknowledgements |
 //! | [`cubic`] | TCP CUBIC |
 //! | [`dctcp`] | Data Center TCP |
+//! | [`pfabric`] | pFabric |
+//! | [`udp`] | UDP: constant rate, bursts, on and off |
 //!
 //! To add one, write its file and add a line to the list in `registry.rs`. What several share stands beside them:
 //! `tcp` (sequence space and loss recovery), `rto`, `ranges`, `receiver`, and `language` for reading parameters.
@@ -25,11 +27,13 @@ pub mod d3;
 pub mod dctcp;
 mod language;
 pub mod newreno;
+pub mod pfabric;
 mod ranges;
 mod receiver;
 mod registry;
 mod rto;
 pub mod tcp;
+pub mod udp;
 
 pub use api::{Ack, Acknowledge, Answer, Arrival, Connection, Reaction, SackBlock, SackBlocks, Segment, Timeout};
 pub use receiver::Receiver;

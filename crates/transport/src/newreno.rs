@@ -10,6 +10,7 @@
 
 use crate::language::Reader;
 use crate::receiver::Policy;
+use crate::rto::Rto;
 use crate::tcp::{self, Congestion, Progress, reno::Reno};
 use weir_document::shape::Record;
 use weir_document::{Node, Problems};
@@ -68,8 +69,11 @@ impl Congestion for Window {
     fn new(parameters: &Parameters, mss: u32) -> Self {
         Self { reno: Reno::new(mss, parameters.tcp.initial_window) }
     }
-    fn common(parameters: &Parameters) -> &tcp::Parameters {
-        &parameters.tcp
+    fn rto(parameters: &Parameters) -> Rto {
+        parameters.tcp.rto()
+    }
+    fn receive_window(parameters: &Parameters) -> u64 {
+        parameters.tcp.receive_window
     }
     #[inline]
     fn window(&self) -> u64 {

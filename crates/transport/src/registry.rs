@@ -111,6 +111,10 @@ registry! {
     Cubic: cubic = "cubic",
     /// Data Center TCP.
     Dctcp: dctcp = "dctcp",
+    /// pFabric.
+    PFabric: pfabric = "pfabric",
+    /// UDP.
+    Udp: udp = "udp",
 }
 
 impl Default for Parameters {

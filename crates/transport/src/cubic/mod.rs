@@ -13,7 +13,7 @@
 //! Only +, −, ×, ÷ of binary64 are used, cube root included, so that every machine gets the same bits.
 //!
 //! Example: loss at 100 segments: the window is 70 and K = ∛(30 / 0.4) = 4.217 s. With round trips of 200 ms it is about
-//! 86.7 after 1 s, 100 after K, and 100.2 a second later.
+//! 86.7 after 1 s, 100 after K, and 100.4 a second later.
 //!
 //! Source: RFC 9438 §4 (equation numbers in the comments).
 
@@ -21,6 +21,7 @@ mod hystart;
 
 use crate::language::{Reader, SWITCH};
 use crate::receiver::Policy;
+use crate::rto::Rto;
 use crate::tcp::{self, Congestion, Progress, reno::Reno};
 use hystart::{HyStart, Phase};
 use weir_document::scalar::Scalar;
@@ -212,8 +213,11 @@ impl Congestion for Window {
             hystart: parameters.hystart.then(Box::default),
         }
     }
-    fn common(parameters: &Parameters) -> &tcp::Parameters {
-        &parameters.tcp
+    fn rto(parameters: &Parameters) -> Rto {
+        parameters.tcp.rto()
+    }
+    fn receive_window(parameters: &Parameters) -> u64 {
+        parameters.tcp.receive_window
     }
     #[inline]
     fn window(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! What a TCP variant decides: the congestion window.
 
-use super::Parameters;
+use crate::rto::Rto;
 use weir_units::SimTime;
 
 /// An acknowledgement as congestion control sees it.
@@ -27,6 +27,9 @@ pub(crate) struct Progress {
     pub(crate) repeated: bool,
 }
 
+/// More bytes than any flow has, and few enough that sums of them do not overflow.
+pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
+
 /// The congestion window of a TCP. All sizes are bytes.
 pub(crate) trait Congestion {
     /// What the scenario says.
@@ -38,8 +41,10 @@ pub(crate) trait Congestion {
 
     /// The window of a new connection.
     fn new(parameters: &Self::Parameters, mss: u32) -> Self;
-    /// What it shares with every TCP.
-    fn common(parameters: &Self::Parameters) -> &Parameters;
+    /// Its retransmission timeouts.
+    fn rto(parameters: &Self::Parameters) -> Rto;
+    /// The most unacknowledged bytes that the receiver takes; [`UNLIMITED`] for a receiver without a bound.
+    fn receive_window(parameters: &Self::Parameters) -> u64;
     /// The window.
     fn window(&self) -> u64;
     /// Below it the window grows by slow start.

@@ -38,7 +38,7 @@ mod scoreboard;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use congestion::{Congestion, Progress};
+pub(crate) use congestion::{Congestion, Progress, UNLIMITED};
 pub use parameters::Parameters;
 pub(crate) use parameters::{ACK_DELAY, DELAYED_ACK, INITIAL_RTO, INITIAL_WINDOW, MAX_RTO, MIN_RTO, RECEIVE_WINDOW};
 
@@ -77,6 +77,15 @@ pub(crate) struct Sender<C> {
 }
 
 impl<C: Congestion> Sender<C> {
+    /// Bytes that the application has to send and nothing has acknowledged, selectively neither.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.total - self.acked - self.board.as_ref().map_or(0, |board| board.sacked.bytes())
+    }
+    /// The retransmission timeout.
+    pub(crate) fn rto(&self) -> &Rto {
+        &self.rto
+    }
+
     /// Whether the window held the sender back when `flight` bytes were in flight.
     #[inline]
     fn is_held_back(&self, flight: u64) -> bool {
@@ -180,7 +189,6 @@ impl<C: Congestion> Machine for Sender<C> {
     type Parameters = C::Parameters;
 
     fn new(parameters: &C::Parameters, connection: &Connection) -> Self {
-        let common = C::common(parameters);
         Self {
             mss: connection.payload,
             duplicates: 0,
@@ -189,9 +197,9 @@ impl<C: Congestion> Machine for Sender<C> {
             next: 0,
             highest: 0,
             timed_out: 0,
-            receive_window: common.receive_window,
+            receive_window: C::receive_window(parameters),
             deadline: SimTime::NEVER,
-            rto: Rto::new(common.min_rto, common.initial_rto, common.max_rto),
+            rto: C::rto(parameters),
             congestion: C::new(parameters, connection.payload),
             board: None,
         }

@@ -2,6 +2,7 @@
 
 use crate::language::{PACKETS, Reader, SIZE, TIME};
 use crate::receiver::Policy;
+use crate::rto::Rto;
 use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, Shape};
 use weir_units::SimTime;
@@ -105,6 +106,11 @@ impl Parameters {
             }
         }
         read
+    }
+
+    /// The retransmission timeouts.
+    pub(crate) fn rto(&self) -> Rto {
+        Rto::new(self.min_rto, self.initial_rto, self.max_rto)
     }
 
     /// When the receiver acknowledges; `marks` if it says what was marked.
