@@ -11,6 +11,7 @@
 //! | [`host`], [`flow`] | what stands at its ends; the transports are [`weir_transport`]'s |
 //! | [`world`] | building a network |
 //! | [`engine`], `ends`, `changes` | running it: packets, the ends of flows, links that change |
+//! | [`sources`], [`ideal`] | workloads in a world, and the time that a flow would take alone |
 //! | [`observer`], [`checkers`] | what watches a run |
 //! | [`brokers`], [`mod@run`] | the control plane in the simulated network; a scenario from start to result |
 
@@ -22,6 +23,7 @@ pub mod engine;
 pub mod events;
 pub mod flow;
 pub mod host;
+pub mod ideal;
 pub mod ids;
 pub mod observer;
 pub mod packet;
@@ -29,6 +31,7 @@ pub mod port;
 mod queue;
 pub mod run;
 pub mod serial_clock;
+pub mod sources;
 pub mod switch;
 pub mod timer;
 pub mod topology;
@@ -40,5 +43,6 @@ pub use flow::{Flow, FlowSpec};
 pub use ids::{Class, FlowId, HostId, MeterId, PortId, SwitchId};
 pub use observer::{Observer, Silent};
 pub use run::{FlowStatistics, Options, Progress, RunError, RunOutcome, Statistics, simulate};
+pub use sources::{Source, Sources};
 pub use weir_units::SimTime;
 pub use world::{Counters, Delivery, World};

@@ -1,0 +1,254 @@
+//! The common work for comparing simulators: packet-hops per second, memory, and how both grow with the network.
+//!
+//! `make bench-sim`, or `cargo bench -p weir-sim --bench common_work -- [CASE] [--runs N]`. A packet-hop is one packet, data or
+//! ACK, crossing one link. Time is the process's user time; each row is the median of the runs. Cases:
+//!
+//! | case | work |
+//! |---|---|
+//! | `leafspine` | `data/flows/leafspine144-websearch-load60-20k.csv` under DCTCP: 9 racks of 16 hosts at 10 Gb/s, 4 spines at 40 Gb/s, links of 1 µs, marking at 65 and 260 packets, all flows to completion |
+//! | `dumbbell` | 16 long DCTCP flows through 10 Gb/s for 0.5 s, links of 1 µs, marking at 65 packets |
+//! | `scale` | fat-trees from 16 to 11,664 hosts at the same load per host |
+//! | `checked` | the dumbbell and the leaf-spine's first flows with every checker on, against off |
+//! | `once-leafspine`, `once-dumbbell` | one run without a table, for profilers |
+
+use std::fs::File;
+use weir_latency::Load;
+use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
+use weir_sim::checkers::{self, Checkers};
+use weir_sim::{Class, HostId, Observer, Silent, SimTime, Source, Sources, Stop, SwitchId, World};
+use weir_transport::{Parameters, dctcp};
+use weir_units::{Bandwidth, Bytes, Duration, MachineId};
+use weir_workload::{Arrivals, Builtin, FlowList, Framing, Hosts, Random, Spec, Transfers, mean_gap};
+
+/// Sizes of the common work: 1500 B on the wire, 1460 B of payload.
+const SIZES: Packets = Packets { payload: 1460, headers: 40 };
+const FLOWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/flows/leafspine144-websearch-load60-20k.csv");
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// What a run did.
+struct Done {
+    packet_hops: u64,
+    events: u64,
+    flows: u64,
+    simulated: SimTime,
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let (mut case, mut runs) = ("all".to_owned(), 5);
+    while let Some(argument) = arguments.next() {
+        if argument == "--runs" {
+            runs = arguments.next().ok_or("--runs needs a number")?.parse()?;
+        } else {
+            case = argument;
+        }
+    }
+    let all = case == "all";
+    if all || case == "leafspine" {
+        table("leaf-spine, 144 hosts, 20,000 web-search flows at 60 %", runs, || leaf_spine(Silent, usize::MAX))?;
+    }
+    if all || case == "dumbbell" {
+        table("dumbbell, 16 long flows, 0.5 s", runs, || dumbbell(Silent))?;
+    }
+    if all || case == "scale" {
+        for k in [4, 8, 16, 24, 36] {
+            table(&format!("fat-tree k = {k}, {} hosts", k * k * k / 4), runs.min(3), || fat_tree(k))?;
+        }
+    }
+    if all || case == "checked" {
+        table("dumbbell, checkers off", runs, || dumbbell(Silent))?;
+        table("dumbbell, checkers on", runs, || dumbbell(Checkers::default()))?;
+        table("leaf-spine, 2,000 flows, checkers off", runs, || leaf_spine(Silent, 2000))?;
+        table("leaf-spine, 2,000 flows, checkers on", runs, || leaf_spine(Checkers::default(), 2000))?;
+    }
+    match case.as_str() {
+        "once-leafspine" => print_once(&leaf_spine(Silent, 2000)?),
+        "once-dumbbell" => print_once(&dumbbell(Silent)?),
+        "all" | "leafspine" | "dumbbell" | "scale" | "checked" => {}
+        other => return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked").into()),
+    }
+    Ok(())
+}
+
+fn print_once(done: &Done) {
+    println!("{} packet-hops, {} events", done.packet_hops, done.events);
+}
+
+/// Runs a case and prints its row.
+fn table(name: &str, runs: usize, run: impl Fn() -> Result<Done>) -> Result<()> {
+    let mut times = Vec::new();
+    let mut last = None;
+    for _ in 0..runs.max(1) {
+        let before = user_seconds()?;
+        last = Some(run()?);
+        times.push(user_seconds()? - before);
+    }
+    times.sort_by(f64::total_cmp);
+    let (Some(done), median) = (last, times[times.len() / 2]) else { return Ok(()) };
+    let hops = done.packet_hops as f64;
+    println!(
+        "{name}\n    {:.1} M packet-hops in {median:.2} s: {:.2} M/s, {:.1} ns each ({:.2} to {:.2} s); {:.2} events each; \
+         {} flows; {:.3} s simulated; {:.0} MB at most",
+        hops / 1e6,
+        hops / 1e6 / median,
+        median * 1e9 / hops,
+        times[0],
+        times[times.len() - 1],
+        done.events as f64 / hops,
+        done.flows,
+        done.simulated.picos() as f64 / 1e12,
+        peak_megabytes()?,
+    );
+    Ok(())
+}
+
+/// The process's user time (Linux: clock ticks of 1/100 s, field 14 of `/proc/self/stat`).
+fn user_seconds() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit(')').next().ok_or("no fields")?;
+    let ticks: u64 = fields.split_whitespace().nth(11).ok_or("no user time")?.parse()?;
+    Ok(ticks as f64 / 100.0)
+}
+
+/// The most memory that the process had (`VmHWM`).
+fn peak_megabytes() -> Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).ok_or("no VmHWM")?;
+    let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
+    Ok(kilobytes / 1e3)
+}
+
+/// A link of 1 µs that marks above `packets` full packets and has room for four times as many.
+fn link(gbps: u64, packets: u64) -> LinkSpec {
+    let (mark, buffer) = (Some(Bytes::new(packets * 1500)), Bytes::new(4 * packets * 1500));
+    let queue = QueueSpec { discipline: Discipline::Fifo, buffer, mark };
+    LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: Duration::from_micros(1), queue }
+}
+
+/// DCTCP with an acknowledgement for every packet and a minimal timeout of 10 ms, as htsim has them.
+fn transport() -> Parameters {
+    let mut parameters = dctcp::Parameters::default();
+    parameters.tcp.delayed_ack = 1;
+    parameters.tcp.min_rto = SimTime::from_millis(10);
+    Parameters::Dctcp(parameters)
+}
+
+fn source(workload: Spec) -> Source {
+    Source { workload, transport: transport(), class: Class(0), priority: 0 }
+}
+
+/// Runs until every flow is over, or to the limit.
+fn run<O: Observer>(world: &mut World<O>, mut sources: Sources, limit: SimTime) -> Done {
+    loop {
+        let due = sources.next().unwrap_or(SimTime::NEVER).min(limit);
+        if due == SimTime::NEVER && sources.is_done() {
+            break;
+        }
+        if world.run_until(due) == Stop::Over {
+            while let Some(flow) = world.next_over() {
+                sources.on_over(flow, world);
+            }
+        } else if world.now() >= limit {
+            break;
+        } else {
+            sources.start_due(world);
+        }
+        if sources.is_done() {
+            break;
+        }
+    }
+    let counters = world.counters();
+    let flows = sources.progress().0;
+    Done { packet_hops: counters.packet_hops, events: counters.events, flows, simulated: world.now() }
+}
+
+fn leaf_spine<O: Observer + Finish>(observer: O, flows: usize) -> Result<Done> {
+    let mut world = World::new(1, SIZES, observer);
+    let spines: Vec<SwitchId> = (0..4).map(|_| world.add_switch()).collect();
+    for _ in 0..9 {
+        let leaf = world.add_switch();
+        for _ in 0..16 {
+            world.add_host(leaf, link(10, 65), link(10, 65));
+        }
+        for &spine in &spines {
+            world.connect(leaf, spine, link(40, 260), link(40, 260));
+        }
+    }
+    world.compute_routes();
+    let list = if flows == usize::MAX {
+        FlowList::read(File::open(FLOWS)?, SIZES.payload, FlowList::numbered(144))?
+    } else {
+        let text = std::fs::read_to_string(FLOWS)?;
+        let text: String = text.lines().take(flows + 1).flat_map(|line| [line, "\n"]).collect();
+        FlowList::read(text.as_bytes(), SIZES.payload, FlowList::numbered(144))?
+    };
+    let done = run(&mut world, Sources::new(vec![source(Spec::List(list))], 1), SimTime::NEVER);
+    O::finish(&world);
+    Ok(done)
+}
+
+fn dumbbell<O: Observer + Finish>(observer: O) -> Result<Done> {
+    let mut world = World::new(1, SIZES, observer);
+    let (left, right) = (world.add_switch(), world.add_switch());
+    let from: Vec<HostId> = (0..16).map(|_| world.add_host(left, link(10, 65), link(10, 65))).collect();
+    let to: Vec<HostId> = (0..16).map(|_| world.add_host(right, link(10, 65), link(10, 65))).collect();
+    world.connect(left, right, link(10, 65), link(10, 65));
+    world.compute_routes();
+    let pairs = from.iter().zip(&to).map(|(from, to)| (MachineId(from.0), MachineId(to.0))).collect();
+    let end = SimTime::from_millis(500);
+    let transfers = Transfers::pairs(pairs)?.times(SimTime::ZERO, SimTime::from_micros(100), end)?;
+    let done = run(&mut world, Sources::new(vec![source(Spec::Transfers(transfers))], 1), end);
+    O::finish(&world);
+    Ok(done)
+}
+
+/// A fat-tree of 10 Gb/s links; web-search flows between random hosts at 40 % for about 25 million packet-hops.
+fn fat_tree(k: u32) -> Result<Done> {
+    let mut world = World::new(1, SIZES, Silent);
+    let half = k / 2;
+    let cores: Vec<SwitchId> = (0..half * half).map(|_| world.add_switch()).collect();
+    let mut hosts = 0;
+    for _ in 0..k {
+        let above: Vec<SwitchId> = (0..half).map(|_| world.add_switch()).collect();
+        for (row, &aggregation) in above.iter().enumerate() {
+            for &core in &cores[row * half as usize..(row + 1) * half as usize] {
+                world.connect(aggregation, core, link(10, 65), link(10, 65));
+            }
+        }
+        for _ in 0..half {
+            let edge = world.add_switch();
+            for &aggregation in &above {
+                world.connect(edge, aggregation, link(10, 65), link(10, 65));
+            }
+            for _ in 0..half {
+                world.add_host(edge, link(10, 65), link(10, 65));
+                hosts += 1;
+            }
+        }
+    }
+    world.compute_routes();
+    let sizes = Builtin::WebSearch.sizes();
+    let wire = sizes.mean_wire_bytes(Framing::new(SIZES.payload, SIZES.headers)?);
+    let capacity = Bandwidth::from_gbps(10 * u64::from(hosts));
+    let gap = mean_gap(Load::from_fraction(0.4)?, capacity, wire)?;
+    let hosts = Hosts::first(hosts)?;
+    // Enough flows that the network is as loaded as it will be, and that the time can be measured.
+    let random = Random::new(hosts.clone(), hosts.clone(), Arrivals::Poisson, gap, sizes)?;
+    let at_most = (25_000_000.0 / (wire / 1500.0 * 11.0)) as u64;
+    let random = random.at_most(at_most.max(hosts.len() as u64))?;
+    Ok(run(&mut world, Sources::new(vec![source(Spec::Random(random))], 1), SimTime::NEVER))
+}
+
+/// What an observer does at the end.
+trait Finish: Sized {
+    fn finish(world: &World<Self>);
+}
+impl Finish for Silent {
+    fn finish(_: &World<Self>) {}
+}
+impl Finish for Checkers {
+    fn finish(world: &World<Self>) {
+        checkers::check(world);
+    }
+}

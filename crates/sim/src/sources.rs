@@ -1,0 +1,218 @@
+//! Traffic in a world: workloads start flows, flows that are over become records.
+//!
+//! Problem: the workloads know no network, the world knows no workloads, and a closed loop must hear of the end of a flow at the
+//! very moment. Approach: [`Sources`] stands between them. It starts what is due, and when the world stops
+//! because a flow is over, it takes the flow's record, tells its workload, and gives the flow's place back; so a
+//! run of a million flows needs room for those that are under way.
+//!
+//! A flow's way through ECMP is decided by its hash, drawn from the seed, the group and the flow's number: it does not depend on what else
+//! happens in the run.
+//!
+//! Worked example: a barrier's last flow is over at 3 ms; the workload hears of it and starts the next round at 3 ms.
+
+use crate::flow::FlowSpec;
+use crate::ids::{Class, FlowId, HostId};
+use crate::observer::Observer;
+use crate::switch::mix;
+use crate::world::World;
+use std::collections::BTreeSet;
+use weir_results::FlowRecord;
+use weir_transport::Parameters;
+use weir_units::{Bytes, SimTime};
+use weir_workload::{FlowStart, Spec, UNTIL_STOPPED, Workload};
+
+/// Flows of one kind: a workload and what its flows have in common.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Which flows start when.
+    pub workload: Spec,
+    /// How they send.
+    pub transport: Parameters,
+    /// The service that they belong to.
+    pub class: Class,
+    /// The class of their packets at queues with several.
+    pub priority: u8,
+}
+
+/// What is known of a flow besides what the world knows.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    id: u64,
+    group: u32,
+    tag: u64,
+    start: SimTime,
+    ideal: SimTime,
+}
+
+/// A group of flows under way.
+#[derive(Debug)]
+struct Group {
+    source: Source,
+    workload: Workload,
+    /// When its next flow is due.
+    next: Option<SimTime>,
+    active: u32,
+    /// Bytes delivered by flows that are over.
+    delivered: u64,
+}
+
+/// The traffic of a run. Call [`Sources::next`] for when to call [`Sources::start_due`], and [`Sources::on_over`] for each flow that
+/// is over.
+#[derive(Debug)]
+pub struct Sources {
+    groups: Vec<Group>,
+    due: BTreeSet<(SimTime, u32)>,
+    /// By the flow's place in the world.
+    known: Vec<Option<Known>>,
+    seed: u64,
+    started: u64,
+    over: u64,
+}
+
+impl Sources {
+    /// Traffic of these sources; each workload has a seed of its own, made from `seed` and its place.
+    pub fn new(sources: Vec<Source>, seed: u64) -> Self {
+        let mut groups = Vec::new();
+        let mut due = BTreeSet::new();
+        for (place, source) in (0u32..).zip(sources) {
+            let workload = Workload::new(&source.workload, seed ^ u64::from(mix(place + 1)) << 32);
+            let next = workload.next();
+            due.extend(next.map(|at| (at, place)));
+            groups.push(Group { source, workload, next, active: 0, delivered: 0 });
+        }
+        Self { groups, due, known: Vec::new(), seed, started: 0, over: 0 }
+    }
+
+    /// When the next flow is due.
+    pub fn next(&self) -> Option<SimTime> {
+        self.due.first().map(|&(at, _)| at)
+    }
+
+    /// Starts the flows that are due.
+    pub fn start_due<O: Observer>(&mut self, world: &mut World<O>) {
+        let now = world.now();
+        while let Some(&(at, place)) = self.due.first()
+            && at <= now
+        {
+            while let Some(start) = self.groups[place as usize].workload.poll(now) {
+                self.start(place, &start, world);
+            }
+            self.reschedule(place);
+            if self.due.first() == Some(&(at, place)) {
+                // A workload that does not move on would stop time.
+                debug_assert!(false, "a workload is due at {at} and starts nothing");
+                self.due.remove(&(at, place));
+            }
+        }
+    }
+
+    fn start<O: Observer>(&mut self, place: u32, start: &FlowStart, world: &mut World<O>) {
+        let group = &mut self.groups[place as usize];
+        let id = self.started;
+        self.started += 1;
+        group.active += 1;
+        let (from, to) = (HostId(start.from.0), HostId(start.to.0));
+        let seed = mix(self.seed as u32) ^ mix((self.seed >> 32) as u32 ^ 1) ^ mix(place);
+        let hash = mix(mix(seed ^ id as u32) ^ (id >> 32) as u32);
+        let size = (start.bytes != UNTIL_STOPPED).then_some(start.bytes);
+        let spec = FlowSpec {
+            from,
+            to,
+            class: group.source.class,
+            priority: group.source.priority,
+            start: start.at,
+            stop: start.stop,
+            size,
+            deadline: start.deadline,
+            hash,
+        };
+        let flow = world.add_flow(spec, &group.source.transport);
+        let ideal = size.map_or(SimTime::ZERO, |bytes| world.ideal(from, to, hash, bytes));
+        if self.known.len() <= flow.index() {
+            self.known.resize(flow.index() + 1, None);
+        }
+        let at = start.at.max(world.now());
+        self.known[flow.index()] = Some(Known { id, group: place, tag: start.tag, start: at, ideal });
+    }
+
+    fn reschedule(&mut self, place: u32) {
+        let group = &mut self.groups[place as usize];
+        let next = group.workload.next();
+        if next != group.next {
+            if let Some(before) = group.next {
+                self.due.remove(&(before, place));
+            }
+            self.due.extend(next.map(|at| (at, place)));
+            group.next = next;
+        }
+    }
+
+    /// A flow is over: gives its record, tells its workload, and gives its place back. `None` if it is not of these sources.
+    pub fn on_over<O: Observer>(&mut self, id: FlowId, world: &mut World<O>) -> Option<FlowRecord> {
+        let record = self.record(id, world)?;
+        let known = self.known[id.index()].take()?;
+        self.over += 1;
+        let group = &mut self.groups[known.group as usize];
+        group.active -= 1;
+        group.delivered += record.delivered;
+        group.workload.on_finished(world.now(), known.tag);
+        world.release(id);
+        self.reschedule(known.group);
+        Some(record)
+    }
+
+    /// The record of a flow as it is now.
+    fn record<O: Observer>(&self, id: FlowId, world: &World<O>) -> Option<FlowRecord> {
+        let known = self.known.get(id.index()).copied().flatten()?;
+        let flow = world.flow(id);
+        let spec = flow.spec();
+        let delivered = flow.delivered().get();
+        Some(FlowRecord {
+            id: known.id,
+            group: known.group,
+            from: weir_units::MachineId(spec.from.0),
+            to: weir_units::MachineId(spec.to.0),
+            bytes: spec.size.unwrap_or(delivered),
+            start: known.start,
+            finished: flow.finished(),
+            ideal: known.ideal,
+            delivered,
+            retransmissions: flow.retransmissions(),
+            timeouts: flow.timeouts(),
+            deadline: spec.deadline,
+        })
+    }
+
+    /// Records of the flows that are under way.
+    pub fn under_way<O: Observer>(&self, world: &World<O>) -> Vec<FlowRecord> {
+        let mut records: Vec<FlowRecord> = world.flows().filter_map(|(id, _)| self.record(id, world)).collect();
+        records.sort_by_key(|record| record.id);
+        records
+    }
+
+    /// Bytes that each group's receivers got so far, and how many of its flows are under way.
+    pub fn delivered<O: Observer>(&self, world: &World<O>) -> Vec<(Bytes, u32)> {
+        let mut sums: Vec<(u64, u32)> = self.groups.iter().map(|group| (group.delivered, group.active)).collect();
+        for (id, flow) in world.flows() {
+            if let Some(known) = self.known.get(id.index()).copied().flatten() {
+                sums[known.group as usize].0 += flow.delivered().get();
+            }
+        }
+        sums.into_iter().map(|(bytes, active)| (Bytes::new(bytes), active)).collect()
+    }
+
+    /// Whether nothing will come any more: every workload has ended and every flow is over.
+    pub fn is_done(&self) -> bool {
+        self.due.is_empty() && self.started == self.over && self.groups.iter().all(|group| group.workload.is_finite())
+    }
+
+    /// Flows that have started, and flows that are over.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.started, self.over)
+    }
+
+    /// How many flows there will be, if that is known.
+    pub fn expected(&self) -> Option<u64> {
+        self.groups.iter().map(|group| group.workload.expected()).sum()
+    }
+}
