@@ -38,7 +38,7 @@ impl Deadlines {
     }
 }
 
-/// Open arrivals between random pairs. Without [`Random::at_most`] and [`Random::until`] they never end.
+/// Open arrivals between random pairs. Without [`Random::at_most`] and [`Random::times`] they never end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Random {
     senders: Hosts,

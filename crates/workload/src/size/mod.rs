@@ -49,6 +49,9 @@ pub(crate) struct Row {
 }
 
 /// A distribution of sizes in bytes; every size is at least 1. Cheap to clone.
+///
+/// Rows (sᵢ, cᵢ) say that a size is at most sᵢ with probability cᵢ. Between two rows every whole size from sᵢ + 1 to
+/// sᵢ₊₁ is equally likely; the first row's share, and a step at one size, is the probability of exactly that size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeDistribution {
     /// Rising `until`, the last of which is [`ONE`]; no step is empty.

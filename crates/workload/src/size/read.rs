@@ -22,7 +22,7 @@ const EXAMPLE: &str = "size_bytes,cdf";
 
 impl SizeDistribution {
     /// Reads a table with the columns `size_bytes` (whole bytes) and `cdf` (the share of flows of at most that size).
-    /// Other columns are not read. The rule between rows is that of the [module](crate::size).
+    /// Other columns are not read. The rule between rows is that of [`SizeDistribution`].
     ///
     /// # Errors
     /// Lines, causes and hints: a missing column, what is not a number, a size or a share below the one before, a
