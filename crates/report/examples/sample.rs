@@ -43,6 +43,56 @@ fn crowded() -> Chart {
     chart
 }
 
+/// Numbers between 0 and 1 that look drawn.
+fn drawn(seed: u32) -> impl Iterator<Item = f64> {
+    std::iter::successors(Some(seed), |state| Some(state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)))
+        .map(|state| f64::from(state >> 8) / f64::from(1 << 24))
+}
+
+const TRANSPORTS: [&str; 4] = ["dctcp", "pfabric", "cubic", "newreno"];
+
+fn distribution() -> Chart {
+    let share = Axis { to: Some(1.0), ..Axis::new("share of flows", Unit::Plain(String::new())) };
+    let mut chart = Chart::new(Axis::log("slowdown", Unit::Plain(String::new())), share);
+    chart.title = "Slowdown of all flows".to_owned();
+    for (i, name) in TRANSPORTS.into_iter().enumerate() {
+        let values = drawn(i as u32 + 3).take(100_000).map(|x| 1.0 + (i as f64 + 0.3) * (1.0 / (1.0 - x) - 1.0));
+        chart.series.push(Series::cdf(name, values.collect(), i as u64 * 2_000));
+    }
+    chart
+}
+
+fn by_load() -> Chart {
+    let mut chart = Chart::new(Axis::new("load", Unit::Plain("%".into())), Axis::log("completion time", Unit::Time));
+    chart.title = "Completion times of flows up to 10 kB".to_owned();
+    for (i, name) in TRANSPORTS.into_iter().enumerate() {
+        for (what, tail) in [("mean", 1.0), ("p99", 8.0)] {
+            let value = |load: f64| 20e-6 * tail * (1.0 + i as f64) / (1.0 - load / 100.0);
+            let points: Vec<_> = (1..10).map(|tenth| f64::from(tenth) * 10.0).map(|load| (load, value(load))).collect();
+            let errors = points.iter().map(|(x, y)| (*x, y * 0.9, y * 1.1)).collect();
+            chart.series.push(Series::marked(format!("{name} {what}"), points, errors).look(i, tail > 1.0));
+        }
+    }
+    chart
+}
+
+fn by_size(log: bool, transports: usize) -> Chart {
+    let axis = if log { Axis::log } else { Axis::new };
+    let mut chart =
+        Chart::new(Axis::new("flow size", Unit::Plain(String::new())), axis("slowdown", Unit::Plain(String::new())));
+    chart.title = "Slowdown by size".to_owned();
+    chart.categories =
+        ["≤ 10 kB", "10 kB to 100 kB", "100 kB to 1 MB", "1 MB to 10 MB", "> 10 MB"].map(str::to_owned).to_vec();
+    chart.y.from = log.then_some(1.0);
+    for (i, name) in TRANSPORTS.into_iter().enumerate().take(transports) {
+        for (what, tail) in [("p50", 1.0), ("p99", 9.0)] {
+            let value = |bin: i32| (bin != 4).then(|| 1.0 + tail * f64::from(5 - bin) * (i as f64 + 0.2));
+            chart.series.push(Series::bars(format!("{name} {what}"), (0..5).map(value)).look(i, tail == 1.0));
+        }
+    }
+    chart
+}
+
 fn main() {
     let mut table = Table::new().text("service").text("from").number("published").number("measured");
     table.row(["a", "0 s to 20 s", "300 Mb/s", "299.4 Mb/s"]);
@@ -55,6 +105,10 @@ fn main() {
         .heading("Table")
         .table(&table)
         .code("weir sim scenarios/parley-fig14.scenario.yaml --seed 1")
-        .chart(&crowded());
+        .chart(&crowded())
+        .chart(&distribution())
+        .chart(&by_load())
+        .chart(&by_size(false, 1))
+        .chart(&by_size(true, 4));
     print!("{}", page.to_html());
 }

@@ -111,6 +111,13 @@ impl<'a> Pen<'a> {
         self.check(|backend| backend.draw_rect(from, to, &style, true));
     }
 
+    /// A filled circle.
+    pub(crate) fn dot(&mut self, at: At, radius: f64, colour: RGBColor) {
+        let style = ShapeStyle { color: colour.to_rgba(), filled: true, stroke_width: 0 };
+        let radius = fine(radius).unsigned_abs();
+        self.check(|backend| backend.draw_circle((fine(at.0), fine(at.1)), radius, &style, true));
+    }
+
     /// A text whose lower-case letters are centred on the height of its place.
     pub(crate) fn text(&mut self, text: &str, at: At, anchor: Anchor, font: Font) {
         let style = if font.bold { FontStyle::Bold } else { FontStyle::Normal };

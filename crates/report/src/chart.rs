@@ -1,7 +1,11 @@
-//! What a time-series chart shows.
+//! What a chart shows.
 //!
 //! A chart has named series over a common axis, and may have what they are read against: published values
 //! as dashed lines, phases as shaded stretches, moments as vertical lines. [`Chart::to_svg`] draws it.
+//!
+//! Series are lines over time, lines with marks and error bars over a parameter, steps of a cumulative
+//! distribution ([`Series::cdf`]), or bars in named categories ([`Series::bars`]). Each axis is linear or
+//! logarithmic ([`Axis::log`]).
 //!
 //! Worked example: Parley Fig 14 is two series, `a` and `b`; the phases `a alone`, `a and b`, `b alone`;
 //! and the published values 30 Gb/s (for `a`, until 40 s), 30 and 60 Gb/s (for `b`, from 20 s and from
@@ -28,6 +32,8 @@ pub struct Chart {
     pub phases: Vec<Phase>,
     /// Points of the horizontal axis with a name.
     pub markers: Vec<Marker>,
+    /// Names of the places along the horizontal axis, for series of bars: then x counts categories from 0.
+    pub categories: Vec<String>,
     /// Width and height in pixels; pages scale it to the room there is.
     pub size: (u32, u32),
 }
@@ -44,41 +50,39 @@ impl Chart {
             references_are: "published".to_owned(),
             phases: Vec::new(),
             markers: Vec::new(),
+            categories: Vec::new(),
             size: (720, 380),
         }
     }
 
     /// The smallest and the largest value along the horizontal axis.
     pub fn x_range(&self) -> (f64, f64) {
+        if !self.categories.is_empty() {
+            return (0.0, self.categories.len() as f64);
+        }
         let points = self.series.iter().flat_map(|series| series.points.iter().map(|point| point.0));
         let phases = self.phases.iter().flat_map(|phase| [phase.from, phase.to]);
         let markers = self.markers.iter().map(|marker| marker.at);
         let ends = self.references.iter().flat_map(|reference| [reference.from, reference.to]).flatten();
-        let (from, to) = range(points.chain(phases).chain(markers).chain(ends));
+        let (from, to) = self.x.range(points.chain(phases).chain(markers).chain(ends));
         (self.x.from.unwrap_or(from), self.x.to.unwrap_or(to))
     }
 
-    /// The smallest and the largest value along the vertical axis; zero is always in it.
+    /// The smallest and the largest value along the vertical axis; zero is always in it, unless the axis is
+    /// logarithmic.
     pub fn y_range(&self) -> (f64, f64) {
         let points = self.series.iter().flat_map(|series| series.points.iter().map(|point| point.1));
+        let errors = self.series.iter().flat_map(|series| series.errors.iter().flat_map(|error| [error.1, error.2]));
         let references = self.references.iter().map(|reference| reference.value);
-        let (from, to) = range(points.chain(references));
-        (self.y.from.unwrap_or(from.min(0.0)), self.y.to.unwrap_or(to.max(0.0)))
+        let (from, to) = self.y.range(points.chain(errors).chain(references));
+        let (from, to) = if self.y.log { (from, to) } else { (from.min(0.0), to.max(0.0)) };
+        (self.y.from.unwrap_or(from), self.y.to.unwrap_or(to))
     }
 
     /// The chart as an SVG document that stands alone.
     pub fn to_svg(&self) -> String {
         crate::draw::draw(self, &self.title, self.x_range(), self.y_range())
     }
-}
-
-/// The smallest and the largest finite value, or 0 and 0.
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let finite = values.filter(|value| value.is_finite());
-    let ends = finite.fold(None, |ends: Option<(f64, f64)>, value| {
-        Some(ends.map_or((value, value), |(from, to)| (from.min(value), to.max(value))))
-    });
-    ends.unwrap_or_default()
 }
 
 /// One axis.
@@ -92,28 +96,112 @@ pub struct Axis {
     pub from: Option<f64>,
     /// Where it ends, if not where the values do.
     pub to: Option<f64>,
+    /// Whether equal steps are equal factors. Values that are not above zero stand at its start.
+    pub log: bool,
 }
 
 impl Axis {
     /// An axis as long as its values need.
     pub fn new(label: impl Into<String>, unit: Unit) -> Self {
-        Self { label: label.into(), unit, from: None, to: None }
+        Self { label: label.into(), unit, from: None, to: None, log: false }
+    }
+    /// A logarithmic axis as long as its values need.
+    pub fn log(label: impl Into<String>, unit: Unit) -> Self {
+        Self { log: true, ..Self::new(label, unit) }
+    }
+
+    /// The smallest and the largest value that can stand on it, or 0 and 0.
+    fn range(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
+        let able = values.filter(|value| value.is_finite() && (!self.log || *value > 0.0));
+        let ends = able.fold(None, |ends: Option<(f64, f64)>, value| {
+            Some(ends.map_or((value, value), |(from, to)| (from.min(value), to.max(value))))
+        });
+        ends.unwrap_or_default()
     }
 }
 
-/// A line through points.
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// A line through the points.
+    Line,
+    /// The same with a mark at each point: a few values that were measured one by one.
+    Marked,
+    /// Level from each point to the next: what holds until it changes.
+    Steps,
+    /// A bar for each point, beside those of the other series; x is the place of the category.
+    Bars,
+}
+
+/// Points under one name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The name in the legend.
     pub name: String,
     /// (x, y) in base units, ascending in x. Where y is not finite the line has a gap.
     pub points: Vec<(f64, f64)>,
+    /// (x, lowest, highest): how far a value may be off.
+    pub errors: Vec<(f64, f64, f64)>,
+    /// How it is drawn.
+    pub style: Style,
+    /// Its colour; the one of its place among the series when none.
+    pub look: Option<Look>,
+}
+
+/// A colour that several series may share, one of them paler or dashed: the mean and the tail of one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Which colour, counted from 0.
+    pub colour: usize,
+    /// Whether it is the second of that colour.
+    pub second: bool,
 }
 
 impl Series {
-    /// A series.
+    /// A line.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), points }
+        Self { name: name.into(), points, errors: Vec::new(), style: Style::Line, look: None }
+    }
+
+    /// The same in a colour of its own; the `second` of a colour is dashed, or paler where it is bars.
+    #[must_use]
+    pub fn look(self, colour: usize, second: bool) -> Self {
+        Self { look: Some(Look { colour, second }), ..self }
+    }
+
+    /// A line with a mark at each point, and with error bars.
+    pub fn marked(name: impl Into<String>, points: Vec<(f64, f64)>, errors: Vec<(f64, f64, f64)>) -> Self {
+        Self { errors, style: Style::Marked, ..Self::new(name, points) }
+    }
+
+    /// One bar in each category, from the first on; none where the value is not known.
+    pub fn bars(name: impl Into<String>, values: impl IntoIterator<Item = Option<f64>>) -> Self {
+        let point = |(place, value): (usize, Option<f64>)| (place as f64, value.unwrap_or(f64::NAN));
+        let points = values.into_iter().enumerate().map(point).collect();
+        Self { style: Style::Bars, ..Self::new(name, points) }
+    }
+
+    /// The cumulative distribution of `values` (in any order; those that are not finite are left out): at each
+    /// value the share, 0 to 1, that is not larger. `unknown` more are larger than all of them, so that the
+    /// line ends below 1.
+    ///
+    /// ```
+    /// use weir_report::Series;
+    ///
+    /// let series = Series::cdf("a", vec![3.0, 1.0, 1.0], 1);
+    /// assert_eq!(series.points, [(1.0, 0.0), (1.0, 0.5), (3.0, 0.75)]);
+    /// ```
+    pub fn cdf(name: impl Into<String>, mut values: Vec<f64>, unknown: u64) -> Self {
+        values.retain(|value| value.is_finite());
+        values.sort_unstable_by(f64::total_cmp);
+        let all = values.len() as f64 + unknown as f64;
+        let mut points = Vec::from_iter(values.first().map(|first| (*first, 0.0)));
+        let mut up_to = 0;
+        for equal in values.chunk_by(|a, b| a == b) {
+            up_to += equal.len();
+            points.push((equal[0], up_to as f64 / all));
+        }
+        Self { style: Style::Steps, ..Self::new(name, points) }
     }
 }
 

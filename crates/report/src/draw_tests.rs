@@ -1,7 +1,8 @@
 //! The drawing of whole charts.
 
+use super::series::thin;
 use super::*;
-use crate::chart::{Axis, Marker, Phase, Series};
+use crate::chart::{Axis, Marker, Phase, Reference, Series};
 use crate::page::tests::assert_balanced;
 use crate::scale::Unit;
 
@@ -52,6 +53,63 @@ fn thinning_keeps_the_extremes() {
 
 #[test]
 fn more_series_than_colours_stay_distinct() {
-    let looks: Vec<_> = (0..12).map(|i| (colour(i), dash(i).is_some())).collect();
+    let looks: Vec<_> = (0..12).map(|i| look(&chart(), i)).collect();
     assert!((0..12).all(|i| (0..i).all(|j| looks[i] != looks[j])));
+    let mut pair = chart();
+    pair.series[1] = pair.series[1].clone().look(0, true);
+    assert_eq!(look(&pair, 0).0, look(&pair, 1).0);
+    assert_ne!(look(&pair, 0).1, look(&pair, 1).1);
+}
+
+fn counted(log: bool) -> Axis {
+    let axis = if log { Axis::log } else { Axis::new };
+    axis("slowdown", Unit::Plain(String::new()))
+}
+
+#[test]
+fn a_distribution_of_a_hundred_thousand_values_is_a_picture_of_bounded_size() {
+    let mut chart = Chart::new(counted(true), Axis::new("share of flows", Unit::Plain(String::new())));
+    let value = |i: u32| 1.0 + f64::from(i.wrapping_mul(2_654_435_761) >> 8) / 1e4;
+    chart.series.push(Series::cdf("a", (0..100_000).map(value).collect(), 0));
+    chart.series.push(Series::cdf("nothing", Vec::new(), 5));
+    let svg = chart.to_svg();
+    assert_balanced(&svg);
+    assert!(svg.len() < 100_000 && !svg.contains("NaN") && !svg.contains("inf"), "{} bytes", svg.len());
+}
+
+#[test]
+fn bars_stand_in_their_categories_and_what_is_not_known_is_a_dash() {
+    let mut chart = Chart::new(Axis::new("flow size", Unit::Plain(String::new())), counted(false));
+    chart.categories = ["≤ 10 kB", "≤ 10 MB", "larger"].map(str::to_owned).to_vec();
+    chart.series.push(Series::bars("p50", [Some(1.5), Some(3.0), None]));
+    chart.series.push(Series::bars("p99", [Some(4.0), Some(12.0), None]));
+    let svg = chart.to_svg();
+    assert_balanced(&svg);
+    for text in ["≤ 10 kB", "larger", ">\n1.5\n<", ">\n12\n<", "flow size"] {
+        assert!(svg.contains(text), "{text} is missing in {svg}");
+    }
+    assert_eq!(svg.matches(">\n–\n<").count(), 2);
+    // The paper, two bars in the legend, four in the plot.
+    assert_eq!(svg.matches("<rect").count(), 7);
+}
+
+#[test]
+fn error_bars_are_inside_the_plot() {
+    let mut chart = Chart::new(Axis::new("load", Unit::Plain("%".into())), Axis::log("time", Unit::Time));
+    let points = vec![(20.0, 20e-6), (40.0, 50e-6), (60.0, 2e-3)];
+    let errors = points.iter().map(|(x, y)| (*x, y * 0.5, y * 3.0)).collect();
+    chart.series.push(Series::marked("dctcp", points, errors));
+    assert_eq!(chart.y_range(), (10e-6, 6e-3));
+    let svg = chart.to_svg();
+    assert_balanced(&svg);
+    assert!(svg.contains("100 µs") && svg.contains("1 ms") && svg.contains("load, %"), "{svg}");
+    // Three marks, and one in the legend.
+    assert_eq!(svg.matches("<circle").count(), 4);
+}
+
+#[test]
+fn charts_of_results() {
+    let mut cdf = Chart::new(counted(true), Axis::new("share of flows", Unit::Plain(String::new())));
+    cdf.series.push(Series::cdf("a", vec![1.0, 1.0, 2.0, 30.0], 1));
+    insta::assert_snapshot!("cdf", cdf.to_svg());
 }

@@ -40,6 +40,6 @@ mod labels;
 pub mod page;
 mod scale;
 
-pub use chart::{Axis, Chart, Marker, Phase, Reference, Series};
+pub use chart::{Axis, Chart, Look, Marker, Phase, Reference, Series, Style};
 pub use page::{Html, Page, Panel, Table, side_by_side};
 pub use scale::Unit;

@@ -5,6 +5,10 @@
 //!
 //! Worked example: values up to 612 000 000 b/s are drawn in Mb/s, with ticks every 200 up to 800 when there
 //! is room for five ticks.
+//!
+//! A logarithmic axis has ticks at powers of ten, or at 1, 2 and 5 times these where there is room; each says
+//! its own unit, since one axis may go from microseconds to seconds. Where it does not reach over a factor of
+//! five, its ticks are those of a linear one.
 
 /// What an axis counts. Values are always given in the base unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,9 +70,13 @@ pub(crate) struct Scale {
     pub(crate) to: f64,
     /// The place of each tick (in base units) with its text.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// The unit that the ticks are in.
+    /// The unit that the ticks are in; empty where each says its own.
     pub(crate) unit: String,
+    log: bool,
 }
+
+/// The factor below which a logarithmic axis has linear ticks.
+const NARROW: f64 = 5.0;
 
 impl Scale {
     /// A scale over `from..=to` with at most `count` steps. Where `widen`, the end moves to a tick.
@@ -84,13 +92,59 @@ impl Scale {
             .map(|i| (first + i as f64) * step)
             .map(|tick| (tick * factor, number(tick, decimals)))
             .collect();
-        Self { from, to: if widen { last * step * factor } else { to }, ticks, unit: name }
+        Self { from, to: if widen { last * step * factor } else { to }, ticks, unit: name, log: false }
+    }
+
+    /// A logarithmic scale over `from..=to`. Where `widen`, both ends move to 1, 2 or 5 times a power of ten.
+    pub(crate) fn log(unit: &Unit, (from, to): (f64, f64), count: usize, widen: bool) -> Self {
+        let to = if to > 0.0 { to } else { 10.0 };
+        let from = if from > 0.0 && from <= to { from } else { to / 10.0 };
+        if to / from < NARROW {
+            // One value, or many that are alike, still need a width to be drawn on.
+            let to = if to / from < 1.0 + 1e-9 { from * 2.0 } else { to };
+            let linear = Self::new(unit, (from, to), count, widen);
+            return Self { log: true, ..linear };
+        }
+        let decades = (from.log10().floor() as i32 - 1)..=(to.log10().ceil() as i32 + 1);
+        // Parsed, not multiplied: 5e-6 and not the number before it.
+        let tick = |mantissa: u32, decade: i32| format!("{mantissa}e{decade}").parse::<f64>().unwrap_or(1.0);
+        let fine: Vec<f64> =
+            decades.clone().flat_map(|decade| [1, 2, 5].map(|mantissa| tick(mantissa, decade))).collect();
+        let (from, to) = if widen {
+            let below = fine.iter().rev().find(|tick| **tick <= from * (1.0 + 1e-9)).copied().unwrap_or(from);
+            let above = fine.iter().find(|tick| **tick >= to * (1.0 - 1e-9)).copied().unwrap_or(to);
+            (below, above)
+        } else {
+            (from, to)
+        };
+        let inside = |tick: &f64| *tick >= from * (1.0 - 1e-9) && *tick <= to * (1.0 + 1e-9);
+        let mut ticks: Vec<f64> = fine.into_iter().filter(inside).collect();
+        let mut every = 1;
+        while ticks.len() > count + 1 {
+            let wanted = decades.clone().filter(|decade| decade.rem_euclid(every) == 0);
+            ticks = wanted.map(|decade| tick(1, decade)).filter(inside).collect();
+            every += 1;
+        }
+        let (text, name): (fn(&Unit, f64) -> String, String) = match unit {
+            Unit::Plain(name) => (|_, value| plain(value), name.clone()),
+            _ => (Unit::format, String::new()),
+        };
+        let ticks = ticks.into_iter().map(|tick| (tick, text(unit, tick))).collect();
+        Self { from, to, ticks, unit: name, log: true }
     }
 
     /// The place of `value` between 0 and 1.
     pub(crate) fn place(&self, value: f64) -> f64 {
+        if self.log {
+            return (value.max(self.from) / self.from).ln() / (self.to / self.from).ln();
+        }
         (value - self.from) / (self.to - self.from)
     }
+}
+
+/// A number on an axis that may go over many powers of ten.
+fn plain(value: f64) -> String {
+    if (1e-4..1e6).contains(&value) { number(value, 9) } else { format!("{value:e}") }
 }
 
 /// The smallest of 1, 2, 5 × 10^n that divides `range` into at most `count` steps.
@@ -131,6 +185,25 @@ mod tests {
         assert_eq!(texts(&scale), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
         let scale = Scale::new(&Unit::Time, (20.0, 41.5), 5, false);
         assert_eq!(texts(&scale), ["20", "25", "30", "35", "40"]);
+    }
+
+    #[test]
+    fn logarithmic_ticks() {
+        let scale = Scale::log(&Unit::Time, (3e-6, 0.7), 10, true);
+        assert_eq!(texts(&scale), ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"]);
+        assert_eq!((scale.from, scale.to, scale.unit.as_str()), (2e-6, 1.0, ""));
+        let scale = Scale::log(&Unit::Plain("times".into()), (1.0, 43.0), 8, true);
+        assert_eq!((texts(&scale), scale.unit.as_str()), (vec!["1", "2", "5", "10", "20", "50"], "times"));
+        assert_eq!([1.0, 50.0, 0.0].map(|value| scale.place(value)), [0.0, 1.0, 0.0]);
+        assert!((scale.place(50f64.sqrt()) - 0.5).abs() < 1e-12);
+        let scale = Scale::log(&Unit::Plain(String::new()), (1e-12, 1e12), 6, false);
+        assert_eq!(texts(&scale), ["1e-12", "1e-8", "0.0001", "1", "10000", "1e8", "1e12"]);
+        let scale = Scale::log(&Unit::Plain(String::new()), (1.0, 1.8), 5, true);
+        assert_eq!(texts(&scale), ["1", "1.2", "1.4", "1.6", "1.8"]);
+        for range in [(0.0, 0.0), (7.0, 7.0), (-3.0, 5.0), (f64::NAN, f64::NAN)] {
+            let scale = Scale::log(&Unit::Time, range, 5, true);
+            assert!(scale.from > 0.0 && scale.to > scale.from && !scale.ticks.is_empty(), "{scale:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,211 @@
+//! What is inside the plot: series, references, markers and their labels.
+//!
+//! A line is thinned to the pixels before it is drawn, so that a picture's size depends on its width and not
+//! on how long a run was.
+
+use super::{REFERENCE, SMALL, font, look};
+use crate::canvas::{Anchor, At, INK, MUTED, PAPER, Pen};
+use crate::chart::{Reference, Series, Style};
+use crate::labels::{Area, Labels, width};
+use crate::scale::number;
+use plotters::style::RGBColor;
+
+/// The radius of a mark.
+pub(super) const MARK: f64 = 3.2;
+/// Half of the width of an error bar's ends.
+const WHISKER: f64 = 4.0;
+/// The part of a category that bars fill.
+const FILLED: f64 = 0.82;
+/// Series of bars beyond the colours are paler.
+const PALE: f64 = 0.5;
+
+/// How solid a bar is.
+pub(super) fn opacity(dash: Option<(f64, f64)>) -> f64 {
+    if dash.is_some() { PALE } else { 1.0 }
+}
+
+impl super::Layout<'_> {
+    pub(super) fn contents(&self, pen: &mut Pen<'_>) {
+        let mut labels = Labels::new(self.plot);
+        for (i, series) in self.chart.series.iter().enumerate() {
+            match series.style {
+                Style::Bars => self.bars(pen, i, series),
+                Style::Line | Style::Marked | Style::Steps => self.line(pen, &mut labels, i, series),
+            }
+        }
+        let lines: Vec<_> = self.chart.references.iter().map(|reference| self.reference_line(reference)).collect();
+        for line in &lines {
+            labels.avoid(line);
+        }
+        for (reference, line) in self.chart.references.iter().zip(&lines) {
+            pen.dashed(line, self.reference_colour(reference), 1.4, REFERENCE);
+        }
+        for (reference, [start, end]) in self.chart.references.iter().zip(&lines) {
+            let half = width(&reference.label, SMALL) / 2.0 + 2.0;
+            let ends = [end.0 - half, start.0 + half, (start.0 + end.0) / 2.0];
+            let heights = [start.1 - 10.0, start.1 + 10.0];
+            self.label(pen, &mut labels, &reference.label, self.reference_colour(reference), &ends, &heights);
+        }
+        self.markers(pen, &mut labels);
+    }
+
+    fn reference_colour(&self, reference: &Reference) -> RGBColor {
+        reference.series.map_or(INK, |series| look(self.chart, series).0)
+    }
+
+    fn line(&self, pen: &mut Pen<'_>, labels: &mut Labels, i: usize, series: &Series) {
+        let Area { from, to } = self.plot;
+        let columns = (to.0 - from.0).max(1.0) as usize;
+        let (colour, dash) = look(self.chart, i);
+        for (x, low, high) in &series.errors {
+            let (low, high) = (self.clamped((*x, *low)), self.clamped((*x, *high)));
+            pen.line(&[low, high], colour, 1.2);
+            for end in [low, high] {
+                pen.line(&[(end.0 - WHISKER, end.1), (end.0 + WHISKER, end.1)], colour, 1.2);
+            }
+        }
+        for part in series.points.split(|point| !(point.0.is_finite() && point.1.is_finite())) {
+            let part = thin(part, columns, |point| self.at(point.0, point.1).0);
+            let mut line: Vec<At> = part.iter().map(|point| self.clamped(*point)).collect();
+            if series.style == Style::Steps {
+                line = steps(&line);
+            }
+            labels.avoid(&line);
+            match (line.as_slice(), dash) {
+                ([], _) => {}
+                ([at], _) if series.style != Style::Marked => {
+                    pen.fill((at.0 - 2.0, at.1 - 2.0), (at.0 + 2.0, at.1 + 2.0), colour, 1.0);
+                }
+                (line, Some(dash)) => pen.dashed(line, colour, 1.9, dash),
+                (line, None) => pen.line(line, colour, 1.9),
+            }
+            if series.style == Style::Marked {
+                for at in line {
+                    pen.dot(at, MARK, colour);
+                }
+            }
+        }
+    }
+
+    /// The bars of one series, each in its part of the category; a dash where the value is not known.
+    fn bars(&self, pen: &mut Pen<'_>, i: usize, series: &Series) {
+        let beside = self.chart.series.iter().filter(|series| series.style == Style::Bars).count().max(1);
+        let before = self.chart.series[..i].iter().filter(|series| series.style == Style::Bars).count();
+        let wide = FILLED / beside as f64;
+        let floor = self.at(0.0, self.y.from).1;
+        let (colour, dash) = look(self.chart, i);
+        let labelled = self.bars_have_room(wide);
+        for (category, value) in &series.points {
+            let start = category + (1.0 - FILLED) / 2.0 + before as f64 * wide;
+            let (left, right) = (self.at(start, self.y.from).0, self.at(start + wide, self.y.from).0);
+            // A pixel between neighbours, while there is one to spare.
+            let right = if right - left > 4.0 { right - 1.0 } else { right };
+            let middle = (left + right) / 2.0;
+            if !value.is_finite() {
+                pen.text("–", (middle, floor - 8.0), Anchor::Middle, font(SMALL, MUTED));
+                continue;
+            }
+            let top = self.clamped((*category, *value)).1;
+            pen.fill((left, top), (right, floor), colour, opacity(dash));
+            if labelled {
+                pen.text(&self.bar_text(*value), (middle, top - 8.0), Anchor::Middle, font(SMALL, MUTED));
+            }
+        }
+    }
+
+    /// Whether every bar's number fits above it: else none is written, rather than some.
+    fn bars_have_room(&self, wide: f64) -> bool {
+        let room = (self.at(wide, self.y.from).0 - self.at(0.0, self.y.from).0) + 2.0;
+        let bars = self.chart.series.iter().filter(|series| series.style == Style::Bars);
+        let mut values = bars.flat_map(|series| &series.points).map(|point| point.1).filter(|value| value.is_finite());
+        values.all(|value| width(&self.bar_text(value), SMALL) <= room)
+    }
+
+    fn bar_text(&self, value: f64) -> String {
+        let value = value / self.factor();
+        number(value, if value < 10.0 { 1 } else { 0 })
+    }
+
+    /// What one of the vertical axis' ticks counts, so that bars say the same numbers as their axis.
+    fn factor(&self) -> f64 {
+        if self.chart.y.log { 1.0 } else { self.chart.y.unit.prefix(self.y.from.abs().max(self.y.to.abs())).0 }
+    }
+
+    fn markers(&self, pen: &mut Pen<'_>, labels: &mut Labels) {
+        let Area { from, to } = self.plot;
+        let places = self.chart.markers.iter().map(|marker| self.at(marker.at, self.y.from).0.clamp(from.0, to.0));
+        let places: Vec<f64> = places.collect();
+        // All lines before all labels: a label must not stand on the next marker's line.
+        for at in &places {
+            let line = [(*at, from.1), (*at, to.1)];
+            pen.dashed(&line, MUTED, 1.0, (2.0, 3.0));
+            labels.avoid(&line);
+        }
+        for (marker, at) in self.chart.markers.iter().zip(&places) {
+            let heights: Vec<f64> = (0..6).map(|row| from.1 + 10.0 + f64::from(row) * 18.0).collect();
+            let half = width(&marker.label, SMALL) / 2.0 + 6.0;
+            self.label(pen, labels, &marker.label, INK, &[at + half, at - half], &heights);
+        }
+    }
+
+    /// A point inside the plot: an axis may end before the values do.
+    fn clamped(&self, (x, y): (f64, f64)) -> At {
+        let Area { from, to } = self.plot;
+        let at = self.at(x, y);
+        (at.0.clamp(from.0, to.0), at.1.clamp(from.1, to.1))
+    }
+
+    fn reference_line(&self, reference: &Reference) -> [At; 2] {
+        let (from, to) = (reference.from.unwrap_or(self.x.from), reference.to.unwrap_or(self.x.to));
+        [self.clamped((from, reference.value)), self.clamped((to, reference.value))]
+    }
+
+    /// A label at one of the places, moved sideways into the plot where it would stand out.
+    fn label(
+        &self,
+        pen: &mut Pen<'_>,
+        labels: &mut Labels,
+        text: &str,
+        colour: RGBColor,
+        columns: &[f64],
+        heights: &[f64],
+    ) {
+        let half = (width(text, SMALL) / 2.0 + 2.0, 8.0);
+        let Area { from, to } = self.plot;
+        let inside = |x: f64| x.clamp(from.0 + half.0, (to.0 - half.0).max(from.0 + half.0));
+        let candidates: Vec<Area> = columns
+            .iter()
+            .flat_map(|x| heights.iter().map(move |y| (*x, *y)))
+            .map(|(x, y)| (inside(x), y))
+            .map(|(x, y)| Area { from: (x - half.0, y - half.1), to: (x + half.0, y + half.1) })
+            .collect();
+        if let Some(area) = labels.place(&candidates) {
+            let middle = ((area.from.0 + area.to.0) / 2.0, (area.from.1 + area.to.1) / 2.0);
+            pen.fill(area.from, area.to, PAPER, 0.8);
+            pen.text(text, middle, Anchor::Middle, font(SMALL, colour));
+        }
+    }
+}
+
+/// A line that is level from each point to the next.
+fn steps(points: &[At]) -> Vec<At> {
+    let corners = points.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
+    corners.chain(points.last().copied()).collect()
+}
+
+/// At most four points for each column of pixels: the first, the lowest, the highest and the last.
+pub(super) fn thin(points: &[(f64, f64)], columns: usize, column: impl Fn(&(f64, f64)) -> f64) -> Vec<(f64, f64)> {
+    if points.len() <= 4 * columns {
+        return points.to_vec();
+    }
+    let mut kept = Vec::new();
+    for group in points.chunk_by(|a, b| column(a).floor() == column(b).floor()) {
+        let by_y = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        let ends = [group.first(), group.iter().min_by(by_y), group.iter().max_by(by_y), group.last()];
+        let mut ends: Vec<(f64, f64)> = ends.into_iter().flatten().copied().collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ends.dedup();
+        kept.extend(ends);
+    }
+    kept
+}
