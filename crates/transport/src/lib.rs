@@ -15,6 +15,7 @@
 //! | [`newreno`] | TCP NewReno with selective acknowledgements |
 //! | [`cubic`] | TCP CUBIC |
 //! | [`dctcp`] | Data Center TCP |
+//! | [`d3`] | D3, with and without deadlines |
 //! | [`pfabric`] | pFabric |
 //! | [`udp`] | UDP: constant rate, bursts, on and off |
 //!

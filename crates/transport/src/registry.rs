@@ -111,6 +111,8 @@ registry! {
     Cubic: cubic = "cubic",
     /// Data Center TCP.
     Dctcp: dctcp = "dctcp",
+    /// D3.
+    D3: d3 = "d3",
     /// pFabric.
     PFabric: pfabric = "pfabric",
     /// UDP.

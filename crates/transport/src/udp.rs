@@ -124,7 +124,7 @@ const SECOND: u128 = 1_000_000_000_000;
 impl Sender {
     /// When the clock of the rate shows `clock`.
     fn time(&self, clock: u64) -> SimTime {
-        let silent = if self.on == 0 { 0 } else { (clock / self.on).saturating_mul(self.off) };
+        let silent = clock.checked_div(self.on).map_or(0, |rounds| rounds.saturating_mul(self.off));
         SimTime::from_picos(self.start.picos().saturating_add(clock).saturating_add(silent))
     }
 

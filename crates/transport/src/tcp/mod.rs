@@ -81,10 +81,6 @@ impl<C: Congestion> Sender<C> {
     pub(crate) fn remaining(&self) -> u64 {
         self.total - self.acked - self.board.as_ref().map_or(0, |board| board.sacked.bytes())
     }
-    /// The retransmission timeout.
-    pub(crate) fn rto(&self) -> &Rto {
-        &self.rto
-    }
 
     /// Whether the window held the sender back when `flight` bytes were in flight.
     #[inline]
