@@ -17,6 +17,7 @@
 //! | [`invalid`] | what results cannot be |
 //! | `tables`, `columns`, `json` | the files' contents: CSV, Parquet, JSON |
 //! | [`files`] | the files of a run: the only part that touches a disk |
+//! | [`page`] | the page of a run |
 //!
 //! Worked example: a flow of 1 MB that starts at 1 ms and ends at 3 ms has a completion time of 2 ms. If the
 //! idle network would have taken 1 ms, its slowdown is 2 and its goodput 4 Gb/s.
@@ -44,12 +45,16 @@ pub mod fairness;
 pub mod files;
 pub mod invalid;
 mod json;
+pub mod page;
+mod page_charts;
+mod page_tables;
 pub mod record;
 pub mod series;
 pub mod statistics;
 pub mod student;
 pub mod summary;
 mod tables;
+mod text;
 
 #[cfg(test)]
 mod sample;
@@ -58,6 +63,7 @@ pub use bins::{Bin, SizeBins};
 pub use fairness::jain;
 pub use files::{FileError, ResultsDirectory};
 pub use invalid::InvalidResults;
+pub use page::page;
 pub use record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, Results};
 pub use statistics::{BinStatistics, Deadlines, GroupStatistics, Statistics};
 pub use student::{Interval, confidence};

@@ -1,0 +1,88 @@
+//! The page of a run, drawn from its results alone.
+//!
+//! From what people ask first: what ran, how long flows took by size and group, then what happened over time,
+//! then links and counters. A page does not grow with a run's length: lines are thinned to the picture, and of
+//! many links or groups only the busiest are shown, with the number of the others.
+
+use crate::bins::SizeBins;
+use crate::page_charts as charts;
+use crate::page_tables as tables;
+use crate::record::Results;
+use crate::statistics::Statistics;
+use crate::text;
+use weir_report::{Chart, Page};
+
+/// The page of a run with the default size bins. `command` is what gives the same result again.
+pub fn page(results: &Results, command: &str) -> Page {
+    page_with_bins(results, &SizeBins::default(), command)
+}
+
+/// The page of a run with bins of one's own.
+pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page {
+    let statistics = Statistics::new(results, bins);
+    let mut page = Page::new(results.scenario.as_str()).paragraph(&what_ran(results));
+    if !results.parameters.is_empty() {
+        let changes: Vec<String> = results.parameters.iter().map(|(path, value)| format!("{path} = {value}")).collect();
+        page = page.paragraph(&format!("Changed in the scenario: {}.", changes.join(", ")));
+    }
+    if !results.complete {
+        page = page.notice(&format!("Interrupted: these are the first {}.", text::time(results.simulated)));
+    }
+    let unfinished = statistics.all.all.unfinished;
+    if unfinished > 0 {
+        page = page.notice(&format!(
+            "{unfinished} of {} did not finish. They count as slower than all others: a percentile that falls on one \
+             of them is not known (–), and means are of the flows that finished.",
+            text::count(results.flows.len() as u64, "flow")
+        ));
+    }
+    if !results.flows.is_empty() {
+        page = page
+            .heading("Completion times")
+            .paragraph(
+                "Slowdown is the completion time over that on an idle network. Percentiles are nearest-rank: of n \
+                 flows in ascending order, p % is the one at place p·n/100, rounded up.",
+            )
+            .table(&tables::times(&statistics));
+        page = figures(page, charts::of_flows(results, &statistics));
+        page = page.heading("Traffic").table(&tables::groups(results, &statistics));
+    }
+    let over_time = charts::over_time(results);
+    if !over_time.is_empty() {
+        page = figures(page.heading("Over time"), over_time);
+    }
+    if !results.links.is_empty() {
+        page = page.heading("Links").paragraph(&tables::links_are(results)).table(&tables::links(results));
+        if let Some(classes) = tables::classes(results) {
+            page = page.heading("Classes").paragraph("Sums over all links.").table(&classes);
+        }
+    }
+    if !results.counters.is_empty() {
+        page = page.heading("Counters").table(&tables::counters(results));
+    }
+    page.heading("Again").code(command)
+}
+
+fn what_ran(results: &Results) -> String {
+    let groups: Vec<String> =
+        results.groups.iter().map(|group| format!("{} ({})", group.name, group.transport)).take(8).collect();
+    let more = results.groups.len() - groups.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!(
+        "{} simulated, seed {}. {} between {} over {}. Traffic: {}{more}.",
+        text::time(results.simulated),
+        results.seed,
+        text::count(results.flows.len() as u64, "flow"),
+        text::count(results.hosts.len() as u64, "host"),
+        text::count(results.links.len() as u64, "link"),
+        if groups.is_empty() { "none".to_owned() } else { groups.join(", ") },
+    )
+}
+
+fn figures(page: Page, charts: Vec<Chart>) -> Page {
+    charts.iter().fold(page, Page::chart)
+}
+
+#[cfg(test)]
+#[path = "page_tests.rs"]
+mod tests;

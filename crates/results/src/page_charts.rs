@@ -1,0 +1,141 @@
+//! The charts of a run's page.
+
+use crate::page_tables::busiest;
+use crate::record::{FlowRecord, Results};
+use crate::series::{self, seconds};
+use crate::statistics::{BinStatistics, GroupStatistics, Statistics};
+use crate::text::bin;
+use weir_report::{Axis, Chart, Series, Unit};
+use weir_units::SimTime;
+
+/// The most lines in a chart: as many as can be told apart by colour.
+const LINES: usize = 6;
+/// The most groups whose bars stand beside each other; beyond, the bars are of all flows.
+const BARRED: usize = 4;
+/// From this factor between the largest and the smallest slowdown on, bars have a logarithmic axis.
+const WIDE: f64 = 20.0;
+
+fn plain(unit: &str) -> Unit {
+    Unit::Plain(unit.to_owned())
+}
+
+/// A chart with a title; `shown` of `all` lines, which is said where some are left out.
+fn titled(title: &str, (shown, all): (usize, usize), of: &str, x: Axis, y: Axis) -> Chart {
+    let left_out = if shown < all { format!(" ({shown} of {all} {of})") } else { String::new() };
+    Chart { title: format!("{title}{left_out}"), ..Chart::new(x, y) }
+}
+
+/// Distributions of slowdowns and completion times, and slowdowns by size.
+pub(crate) fn of_flows(results: &Results, statistics: &Statistics) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    let slowdown = distribution(results, "Slowdown", Axis::log("slowdown", plain("")), |flow| {
+        (flow.ideal > SimTime::ZERO).then(|| flow.slowdown())
+    });
+    charts.extend(slowdown);
+    charts.extend(by_size(statistics));
+    charts.extend(distribution(results, "Completion time", Axis::log("completion time", Unit::Time), |flow| {
+        Some(flow.completion_time().map(seconds))
+    }));
+    charts
+}
+
+/// The distribution of what `value` gives, by group: none for flows that do not count, `Some(None)` for those
+/// that did not finish.
+fn distribution(
+    results: &Results,
+    title: &str,
+    x: Axis,
+    value: impl Fn(&FlowRecord) -> Option<Option<f64>>,
+) -> Option<Chart> {
+    let mut values: Vec<(Vec<f64>, u64)> = vec![(Vec::new(), 0); results.groups.len()];
+    for flow in &results.flows {
+        let Some((known, unknown)) = values.get_mut(flow.group as usize) else { continue };
+        match value(flow) {
+            Some(Some(value)) => known.push(value),
+            Some(None) => *unknown += 1,
+            None => {}
+        }
+    }
+    let mut series: Vec<Series> = Vec::new();
+    let with_values = results.groups.iter().zip(values).filter(|(_, (known, _))| !known.is_empty());
+    series.extend(with_values.map(|(group, (known, unknown))| Series::cdf(group.name.as_str(), known, unknown)));
+    let all = series.len();
+    series.truncate(LINES);
+    let y = Axis { to: Some(1.0), ..Axis::new("share of flows", plain("")) };
+    let chart = titled(&format!("{title}: cumulative distribution"), (series.len(), all), "traffic entries", x, y);
+    (!series.is_empty()).then_some(Chart { series, ..chart })
+}
+
+/// Median and 99th percentile of slowdowns in the size bins that have flows.
+fn by_size(statistics: &Statistics) -> Option<Chart> {
+    let all = &statistics.all;
+    let used: Vec<usize> = (0..all.bins.len()).filter(|i| all.bins[*i].slowdown.count > 0).collect();
+    let groups: Vec<&GroupStatistics> = match statistics.groups.len() {
+        0 => return None,
+        1..=BARRED => statistics.groups.iter().collect(),
+        _ => vec![all],
+    };
+    let x = Axis::new("flow size", plain(""));
+    let title = "Slowdown by flow size: median and 99th percentile";
+    let mut chart = titled(title, (1, 1), "", x, Axis::new("slowdown", plain("")));
+    chart.categories = used.iter().map(|i| bin(all.bins[*i].bin)).collect();
+    for (colour, group) in groups.into_iter().enumerate() {
+        let name = |what: &str| format!("{} {what}", if group.name.is_empty() { "all flows" } else { &group.name });
+        let values = |of: fn(&BinStatistics) -> Option<f64>| used.iter().map(move |i| of(&group.bins[*i]));
+        chart.series.push(Series::bars(name("p50"), values(|of| of.slowdown.p50)).look(colour, true));
+        chart.series.push(Series::bars(name("p99"), values(|of| of.slowdown.p99)).look(colour, false));
+    }
+    let values = chart.series.iter().flat_map(|series| &series.points).map(|point| point.1);
+    let (least, most) = values
+        .filter(|value| value.is_finite())
+        .fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
+    if most / least > WIDE {
+        chart.y = Axis { from: Some(least.min(1.0)), ..Axis::log("slowdown", plain("")) };
+    }
+    (!used.is_empty() && most > 0.0).then_some(chart)
+}
+
+/// Goodput and fairness of groups, utilisation and queues of links, by time.
+pub(crate) fn over_time(results: &Results) -> Vec<Chart> {
+    let end = seconds(results.simulated);
+    let x = || Axis { from: Some(0.0), to: Some(end).filter(|end| *end > 0.0), ..Axis::new("time", Unit::Time) };
+    let mut charts = Vec::new();
+    let mut add = |title: &str, of: &str, y: Axis, lines: Vec<Series>| {
+        let lines: Vec<Series> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
+        if !lines.is_empty() {
+            let shown = lines.len().min(LINES);
+            let chart = titled(title, (shown, lines.len()), of, x(), y);
+            charts.push(Chart { series: lines.into_iter().take(LINES).collect(), ..chart });
+        }
+    };
+    let groups = || (0..).zip(&results.groups);
+    let by_group = |points: fn(&Results, u32) -> Vec<(f64, f64)>| {
+        groups().map(|(place, group)| Series::new(group.name.as_str(), points(results, place))).collect()
+    };
+    let goodput = Axis::new("goodput", Unit::Bandwidth);
+    add("Goodput", "traffic entries", goodput, by_group(series::goodput));
+    let index = Axis { to: Some(1.0), ..Axis::new("Jain's index", plain("")) };
+    add("Fairness between the flows of a traffic entry", "traffic entries", index, by_group(series::fairness));
+
+    let watched = busiest_watched(results);
+    let by_link = |points: &dyn Fn(u32) -> Vec<(f64, f64)>| -> Vec<Series> {
+        watched.iter().map(|link| Series::new(results.links[*link as usize].name.as_str(), points(*link))).collect()
+    };
+    let percent = Axis::new("utilisation", plain("%"));
+    let used = |link| series::utilisation(results, link).into_iter().map(|(at, share)| (at, share * 100.0)).collect();
+    add("Link utilisation", "watched links", percent, by_link(&used));
+    let waiting = Axis::new("bytes waiting", Unit::Size);
+    let queue = |link| series::queue(results, link).into_iter().map(|(at, queue, _)| (at, queue as f64)).collect();
+    add("Queue lengths", "watched links", waiting, by_link(&queue));
+    charts
+}
+
+/// The places of watched links, the busiest first.
+fn busiest_watched(results: &Results) -> Vec<u32> {
+    let watched = series::watched(results);
+    let order: std::collections::BTreeMap<&str, usize> =
+        busiest(results).into_iter().enumerate().map(|(order, (link, _))| (link.name.as_str(), order)).collect();
+    let mut links = watched;
+    links.sort_by_key(|link| order.get(results.links[*link as usize].name.as_str()).copied());
+    links
+}

@@ -1,0 +1,119 @@
+//! The tables of a run's page.
+
+use crate::record::{ClassCount, LinkRecord, Results};
+use crate::series::mean_utilisation;
+use crate::statistics::{BinStatistics, Statistics};
+use crate::text::{bin, factor, known, percent, rate, size, time};
+use weir_report::Table;
+
+/// The most links that are shown.
+const LINKS: usize = 50;
+
+/// A row for each group and size bin that has flows.
+pub(crate) fn times(statistics: &Statistics) -> Table {
+    let mut table = Table::new().text("traffic").text("size").number("flows").number("unfinished");
+    for column in ["mean", "p50", "p95", "p99", "p99.9", "max"] {
+        table = table.number(format!("time {column}"));
+    }
+    for column in ["mean", "p50", "p99", "p99.9"] {
+        table = table.number(format!("slowdown {column}"));
+    }
+    // Where there is one group, all flows are its flows.
+    let all = Some(&statistics.all).filter(|_| statistics.groups.len() != 1);
+    for of in all.into_iter().chain(&statistics.groups) {
+        let name = if of.name.is_empty() { "all" } else { &of.name };
+        for of in std::iter::once(&of.all).chain(&of.bins).filter(|of| of.flows > 0) {
+            table.row(times_row(name, of));
+        }
+    }
+    table
+}
+
+fn times_row(name: &str, of: &BinStatistics) -> Vec<String> {
+    let mut row = vec![name.to_owned(), bin(of.bin), of.flows.to_string(), of.unfinished.to_string()];
+    let (fct, slowdown) = (of.fct, of.slowdown);
+    row.extend([fct.mean, fct.p50, fct.p95, fct.p99, fct.p999, fct.max].map(|value| known(value, time)));
+    row.extend([slowdown.mean, slowdown.p50, slowdown.p99, slowdown.p999].map(|value| known(value, factor)));
+    row
+}
+
+/// A row for each group.
+pub(crate) fn groups(results: &Results, statistics: &Statistics) -> Table {
+    let deadlines = statistics.all.deadlines.count > 0;
+    let mut table = Table::new().text("traffic").text("transport").number("flows").number("delivered");
+    table = table.number("goodput").number("retransmissions").number("timeouts");
+    if deadlines {
+        table = table.number("deadlines").number("met").number("missed").number("share met");
+    }
+    for (group, of) in results.groups.iter().zip(&statistics.groups) {
+        let mut row = vec![group.name.clone(), group.transport.clone(), of.all.flows.to_string()];
+        row.extend([size(of.delivered), rate(of.goodput), of.retransmissions.to_string(), of.timeouts.to_string()]);
+        if deadlines {
+            let counts = of.deadlines;
+            row.extend([counts.count, counts.met, counts.missed].map(|count| count.to_string()));
+            row.push(known(counts.share_met(), percent));
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// Links, the busiest first; of the same utilisation, by name.
+pub(crate) fn busiest(results: &Results) -> Vec<(&LinkRecord, f64)> {
+    let mut links: Vec<_> = results.links.iter().map(|link| (link, mean_utilisation(results, link))).collect();
+    links.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.name.cmp(&b.0.name)));
+    links
+}
+
+/// What the table of links shows and what it leaves out.
+pub(crate) fn links_are(results: &Results) -> String {
+    let sum = |of: fn(&LinkRecord) -> u64| results.links.iter().map(of).fold(0, u64::saturating_add);
+    let (dropped, marked) = (sum(|link| link.dropped), sum(|link| link.marked));
+    let counts = format!("Over all links {dropped} packets were dropped and {marked} marked.");
+    match results.links.len().saturating_sub(LINKS) {
+        0 => format!("The busiest first. {counts}"),
+        left_out => format!("The {LINKS} busiest; {left_out} more are in links.csv. {counts}"),
+    }
+}
+
+pub(crate) fn links(results: &Results) -> Table {
+    let mut table = Table::new().text("link").number("rate").number("utilisation").number("sent").number("packets");
+    table = table.number("dropped").number("marked").number("largest queue");
+    for (link, used) in busiest(results).into_iter().take(LINKS) {
+        let mut row = vec![link.name.clone(), rate(link.rate), percent(used), size(link.bytes)];
+        row.extend([link.packets, link.dropped, link.marked].map(|count| count.to_string()));
+        row.push(size(link.queue_peak));
+        table.row(row);
+    }
+    table
+}
+
+/// A row for each class that was used, if more than one was.
+pub(crate) fn classes(results: &Results) -> Option<Table> {
+    let mut sums = [ClassCount::default(); 8];
+    for (sum, class) in results.links.iter().flat_map(|link| (0..8).map(|i| (i, link.classes[i]))) {
+        let sum = &mut sums[sum];
+        sum.bytes = sum.bytes.saturating_add(class.bytes);
+        sum.packets = sum.packets.saturating_add(class.packets);
+        sum.dropped = sum.dropped.saturating_add(class.dropped);
+        sum.marked = sum.marked.saturating_add(class.marked);
+    }
+    let used: Vec<_> = sums.iter().enumerate().filter(|(_, sum)| **sum != ClassCount::default()).collect();
+    if used.len() < 2 {
+        return None;
+    }
+    let mut table = Table::new().text("class").number("sent").number("packets").number("dropped").number("marked");
+    for (class, sum) in used {
+        let counts = [sum.packets, sum.dropped, sum.marked].map(|count| count.to_string());
+        table.row([class.to_string(), size(sum.bytes)].into_iter().chain(counts));
+    }
+    Some(table)
+}
+
+pub(crate) fn counters(results: &Results) -> Table {
+    let mut table = Table::new().text("counter").number("value");
+    for (name, value) in &results.counters {
+        table.row([name.replace('_', " "), value.to_string()]);
+    }
+    table
+}
