@@ -183,6 +183,8 @@ pub struct Problems {
     list: Vec<Diagnostic>,
     notes: Vec<Diagnostic>,
     dropped: usize,
+    /// Places whose values were set from outside, with the settings.
+    settings: Vec<(Span, String)>,
 }
 
 impl Problems {
@@ -191,7 +193,7 @@ impl Problems {
 
     /// Nothing wrong yet.
     pub fn new(source: &Arc<Source>) -> Self {
-        Self { source: Arc::clone(source), list: Vec::new(), notes: Vec::new(), dropped: 0 }
+        Self { source: Arc::clone(source), list: Vec::new(), notes: Vec::new(), dropped: 0, settings: Vec::new() }
     }
     /// The document.
     pub fn source(&self) -> &Arc<Source> {
@@ -202,7 +204,19 @@ impl Problems {
         if self.is_full() {
             self.dropped += 1;
         } else {
+            let cause = self.with_setting(span, cause.into());
             self.list.push(Diagnostic::error(&self.source, span, cause, hint));
+        }
+    }
+    /// From now on, mistakes at exactly `span` are those of a setting from outside, and say so.
+    pub(crate) fn note_setting(&mut self, span: Span, setting: &str) {
+        self.settings.push((span, setting.to_owned()));
+    }
+    /// The cause, with the setting that it comes from.
+    fn with_setting(&self, span: Span, cause: String) -> String {
+        match self.settings.iter().rev().find(|(place, _)| *place == span) {
+            Some((_, setting)) if !cause.starts_with(setting.as_str()) => format!("{setting}: {cause}"),
+            _ => cause,
         }
     }
     /// Reports a mistake with a second place that explains it.
@@ -216,6 +230,7 @@ impl Problems {
         if self.is_full() {
             self.dropped += 1;
         } else {
+            let cause = self.with_setting(span, cause.into());
             self.list.push(Diagnostic::error(&self.source, span, cause, hint).with_label(label.0, label.1));
         }
     }

@@ -11,6 +11,7 @@
 //! | [`source`] | reads a file within limits and turns byte offsets into lines and columns |
 //! | [`tree`] | YAML text → a tree in which every node knows its place |
 //! | [`shape`], [`scalar`], [`check`] | a static description of what may stand where; one check over a tree |
+//! | [`set()`] | values from outside, put into a tree before the check |
 //! | [`schema`] | JSON Schema from the same description |
 //!
 //! All of them report through [`Problems`], which ends in a value or in [`Diagnostics`].
@@ -42,11 +43,13 @@ pub mod nearest;
 mod render;
 pub mod scalar;
 pub mod schema;
+mod set;
 pub mod shape;
 pub mod source;
 pub mod tree;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Problems, Severity, quote};
 pub use nearest::Suggester;
+pub use set::set;
 pub use source::{Position, Source, Span};
 pub use tree::{Field, Key, Kind, Node};

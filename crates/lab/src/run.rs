@@ -25,6 +25,9 @@ const LOCK: &str = "/run/weirlab.lock";
 /// Why a scenario did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
+    /// The scenario has what namespaces have not.
+    #[error("only the simulator can run this scenario: {0}")]
+    SimulatorOnly(String),
     /// The host lacks something.
     #[error("the lab cannot run on this host: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Missing(Vec<Missing>),
@@ -99,6 +102,9 @@ pub fn run(
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<LabOutcome, LabError> {
+    if let Some(reason) = scenario.simulator_only() {
+        return Err(LabError::SimulatorOnly(reason.to_owned()));
+    }
     let missing = requirements::check(Purpose::Lab);
     if !missing.is_empty() {
         return Err(LabError::Missing(missing));

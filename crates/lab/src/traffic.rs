@@ -20,7 +20,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use weir_datapath::{Classifier, ClassifierError, Fields};
 use weir_linux::netns::NetnsError;
 use weir_policy::{Policy, Protocol};
-use weir_scenario::{Scenario, Traffic};
+use weir_scenario::{Scenario, ServiceTransfers};
 use weir_units::{Bytes, Duration, MachineId, ServiceId};
 
 /// Where a service's filters leave the port open: iperf3's own default and up.
@@ -215,7 +215,7 @@ impl Drop for Transfers {
 /// The client's command: a shell that waits for a line and becomes iperf3.
 fn client(
     network: &Network,
-    traffic: &Traffic,
+    traffic: &ServiceTransfers,
     (from, to): (MachineId, MachineId),
     port: u16,
     output: &Path,
@@ -237,7 +237,7 @@ fn client(
 fn free_port(
     policy: &Policy,
     classifier: &Classifier,
-    traffic: &Traffic,
+    traffic: &ServiceTransfers,
     (from, to): (MachineId, MachineId),
     taken: &[u16],
 ) -> Result<u16, TrafficError> {

@@ -171,7 +171,8 @@ fn read(root: &Node, scenario: Scenario, problems: &mut Problems) -> Option<Expe
 
 fn value(item: &Node, scenario: &Scenario, problems: &mut Problems) -> Option<PublishedValue> {
     let name = text(item, "service")?;
-    let service = scenario.policy().services().named(&name);
+    // A scenario with a network of its own has no services, and sends nothing for any.
+    let service = scenario.governed().and_then(|governed| governed.policy.services().named(&name));
     let sends = service.filter(|id| scenario.traffic().iter().any(|traffic| traffic.service == *id));
     let Some(service) = sends else {
         let span = item.get("service").map_or(item.span, |node| node.span);

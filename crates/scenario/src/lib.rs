@@ -30,8 +30,13 @@ pub mod language;
 mod model;
 mod read;
 mod result;
+pub mod topology;
 
 pub use experiment::{Experiment, PublishedValue};
 pub use graph::Graph;
-pub use model::{Enforcement, Links, Measure, Pattern, Scenario, Traffic};
+pub use model::{
+    Change, Enforcement, Governed, Links, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers,
+    Traffic,
+};
+pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};

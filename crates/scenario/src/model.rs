@@ -1,22 +1,30 @@
 //! The valid scenario.
+//!
+//! A scenario has a [`Graph`] whether it runs over the network of a policy ([`Governed`]) or over one of its own, and
+//! [`Traffic`], [`NetworkEvent`]s and a [`Measurement`] on that graph. What only policies have (services' long-lived
+//! transfers as the lab runs them, enforcement, the measured rack) stands in [`Governed`].
 
+use crate::graph::{Graph, LinkRef, PRIORITIES, QueueSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_policy::Policy;
-use weir_units::{Bytes, Direction, Duration, MachineId, RackId, ServiceId};
+use weir_transport::Parameters;
+use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, RackId, ServiceId};
+use weir_workload::Spec;
 
 /// A scenario that can be run: every name is resolved and every number is in range.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub(crate) name: String,
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) policy_path: PathBuf,
     pub(crate) seed: u64,
     pub(crate) duration: Duration,
-    pub(crate) enforcement: Enforcement,
-    pub(crate) links: Links,
-    pub(crate) traffic: Vec<Traffic>,
-    pub(crate) measure: Measure,
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) entries: Vec<Traffic>,
+    pub(crate) events: Vec<NetworkEvent>,
+    pub(crate) measurement: Measurement,
+    pub(crate) governed: Option<Governed>,
+    /// Why the lab cannot run it.
+    pub(crate) simulator_only: Option<String>,
 }
 
 impl Scenario {
@@ -24,38 +32,147 @@ impl Scenario {
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// The policy, already valid.
-    pub fn policy(&self) -> &Arc<Policy> {
-        &self.policy
-    }
-    /// The file that the policy came from (agents of the lab read it again).
-    pub fn policy_path(&self) -> &Path {
-        &self.policy_path
-    }
     /// The seed where none is given on the command line.
     pub fn seed(&self) -> u64 {
         self.seed
     }
-    /// How long traffic runs; more than zero.
+    /// How long traffic runs at most; more than zero.
     pub fn duration(&self) -> Duration {
         self.duration
     }
-    /// What enforces the policy.
+    /// The network: the policy's, or the scenario's own.
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+    /// What is sent: the entries of `traffic`, in file order, at least one.
+    pub fn entries(&self) -> &[Traffic] {
+        &self.entries
+    }
+    /// What happens to links, by time; in file order where times are equal.
+    pub fn events(&self) -> &[NetworkEvent] {
+        &self.events
+    }
+    /// Which links are watched, and how often.
+    pub fn measurement(&self) -> &Measurement {
+        &self.measurement
+    }
+    /// What it has because it runs under a policy; `None` where the network is its own.
+    pub fn governed(&self) -> Option<&Governed> {
+        self.governed.as_ref()
+    }
+    /// Why only the simulator can run it, in one clause; `None` where the lab can, too.
+    pub fn simulator_only(&self) -> Option<&str> {
+        self.simulator_only.as_deref()
+    }
+
+    /// What a policy has, for those who take only such scenarios.
+    fn under_policy(&self) -> &Governed {
+        match &self.governed {
+            Some(governed) => governed,
+            None => panic!("scenario {} has no policy", self.name),
+        }
+    }
+    /// The policy, already valid.
+    ///
+    /// # Panics
+    /// If the scenario has none; see [`Scenario::governed`].
+    pub fn policy(&self) -> &Arc<Policy> {
+        &self.under_policy().policy
+    }
+    /// The file that the policy came from (agents of the lab read it again).
+    ///
+    /// # Panics
+    /// If the scenario has no policy; see [`Scenario::governed`].
+    pub fn policy_path(&self) -> &Path {
+        &self.under_policy().policy_path
+    }
+    /// What enforces the policy; nothing where there is none.
     pub fn enforcement(&self) -> Enforcement {
-        self.enforcement
+        self.governed.as_ref().map_or(Enforcement::None, |governed| governed.enforcement)
     }
     /// The links that the policy does not speak about.
+    ///
+    /// # Panics
+    /// If the scenario has no policy; see [`Scenario::governed`].
     pub fn links(&self) -> Links {
-        self.links
+        self.under_policy().links
     }
-    /// What is sent, in file order.
-    pub fn traffic(&self) -> &[Traffic] {
-        &self.traffic
+    /// The services' long-lived transfers, in file order: all traffic unless [`Scenario::simulator_only`] says more.
+    pub fn traffic(&self) -> &[ServiceTransfers] {
+        self.governed.as_ref().map_or(&[], |governed| &governed.transfers)
     }
     /// What is measured.
+    ///
+    /// # Panics
+    /// If the scenario has no policy; see [`Scenario::measurement`].
     pub fn measure(&self) -> Measure {
-        self.measure
+        self.under_policy().measure
     }
+}
+
+/// What a scenario has because it runs under a policy.
+#[derive(Debug, Clone)]
+pub struct Governed {
+    /// The policy, already valid.
+    pub policy: Arc<Policy>,
+    /// The file that the policy came from.
+    pub policy_path: PathBuf,
+    /// What enforces the policy.
+    pub enforcement: Enforcement,
+    /// The links that the policy does not speak about.
+    pub links: Links,
+    /// The services' long-lived transfers, in file order.
+    pub transfers: Vec<ServiceTransfers>,
+    /// The measured rack.
+    pub measure: Measure,
+}
+
+/// An entry of `traffic`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// Its name in results, unique in the scenario.
+    pub name: String,
+    /// The leaf service that the packets belong to; always there under a policy, never without.
+    pub service: Option<ServiceId>,
+    /// How its flows are sent.
+    pub transport: Parameters,
+    /// The class of its packets in queues that have classes, below [`PRIORITIES`]; 0 is the most urgent.
+    pub priority: u8,
+    /// Which flows start when, between whom, of what size.
+    pub spec: Spec,
+}
+
+/// Something that happens to links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkEvent {
+    /// When, since the start; not after the end.
+    pub at: Duration,
+    /// The links, at least one, each once.
+    pub links: Vec<LinkRef>,
+    /// What happens to each of them.
+    pub change: Change,
+}
+
+/// What happens to a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It loses what is on it and takes nothing more.
+    Down,
+    /// It carries packets again.
+    Up,
+    /// It has this rate from then on; more than zero.
+    Rate(Bandwidth),
+    /// Its queue, a deficit round robin, has these weights from then on; each at least 1.
+    Weights([u32; PRIORITIES]),
+}
+
+/// Which links are watched, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measurement {
+    /// Length of one sample; more than zero, at most the duration.
+    pub every: Duration,
+    /// The links, each once.
+    pub links: Vec<LinkRef>,
 }
 
 /// What enforces the policy during a run.
@@ -73,8 +190,10 @@ pub enum Enforcement {
 pub struct Links {
     /// One-way propagation delay of each link.
     pub delay: Duration,
-    /// Buffer of each switch port (drop-tail), at least one packet.
+    /// Buffer of each switch port, at least one packet.
     pub buffer: Bytes,
+    /// The queue of each switch port; its buffer is `buffer`.
+    pub queue: QueueSpec,
     /// The largest IP packet, headers included.
     pub mtu: Bytes,
     /// Spine switches; a rack's uplink speed is divided evenly over them.
@@ -82,15 +201,16 @@ pub struct Links {
 }
 
 impl Default for Links {
-    /// 10 µs, 256 kB, 1500 B, one spine.
+    /// 10 µs, drop-tail with 256 kB, 1500 B, one spine.
     fn default() -> Self {
-        Self { delay: Duration::from_micros(10), buffer: Bytes::new(256_000), mtu: Bytes::new(1500), spines: 1 }
+        let queue = QueueSpec::default();
+        Self { delay: Duration::from_micros(10), buffer: queue.buffer, queue, mtu: Bytes::new(1500), spines: 1 }
     }
 }
 
-/// Long-lived TCP transfers of one service.
+/// Long-lived transfers of one service, as the lab runs them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Traffic {
+pub struct ServiceTransfers {
     /// The leaf service that the packets belong to.
     pub service: ServiceId,
     /// The sending machines, ascending, at least one.
@@ -107,7 +227,7 @@ pub struct Traffic {
     pub stop: Duration,
 }
 
-impl Traffic {
+impl ServiceTransfers {
     /// The pairs (sender, receiver), never a machine to itself.
     pub fn pairs(&self) -> Vec<(MachineId, MachineId)> {
         match self.pattern {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use std::path::Path;
 use weir_document::Source;
 use weir_policy::{Diagnostics, Policy};
+use weir_scenario::graph::QueueSpec;
 use weir_scenario::{Enforcement, Links, Pattern, Scenario};
 use weir_units::{Bytes, Direction, Duration, MachineId};
 
@@ -54,7 +55,13 @@ fn reads_every_key() {
     assert_eq!(scenario.policy_path(), Path::new("some/test.policy.yaml"));
     assert_eq!(
         scenario.links(),
-        Links { delay: Duration::from_micros(5), buffer: Bytes::new(100_000), mtu: Bytes::new(9000), spines: 2 }
+        Links {
+            delay: Duration::from_micros(5),
+            buffer: Bytes::new(100_000),
+            queue: QueueSpec { buffer: Bytes::new(100_000), ..QueueSpec::default() },
+            mtu: Bytes::new(9000),
+            spines: 2
+        }
     );
     let network = scenario.policy().network();
     let id = |name: &str| network.machine_named(name).expect("a machine");

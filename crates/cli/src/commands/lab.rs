@@ -59,6 +59,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let Some(path) = &args.scenario else { return Err(CommandError::refused("a scenario is needed")) };
     let (scenario, notes) = Scenario::read(path)?;
     input::tell_notes(&notes, ui)?;
+    if let Some(reason) = scenario.simulator_only() {
+        return Err(refusal(LabError::SimulatorOnly(reason.to_owned())));
+    }
     let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
     let interrupt =
         Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
@@ -138,6 +141,9 @@ pub(super) fn refusal(error: LabError) -> CommandError {
         LabError::Missing(missing) => {
             let error = CommandError::failed("the lab cannot run on this host");
             missing.iter().fold(error, |error, missing| error.hint(missing.to_string()))
+        }
+        LabError::SimulatorOnly(_) => {
+            CommandError::refused(error.to_string()).hint("run it with `weir sim`, or change what the lab has not")
         }
         LabError::Busy => CommandError::failed(error.to_string()).hint("wait for it to end"),
         _ => CommandError::failed(error.to_string()),

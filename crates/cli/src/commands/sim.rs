@@ -60,6 +60,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     let (scenario, notes) = read?;
     input::tell_notes(&notes, ui)?;
+    if scenario.governed().is_none() {
+        let cause = "this scenario has a network of its own, and this program simulates the networks of policies";
+        return Err(CommandError::refused(cause).hint("`--check` checks it"));
+    }
     let seed = args.seed.unwrap_or(scenario.seed());
     // Before the run: nobody wants to hear after an hour that a directory cannot be used.
     let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
@@ -90,15 +94,30 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 
 /// What runs, in a line.
 fn describe(scenario: &Scenario) -> String {
-    let network = scenario.policy().network();
-    let flows: usize = scenario.traffic().iter().map(|traffic| traffic.pairs().len() * traffic.flows as usize).sum();
-    let (racks, machines) = (network.racks().len(), network.machines().len());
-    let parts = [
-        text::count(racks, "rack"),
-        text::count(machines, "machine"),
-        text::count(flows, "flow"),
-        format!("{} of traffic", scenario.duration()),
-    ];
+    let graph = scenario.graph();
+    let entries = scenario.entries().len();
+    let switches = graph.switches.len();
+    let switches = if switches == 1 { "1 switch".to_owned() } else { format!("{switches} switches") };
+    let mut parts = vec![text::count(graph.hosts.len(), "host"), switches];
+    if let Some(governed) = scenario.governed() {
+        parts = vec![
+            text::count(governed.policy.network().racks().len(), "rack"),
+            text::count(governed.policy.network().machines().len(), "machine"),
+        ];
+    }
+    match scenario.simulator_only() {
+        None => {
+            let transfers = scenario.traffic().iter();
+            let flows: usize = transfers.map(|traffic| traffic.pairs().len() * traffic.flows as usize).sum();
+            parts.push(text::count(flows, "flow"));
+            parts.push(format!("{} of traffic", scenario.duration()));
+        }
+        Some(_) => {
+            let entries =
+                if entries == 1 { "1 entry of traffic".to_owned() } else { format!("{entries} entries of traffic") };
+            parts.push(format!("{entries}, at most {}", scenario.duration()));
+        }
+    }
     parts.join(", ")
 }
 

@@ -1,0 +1,266 @@
+//! The scenario language: what a scenario file may contain, as one static description.
+//!
+//! A scenario has either a policy, whose network it runs over, or a network of its own: [`SCENARIO`] is one of two
+//! records. The check and `schemas/scenario.schema.json` come from it; names and times that refer to each other, to
+//! the network or to the policy are checked by `read`.
+
+mod events;
+mod network;
+mod traffic;
+
+pub use events::EVENT;
+pub use network::{NETWORK, QUEUE};
+pub use traffic::{SERVICE_TRAFFIC, TRAFFIC, TRANSPORT};
+
+pub(crate) use events::DIRECTION_WORDS;
+pub(crate) use network::{
+    FACTOR_RANGE, MAX_HEADERS, MAX_K, MAX_PAYLOAD, MAX_QUANTUM, MAX_RACKS, MAX_SPINES, MAX_WEIGHT, ROUTING_WORDS,
+};
+pub(crate) use traffic::{ARRIVALS_WORDS, LOAD_TOO_MUCH, PATTERN_WORDS, Sizes, sizes_of};
+
+use weir_document::quote;
+use weir_document::scalar::{Refusal, Scalar};
+use weir_document::shape::{Alternatives, Key, List, Record, Shape};
+use weir_policy::names::{self, NameRange};
+use weir_units::{Bytes, Duration};
+
+/// Bytes of a scenario file.
+pub const MAX_FILE: u64 = 1 << 20;
+/// Bytes of a file that a scenario names: a list of a million flows is some 40 MB.
+pub const MAX_DATA_FILE: u64 = 1 << 28;
+/// Connections of a scenario, all traffic together: the simulator keeps some hundred bytes for each.
+pub const MAX_FLOWS: u64 = 1_000_000;
+/// Flows of random traffic, which exist one after the other.
+pub const MAX_MANY_FLOWS: u64 = 100_000_000;
+/// Samples of a run.
+pub const MAX_SAMPLES: u64 = 1_000_000;
+/// The longest run.
+pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+/// The longest link: more than once around the earth in glass.
+pub const MAX_DELAY: Duration = Duration::from_secs(1);
+/// The largest buffer of a port; the deepest switches have a few gigabytes for all ports.
+pub const MAX_BUFFER: Bytes = Bytes::new(10_000_000_000);
+/// The smallest packet size that IPv4 hosts must take (RFC 791).
+pub const MIN_MTU: Bytes = Bytes::new(576);
+/// Jumbo frames.
+pub const MAX_MTU: Bytes = Bytes::new(9000);
+/// Hosts of one rack, switch or star.
+pub const MAX_HOSTS_OF_ONE: u32 = 1_000_000;
+/// Hosts of a network, whatever memory there is: a fat-tree of 256-port switches has fewer.
+pub const MAX_HOSTS: u64 = 5_000_000;
+/// Links that one name stands for, by ranges.
+pub const MAX_LINKS_NAMED: u64 = 100_000;
+
+pub(crate) const ENFORCEMENT_WORDS: &[&str] = &["rack-broker", "none"];
+
+static VERSION: Scalar = Scalar::Words { what: "a format version that this program reads", words: &["1"] };
+static NAME: Scalar = Scalar::Checked {
+    what: "the name of a scenario",
+    check: check_name,
+    pattern: r"^[A-Za-z0-9][A-Za-z0-9-]{0,39}$",
+    example: "parley-fig14",
+};
+static PATH: Scalar = Scalar::Text { what: "the path of a policy file" };
+static SEED: Scalar = Scalar::Integer { what: "a seed", min: 0, max: u64::MAX as i128 };
+static TIME: Scalar = Scalar::Duration { zero: false };
+static TIME_OR_ZERO: Scalar = Scalar::Duration { zero: true };
+static SIZE: Scalar = Scalar::Bytes;
+static RATE: Scalar = Scalar::Rate { unlimited: false, zero: false };
+static SERVICE_NAME: Scalar = Scalar::Text { what: "the name of a service" };
+static RACK_NAME: Scalar = Scalar::Text { what: "the name of a rack" };
+const RANGE_PATTERN: &str = r"^[A-Za-z0-9_.-]{0,63}(\[[0-9]{1,9}-[0-9]{1,9}\])?[A-Za-z0-9_.-]{0,63}$";
+static HOSTS: Scalar = Scalar::Checked {
+    what: "the name of a rack, of a machine or a range of machines",
+    check: check_hosts,
+    pattern: RANGE_PATTERN,
+    example: "r1",
+};
+static HOST_LIST: List = List { what: "a list of racks and machines", item: Shape::Scalar(&HOSTS), min: 1 };
+const HOST_OR_LIST: Shape = Shape::OneOf(&[Shape::Scalar(&HOSTS), Shape::List(&HOST_LIST)]);
+static HOST_RANGE: Scalar =
+    Scalar::Checked { what: "a name or a range of names", check: check_hosts, pattern: RANGE_PATTERN, example: "h1" };
+static SWITCH_NAME: Scalar = Scalar::Checked {
+    what: "a name",
+    check: names::check_name,
+    pattern: r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$",
+    example: "h1",
+};
+static LINK_NAME: Scalar = Scalar::Checked {
+    what: "the name of a link",
+    check: check_link,
+    pattern: r"^[^<>]+<?->[^<>]+$",
+    example: "left->right",
+};
+
+const VERSION_KEY: Key =
+    Key::required("scenario", Shape::Scalar(&VERSION), "The version of this format.", "scenario: 1");
+const NAME_KEY: Key =
+    Key::required("name", Shape::Scalar(&NAME), "Names results and namespaces.", "name: parley-fig14");
+const SEED_KEY: Key =
+    Key::optional("seed", Shape::Scalar(&SEED), "The seed of all randomness; 1 where not written.", "seed: 1");
+const TRANSPORT_KEY: Key = Key::optional(
+    "transport",
+    Shape::Choice(&TRANSPORT),
+    "How flows are sent, where traffic does not say otherwise; `newreno` where not written.",
+    "transport: newreno",
+);
+const EVENTS_KEY: Key = Key::optional(
+    "events",
+    Shape::List(&events::EVENTS),
+    "What happens to links during the run.",
+    "events: [ { at: 10ms, do: down, link: \"leaf0<->spine1\" } ]",
+);
+
+/// The whole file.
+pub static SCENARIO: Alternatives = Alternatives {
+    id: "scenario",
+    what: "a scenario",
+    doc: "What traffic runs over which network, for how long, and what is measured.",
+    records: &[("policy", &UNDER_POLICY), ("network", &WITH_NETWORK)],
+};
+
+/// A scenario over the network of a policy.
+pub static UNDER_POLICY: Record = Record {
+    id: "policy-scenario",
+    what: "a scenario under a policy",
+    doc: "What traffic runs over a policy's network, for how long, and what is measured.",
+    keys: &[
+        VERSION_KEY,
+        NAME_KEY,
+        Key::required(
+            "policy",
+            Shape::Scalar(&PATH),
+            "The policy file, relative to this file.",
+            "policy: parley-fig14.policy.yaml",
+        ),
+        SEED_KEY,
+        Key::required("duration", Shape::Scalar(&TIME), "How long traffic runs.", "duration: 60s"),
+        Key::optional(
+            "enforcement",
+            Shape::Scalar(&Scalar::Words { what: "a kind of enforcement", words: ENFORCEMENT_WORDS }),
+            "What enforces the policy: `rack-broker` (the default), or `none` to see the transport alone.",
+            "enforcement: rack-broker",
+        ),
+        Key::optional(
+            "links",
+            Shape::Record(&LINKS),
+            "What the policy does not say about links and ports.",
+            "links: { delay: 10us, buffer: 256kB, mtu: 1500B, spines: 1 }",
+        ),
+        TRANSPORT_KEY,
+        Key::required(
+            "traffic",
+            Shape::List(&traffic::SERVICE_TRAFFIC_LIST),
+            "Who sends what to whom.",
+            "traffic: [ { service: a, from: r1, to: r2 } ]",
+        ),
+        EVENTS_KEY,
+        Key::required(
+            "measure",
+            Shape::Record(&events::MEASURE_RACK),
+            "Where and how often bandwidth is measured.",
+            "measure: { rack: r1, direction: tx, every: 1s }",
+        ),
+    ],
+};
+
+/// A scenario with a network of its own.
+pub static WITH_NETWORK: Record = Record {
+    id: "network-scenario",
+    what: "a scenario with a network",
+    doc: "What traffic runs over a network that is described here, for how long, and what is measured. For the simulator.",
+    keys: &[
+        VERSION_KEY,
+        NAME_KEY,
+        SEED_KEY,
+        Key::required(
+            "duration",
+            Shape::Scalar(&TIME),
+            "The longest simulated time; where all traffic is finite the run ends with the last flow.",
+            "duration: 10s",
+        ),
+        Key::required(
+            "network",
+            Shape::Choice(&NETWORK),
+            "Hosts, switches and links.",
+            "network: { topology: star, hosts: 8, host-link: { rate: 10Gb/s } }",
+        ),
+        TRANSPORT_KEY,
+        Key::required(
+            "traffic",
+            Shape::List(&traffic::TRAFFIC_LIST),
+            "Who sends what to whom.",
+            "traffic: [ { from: h0, to: h1 } ]",
+        ),
+        EVENTS_KEY,
+        Key::optional(
+            "measure",
+            Shape::Record(&events::MEASURE_LINKS),
+            "Which links are watched, and how often.",
+            "measure: { every: 1ms, links: [\"left->right\"] }",
+        ),
+    ],
+};
+
+static LINKS: Record = Record {
+    id: "policy-links",
+    what: "the links",
+    doc: "Properties of links and ports.",
+    keys: &[
+        Key::optional("delay", Shape::Scalar(&TIME), "One-way propagation delay of each link; 10us.", "delay: 10us"),
+        Key::optional(
+            "buffer",
+            Shape::Scalar(&SIZE),
+            "Buffer of each switch port; 256kB. Not beside `queue`, which has its own.",
+            "buffer: 256kB",
+        ),
+        Key::optional(
+            "queue",
+            Shape::Choice(&QUEUE),
+            "The queue of each switch port, in the simulator; drop-tail where not written.",
+            "queue: { discipline: ecn, buffer: 256kB, mark: 97500B }",
+        ),
+        Key::optional("mtu", Shape::Scalar(&SIZE), "The largest IP packet, 576B to 9000B; 1500B.", "mtu: 1500B"),
+        Key::optional(
+            "spines",
+            Shape::Scalar(&Scalar::Integer { what: "a number of spine switches", min: 1, max: 64 }),
+            "Spine switches; a rack's uplink is divided evenly over them; 1.",
+            "spines: 1",
+        ),
+    ],
+};
+
+/// Names go into files and network namespaces: letters, digits and dashes, at most 40.
+fn check_name(text: &str) -> Result<(), Refusal> {
+    let allowed = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if text.is_empty() || text.len() > 40 || text.starts_with('-') || !allowed {
+        return Err(Refusal::new(
+            format!("{} is not the name of a scenario", quote(text)),
+            "write up to 40 letters, digits and dashes, for example `parley-fig14`",
+        ));
+    }
+    Ok(())
+}
+
+fn check_hosts(text: &str) -> Result<(), Refusal> {
+    NameRange::parse(text).map(drop)
+}
+
+fn check_link(text: &str) -> Result<(), Refusal> {
+    link_ends(text).map(drop)
+}
+
+/// The ends of a link's name, and whether it means both directions.
+pub(crate) fn link_ends(text: &str) -> Result<(NameRange<'_>, NameRange<'_>, bool), Refusal> {
+    let (ends, both) = match text.split_once("<->") {
+        Some(ends) => (Some(ends), true),
+        None => (text.split_once("->"), false),
+    };
+    let Some((from, to)) = ends else {
+        return Err(Refusal::new(
+            format!("{} is not the name of a link", quote(text)),
+            "write `a->b` for one direction or `a<->b` for both, in quotes",
+        ));
+    };
+    Ok((NameRange::parse(from.trim())?, NameRange::parse(to.trim())?, both))
+}

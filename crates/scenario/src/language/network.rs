@@ -1,0 +1,358 @@
+//! The keys of `network:`: topologies, links, queues.
+
+use super::{HOST_RANGE, MAX_HOSTS_OF_ONE, RATE, SIZE, SWITCH_NAME, TIME};
+use crate::graph::PRIORITIES;
+use weir_document::scalar::{MILLION, Scalar};
+use weir_document::shape::{Choice, Key, List, Map, Record, Shape};
+
+/// Weights of a class: what switches offer is a few bits, simulations want round ratios.
+pub(crate) const MAX_WEIGHT: u32 = 10_000;
+/// The largest payload of a packet: with headers it is what an IPv4 packet holds (RFC 791), as offload makes them.
+pub(crate) const MAX_PAYLOAD: u64 = 65_000;
+/// The most header bytes: the longest IPv4 and TCP headers are 120, tunnels add some.
+pub(crate) const MAX_HEADERS: u64 = 500;
+/// The largest quantum of deficit round robin per weight.
+pub(crate) const MAX_QUANTUM: u64 = 10_000_000;
+/// Racks or switches of a chain.
+pub(crate) const MAX_RACKS: u32 = 100_000;
+/// Spine switches of a leaf-spine.
+pub(crate) const MAX_SPINES: u32 = 1_024;
+/// Ports of a fat-tree's switch: 256 is 4.2 million hosts.
+pub(crate) const MAX_K: u32 = 256;
+
+const fn count(what: &'static str, min: u32, max: u32) -> Scalar {
+    Scalar::Integer { what, min: min as i128, max: max as i128 }
+}
+
+static HOSTS: Scalar = count("a number of hosts", 1, MAX_HOSTS_OF_ONE);
+static STAR_HOSTS: Scalar = count("a number of hosts", 2, MAX_HOSTS_OF_ONE);
+static RACKS: Scalar = count("a number of racks", 1, MAX_RACKS);
+static CHAIN: Scalar = count("a number of switches", 2, MAX_RACKS);
+static SPINES: Scalar = count("a number of spine switches", 1, MAX_SPINES);
+static PORTS: Scalar = count("a number of ports", 2, MAX_K);
+static WEIGHT: Scalar = count("the weight of a class", 1, MAX_WEIGHT);
+/// Thousandths: what a graph keeps.
+static ALPHA: Scalar = Scalar::Decimal { what: "a factor", min: MILLION / 1000, max: 1_000 * MILLION };
+pub(crate) const FACTOR_RANGE: (u64, u64) = (MILLION / 1000, 1_000 * MILLION);
+static FACTOR: Scalar = Scalar::Decimal { what: "an oversubscription", min: FACTOR_RANGE.0, max: FACTOR_RANGE.1 };
+
+pub(crate) const ROUTING_WORDS: &[&str] = &["ecmp", "spray"];
+static ROUTING: Scalar = Scalar::Words { what: "a kind of routing", words: ROUTING_WORDS };
+
+static WEIGHTS: List =
+    List { what: "a list of 8 weights, one for each class", item: Shape::Scalar(&WEIGHT), min: PRIORITIES };
+pub(super) const WEIGHTS_SHAPE: Shape = Shape::List(&WEIGHTS);
+
+const MARK_DOC: &str = "A packet that can be marked is, when the queue that it joins holds more than this; never where \
+    not written.";
+const MARK: Key = Key::optional("mark", Shape::Scalar(&SIZE), MARK_DOC, "mark: 97500B");
+
+static FIFO: Record = Record {
+    id: "fifo",
+    what: "a fifo queue",
+    doc: "First in, first out; what does not fit is dropped, and packets are marked above a threshold if one is written.",
+    keys: &[MARK],
+};
+static DROP_TAIL: Record = Record {
+    id: "drop-tail",
+    what: "a drop-tail queue",
+    doc: "First in, first out; what does not fit is dropped, nothing is marked.",
+    keys: &[],
+};
+static ECN: Record = Record {
+    id: "ecn",
+    what: "an ecn queue",
+    doc: "First in, first out, with a threshold of marking on the instantaneous queue (DCTCP, SIGCOMM 2010, §3.1).",
+    keys: &[Key::required("mark", Shape::Scalar(&SIZE), MARK_DOC, "mark: 97500B")],
+};
+static STRICT_PRIORITY: Record = Record {
+    id: "strict-priority",
+    what: "a strict-priority queue",
+    doc: "The first packet of the most urgent of 8 classes; class 0 is the most urgent.",
+    keys: &[MARK],
+};
+static DEFICIT_ROUND_ROBIN: Record = Record {
+    id: "deficit-round-robin",
+    what: "a deficit-round-robin queue",
+    doc: "8 classes in turn, in bytes, by weight (Shreedhar and Varghese, SIGCOMM 1995).",
+    keys: &[
+        Key::optional(
+            "weights",
+            WEIGHTS_SHAPE,
+            "The weight of each class, class 0 first; equal where not written.",
+            "weights: [4, 2, 1, 1, 1, 1, 1, 1]",
+        ),
+        Key::optional(
+            "quantum",
+            Shape::Scalar(&SIZE),
+            "Bytes for each weight and round; a full packet where not written, which makes every round send.",
+            "quantum: 1514B",
+        ),
+        MARK,
+    ],
+};
+static PFABRIC: Record = Record {
+    id: "pfabric",
+    what: "a pfabric queue",
+    doc: "The earliest packet of the flow with the least left to send; a full queue drops the packet with the most left \
+          (pFabric, SIGCOMM 2013, §4). For the transport `pfabric`.",
+    keys: &[],
+};
+
+static DISCIPLINES: &[&Record] = &[&FIFO, &DROP_TAIL, &ECN, &STRICT_PRIORITY, &DEFICIT_ROUND_ROBIN, &PFABRIC];
+/// A queue.
+pub static QUEUE: Choice = Choice {
+    id: "queue",
+    what: "a queue",
+    doc: "What leaves a port next, and what is dropped or marked.",
+    tag: "discipline",
+    tag_what: "a discipline",
+    tag_doc: "What leaves next; `fifo` where not written.",
+    default: Some("fifo"),
+    common: &[Key::optional(
+        "buffer",
+        Shape::Scalar(&SIZE),
+        "Bytes that the port holds at most; 256kB where not written, 36kB for `pfabric`.",
+        "buffer: 256kB",
+    )],
+    elsewhere: &[],
+    variants: || DISCIPLINES,
+};
+const QUEUE_SHAPE: Shape = Shape::Choice(&QUEUE);
+
+const LINK_RATE: Key = Key::required("rate", Shape::Scalar(&RATE), "Its rate, each way.", "rate: 10Gb/s");
+const DELAY: Key = Key::optional(
+    "delay",
+    Shape::Scalar(&TIME),
+    "Its propagation delay, one way; 1us where not written.",
+    "delay: 1us",
+);
+const LINK_QUEUE: Key = Key::optional(
+    "queue",
+    QUEUE_SHAPE,
+    "The queue in front of it; the network's `queue` where not written.",
+    "queue: { discipline: ecn, mark: 97500B }",
+);
+static LINK: Record = Record {
+    id: "link",
+    what: "a link",
+    doc: "A link, the same in both directions.",
+    keys: &[LINK_RATE, DELAY, LINK_QUEUE],
+};
+static FABRIC: Record = Record {
+    id: "fabric-link",
+    what: "a fabric link",
+    doc: "A link between switches, the same in both directions.",
+    keys: &[
+        Key::optional(
+            "rate",
+            Shape::Scalar(&RATE),
+            "Its rate, each way; needed unless `oversubscription` is written.",
+            "rate: 40Gb/s",
+        ),
+        DELAY,
+        LINK_QUEUE,
+    ],
+};
+
+const HOST_LINK: Key =
+    Key::required("host-link", Shape::Record(&LINK), "The hosts' links.", "host-link: { rate: 10Gb/s, delay: 1us }");
+const FABRIC_LINK: Key = Key::required(
+    "fabric-link",
+    Shape::Record(&LINK),
+    "The links between switches.",
+    "fabric-link: { rate: 10Gb/s, delay: 1us }",
+);
+const OVERSUBSCRIPTION: Key = Key::optional(
+    "oversubscription",
+    Shape::Scalar(&FACTOR),
+    "What the hosts of a switch can send, divided by what its uplinks carry; it sets the rate of the fabric's links.",
+    "oversubscription: 4",
+);
+
+static DUMBBELL: Record = Record {
+    id: "dumbbell",
+    what: "a dumbbell",
+    doc: "Hosts on two switches, `left` and `right`, with one link between them.",
+    keys: &[
+        Key::required("hosts", Shape::Scalar(&HOSTS), "Pairs of hosts: so many on each side.", "hosts: 2"),
+        HOST_LINK,
+        FABRIC_LINK,
+    ],
+};
+static PARKING_LOT: Record = Record {
+    id: "parking-lot",
+    what: "a parking lot",
+    doc: "Switches `sw0`, `sw1`, … in a chain, each with hosts.",
+    keys: &[
+        Key::required("switches", Shape::Scalar(&CHAIN), "Switches of the chain.", "switches: 3"),
+        Key::required("hosts", Shape::Scalar(&HOSTS), "Hosts of each switch.", "hosts: 2"),
+        HOST_LINK,
+        FABRIC_LINK,
+    ],
+};
+static STAR: Record = Record {
+    id: "star",
+    what: "a star",
+    doc: "Hosts around one switch.",
+    keys: &[Key::required("hosts", Shape::Scalar(&STAR_HOSTS), "All hosts.", "hosts: 8"), HOST_LINK],
+};
+static LEAF_SPINE: Record = Record {
+    id: "leaf-spine",
+    what: "a leaf-spine",
+    doc: "A leaf switch for each rack, with a link to every spine switch.",
+    keys: &[
+        Key::required("racks", Shape::Scalar(&RACKS), "Racks.", "racks: 9"),
+        Key::required("hosts", Shape::Scalar(&HOSTS), "Hosts of each rack.", "hosts: 16"),
+        Key::required("spines", Shape::Scalar(&SPINES), "Spine switches.", "spines: 4"),
+        HOST_LINK,
+        Key::optional(
+            "fabric-link",
+            Shape::Record(&FABRIC),
+            "The links between leaves and spines.",
+            "fabric-link: { rate: 40Gb/s, delay: 1us }",
+        ),
+        OVERSUBSCRIPTION,
+    ],
+};
+static FAT_TREE: Record = Record {
+    id: "fat-tree",
+    what: "a fat-tree",
+    doc: "Three layers of switches with k ports each, and k³/4 hosts.",
+    keys: &[
+        Key::required("k", Shape::Scalar(&PORTS), "Ports of a switch: an even number.", "k: 4"),
+        HOST_LINK,
+        Key::optional(
+            "fabric-link",
+            Shape::Record(&FABRIC),
+            "The links between switches; like the hosts' where not written.",
+            "fabric-link: { rate: 10Gb/s, delay: 1us }",
+        ),
+        OVERSUBSCRIPTION,
+    ],
+};
+
+static HOST_NAMES: List = List { what: "a list of hosts", item: Shape::Scalar(&HOST_RANGE), min: 2 };
+static SWITCH_NAMES: List = List { what: "a list of switches", item: Shape::Scalar(&HOST_RANGE), min: 1 };
+static ENDS: List = List { what: "the two ends of a link", item: Shape::Scalar(&SWITCH_NAME), min: 2 };
+static CABLES: List = List { what: "a list of links", item: Shape::Record(&CABLE), min: 1 };
+static GROUP_MEMBERS: List = List { what: "a list of hosts", item: Shape::Scalar(&HOST_RANGE), min: 1 };
+static GROUPS: Map = Map {
+    what: "a mapping of groups by name",
+    name: &SWITCH_NAME,
+    value: Shape::OneOf(&[Shape::Scalar(&HOST_RANGE), Shape::List(&GROUP_MEMBERS)]),
+    min: 0,
+};
+static BACK: Record = Record {
+    id: "back",
+    what: "the way back",
+    doc: "What differs from the second end to the first.",
+    keys: &[
+        Key::optional("rate", Shape::Scalar(&RATE), "Its rate.", "rate: 1Gb/s"),
+        Key::optional("delay", Shape::Scalar(&TIME), "Its propagation delay.", "delay: 1us"),
+        Key::optional("queue", QUEUE_SHAPE, "The queue in front of it.", "queue: { buffer: 64kB }"),
+    ],
+};
+static CABLE: Record = Record {
+    id: "cable",
+    what: "a link",
+    doc: "A link between two ends, at least one of them a switch.",
+    keys: &[
+        Key::required("between", Shape::List(&ENDS), "Its ends.", "between: [h1, a]"),
+        LINK_RATE,
+        DELAY,
+        LINK_QUEUE,
+        Key::optional(
+            "back",
+            Shape::Record(&BACK),
+            "What differs from the second end to the first.",
+            "back: { rate: 1Gb/s }",
+        ),
+    ],
+};
+static LINKS: Record = Record {
+    id: "links",
+    what: "a network of links",
+    doc: "Hosts, switches and the links between them, one by one.",
+    keys: &[
+        Key::required("hosts", Shape::List(&HOST_NAMES), "The hosts: names or ranges.", "hosts: [\"h[1-4]\"]"),
+        Key::required("switches", Shape::List(&SWITCH_NAMES), "The switches: names or ranges.", "switches: [a, b]"),
+        Key::required(
+            "links",
+            Shape::List(&CABLES),
+            "The links. Every host has exactly one.",
+            "links: [ { between: [h1, a], rate: 10Gb/s } ]",
+        ),
+        Key::optional("groups", Shape::Map(&GROUPS), "Names for several hosts.", "groups: { clients: \"h[1-2]\" }"),
+    ],
+};
+
+static SHARED_BUFFER: Record = Record {
+    id: "shared-buffer",
+    what: "a shared buffer",
+    doc: "A buffer that all ports of a switch share (dynamic thresholds, Choudhury and Hahne 1998).",
+    keys: &[
+        Key::required("size", Shape::Scalar(&SIZE), "Bytes of each switch, for all its ports.", "size: 9MB"),
+        Key::optional(
+            "alpha",
+            Shape::Scalar(&ALPHA),
+            "A port may hold this many times what is free; 1 where not written.",
+            "alpha: 1",
+        ),
+    ],
+};
+static PACKETS: Record = Record {
+    id: "packets",
+    what: "the packets",
+    doc: "Sizes of packets; an mtu of 1500 bytes with TCP's time stamps where not written.",
+    keys: &[
+        Key::optional("payload", Shape::Scalar(&SIZE), "The most payload bytes of a packet; 1448B.", "payload: 1460B"),
+        Key::optional(
+            "headers",
+            Shape::Scalar(&SIZE),
+            "Header bytes of every packet, and all of an acknowledgement; 66B.",
+            "headers: 40B",
+        ),
+    ],
+};
+
+static TOPOLOGIES: &[&Record] = &[&DUMBBELL, &PARKING_LOT, &STAR, &LEAF_SPINE, &FAT_TREE, &LINKS];
+/// A network of its own.
+pub static NETWORK: Choice = Choice {
+    id: "network",
+    what: "a network",
+    doc: "Hosts, switches and links.",
+    tag: "topology",
+    tag_what: "a topology",
+    tag_doc: "How the switches are connected.",
+    default: None,
+    common: &[
+        Key::optional(
+            "routing",
+            Shape::Scalar(&ROUTING),
+            "How switches choose among shortest paths: `ecmp` by a hash of the flow (the default), `spray` for every \
+             packet anew.",
+            "routing: ecmp",
+        ),
+        Key::optional(
+            "queue",
+            QUEUE_SHAPE,
+            "The queue of links that say nothing; fifo with 256kB where not written.",
+            "queue: { discipline: drop-tail, buffer: 256kB }",
+        ),
+        Key::optional(
+            "shared-buffer",
+            Shape::Record(&SHARED_BUFFER),
+            "A buffer that all ports of a switch share, in place of one for each port.",
+            "shared-buffer: { size: 9MB, alpha: 1 }",
+        ),
+        Key::optional(
+            "packets",
+            Shape::Record(&PACKETS),
+            "Sizes of packets.",
+            "packets: { payload: 1448B, headers: 66B }",
+        ),
+    ],
+    elsewhere: &[],
+    variants: || TOPOLOGIES,
+};

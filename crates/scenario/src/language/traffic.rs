@@ -1,0 +1,227 @@
+//! The keys of `traffic:` and of `transport:`.
+
+use super::{HOST_OR_LIST, MAX_FLOWS, MAX_MANY_FLOWS, SERVICE_NAME, SIZE, SWITCH_NAME, TIME, TIME_OR_ZERO};
+use crate::graph::PRIORITIES;
+use weir_document::quote;
+use weir_document::scalar::{self, Refusal, Scalar};
+use weir_document::shape::{Choice, Key, List, Record, Shape};
+use weir_units::Bytes;
+use weir_workload::Builtin;
+
+pub(crate) const PATTERN_WORDS: &[&str] = &["full-mesh", "pairs"];
+pub(crate) const ARRIVALS_WORDS: &[&str] = &["poisson", "constant", "uniform"];
+pub(crate) const LOAD_TOO_MUCH: &str = "the senders' links do not carry it, and queues would grow without end";
+
+static FLOWS: Scalar = Scalar::Integer { what: "a number of flows", min: 1, max: MAX_FLOWS as i128 };
+static MANY_FLOWS: Scalar = Scalar::Integer { what: "a number of flows", min: 1, max: MAX_MANY_FLOWS as i128 };
+static PRIORITY: Scalar = Scalar::Integer { what: "a priority", min: 0, max: PRIORITIES as i128 - 1 };
+static LOAD: Scalar = Scalar::Percent { what: "a load", too_much: LOAD_TOO_MUCH };
+static DATA_PATH: Scalar = Scalar::Text { what: "the path of a CSV file" };
+static SIZES: Scalar = Scalar::Checked {
+    what: "sizes of flows",
+    check: check_sizes,
+    pattern: r"^(websearch|datamining|enterprise|.+\.csv|[0-9.]+ *[kMGT]?i?B( *- *[0-9.]+ *[kMGT]?i?B)?)$",
+    example: "websearch",
+};
+
+/// What `sizes` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sizes<'a> {
+    Builtin(Builtin),
+    File(&'a str),
+    Range(Bytes, Bytes),
+}
+
+/// Reads `sizes`: a published distribution, a file, one size, or a range of equally likely ones.
+pub(crate) fn sizes_of(text: &str) -> Result<Sizes<'_>, Refusal> {
+    if let Some(builtin) = Builtin::named(text) {
+        return Ok(Sizes::Builtin(builtin));
+    }
+    if text.ends_with(".csv") {
+        return Ok(Sizes::File(text));
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        let words = Builtin::ALL.map(Builtin::name);
+        let mut refusal = Refusal::new("", "write the name of a distribution, a size such as `64kB`, or a `.csv` file");
+        if let Err(word) = scalar::word(text, "a distribution of sizes", &words) {
+            refusal.cause = word.cause;
+            refusal.hint = format!("{}; or a size such as `64kB`, a range `1kB-2kB`, or a `.csv` file", word.hint);
+        }
+        return Err(refusal);
+    }
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let (least, most) = (scalar::size(least.trim())?, scalar::size(most.trim())?);
+    if least > most {
+        return Err(Refusal::new(format!("the range {} is reversed", quote(text)), format!("write `{most}-{least}`")));
+    }
+    Ok(Sizes::Range(least, most))
+}
+
+fn check_sizes(text: &str) -> Result<(), Refusal> {
+    sizes_of(text).map(drop)
+}
+
+const FROM: Key =
+    Key::required("from", HOST_OR_LIST, "The senders: groups, hosts, ranges, or a list of them.", "from: r1");
+const TO: Key = Key::required("to", HOST_OR_LIST, "The receivers: groups, hosts, ranges, or a list of them.", "to: r2");
+const START: Key = Key::optional("start", Shape::Scalar(&TIME_OR_ZERO), "When it starts; 0s.", "start: 0s");
+
+static TRANSFERS: Record = Record {
+    id: "transfers",
+    what: "transfers",
+    doc: "Flows between given pairs, all from one time on: long-lived ones, or of one size.",
+    keys: &[
+        FROM,
+        TO,
+        Key::optional(
+            "pattern",
+            Shape::Scalar(&Scalar::Words { what: "a pattern", words: PATTERN_WORDS }),
+            "`full-mesh`: every sender to every receiver (the default); `pairs`: the i-th sender to the i-th \
+             receiver, both in canonical order.",
+            "pattern: full-mesh",
+        ),
+        Key::optional("flows", Shape::Scalar(&FLOWS), "Flows for each pair of hosts; 1.", "flows: 1"),
+        Key::optional(
+            "size",
+            Shape::Scalar(&SIZE),
+            "The size of each flow; where not written, flows go on until they stop.",
+            "size: 1MB",
+        ),
+        START,
+        Key::optional(
+            "spread",
+            Shape::Scalar(&TIME),
+            "Each flow starts at a random time from `start` on, within this; all at once where not written.",
+            "spread: 10ms",
+        ),
+        Key::optional("stop", Shape::Scalar(&TIME), "When they stop; the duration.", "stop: 40s"),
+    ],
+};
+
+static EXPONENTIAL_DEADLINE: Record = Record {
+    id: "deadlines",
+    what: "random deadlines",
+    doc: "Exponentially distributed deadlines (D3, SIGCOMM 2011, §6).",
+    keys: &[
+        Key::required("mean", Shape::Scalar(&TIME), "Their mean.", "mean: 20ms"),
+        Key::optional(
+            "floor",
+            Shape::Scalar(&TIME),
+            "The shortest; what would be shorter is lifted to it.",
+            "floor: 3ms",
+        ),
+    ],
+};
+const DEADLINES: Shape = Shape::OneOf(&[Shape::Scalar(&TIME), Shape::Record(&EXPONENTIAL_DEADLINE)]);
+const DEADLINE: Key = Key::optional(
+    "deadline",
+    DEADLINES,
+    "When the last byte should be there, counted from the flow's start. Not with `udp`, which does not finish flows.",
+    "deadline: 20ms",
+);
+
+static RANDOM: Record = Record {
+    id: "random",
+    what: "random traffic",
+    doc: "Flows that arrive by themselves, each from a random sender to another random receiver.",
+    keys: &[
+        FROM,
+        TO,
+        Key::required(
+            "sizes",
+            Shape::Scalar(&SIZES),
+            "`websearch`, `datamining`, `enterprise`, a size, a range of sizes, or a CSV file with `size_bytes,cdf`.",
+            "sizes: websearch",
+        ),
+        Key::optional(
+            "load",
+            Shape::Scalar(&LOAD),
+            "What the flows bring to the senders' links, headers included. Either this or `gap`.",
+            "load: 60%",
+        ),
+        Key::optional("gap", Shape::Scalar(&TIME), "The mean time between two flows, of all senders.", "gap: 100us"),
+        Key::optional(
+            "arrivals",
+            Shape::Scalar(&Scalar::Words { what: "a kind of arrivals", words: ARRIVALS_WORDS }),
+            "How gaps are distributed: `poisson` (the default), `constant`, `uniform` (0 to twice the mean).",
+            "arrivals: poisson",
+        ),
+        Key::optional("flows", Shape::Scalar(&MANY_FLOWS), "Ends after so many flows.", "flows: 20000"),
+        START,
+        Key::optional("stop", Shape::Scalar(&TIME), "No flow starts from then on; the duration.", "stop: 1s"),
+        DEADLINE,
+    ],
+};
+
+static LIST: Record = Record {
+    id: "list",
+    what: "a list of flows",
+    doc: "Every flow given in a CSV file: `start_s,src,dst` and `packets` or `bytes`; `id` is optional. Hosts are names, or \
+          numbers from 0.",
+    keys: &[Key::required("file", Shape::Scalar(&DATA_PATH), "The file, relative to this file.", "file: flows.csv")],
+};
+
+static KINDS: &[&Record] = &[&TRANSFERS, &RANDOM, &LIST];
+
+const NAME: Key = Key::optional(
+    "name",
+    Shape::Scalar(&SWITCH_NAME),
+    "Its name in results; its kind and place, such as `random0`, where not written.",
+    "name: search",
+);
+const TRANSPORT_KEY: Key = Key::optional(
+    "transport",
+    Shape::Choice(&TRANSPORT),
+    "How its flows are sent; the scenario's `transport` where not written.",
+    "transport: newreno",
+);
+const PRIORITY_KEY: Key = Key::optional(
+    "priority",
+    Shape::Scalar(&PRIORITY),
+    "The class of its packets in queues that have classes, 0 to 7: 0 is the most urgent; 0.",
+    "priority: 1",
+);
+
+/// An entry of `traffic` over a network.
+pub static TRAFFIC: Choice = Choice {
+    id: "traffic",
+    what: "traffic",
+    doc: "What is sent.",
+    tag: "kind",
+    tag_what: "a kind of traffic",
+    tag_doc: "What kind of traffic; `transfers` where not written.",
+    default: Some("transfers"),
+    common: &[NAME, TRANSPORT_KEY, PRIORITY_KEY],
+    elsewhere: &[("service", "services belong to a policy: remove it, or write `policy` in place of `network`")],
+    variants: || KINDS,
+};
+pub(super) static TRAFFIC_LIST: List = List { what: "a list of traffic", item: Shape::Choice(&TRAFFIC), min: 1 };
+
+/// An entry of `traffic` under a policy.
+pub static SERVICE_TRAFFIC: Choice = Choice {
+    id: "service-traffic",
+    common: &[
+        Key::required("service", Shape::Scalar(&SERVICE_NAME), "The leaf service that sends.", "service: dfs"),
+        NAME,
+        TRANSPORT_KEY,
+        PRIORITY_KEY,
+    ],
+    elsewhere: &[],
+    ..TRAFFIC
+};
+pub(super) static SERVICE_TRAFFIC_LIST: List =
+    List { what: "a list of traffic", item: Shape::Choice(&SERVICE_TRAFFIC), min: 1 };
+
+/// A transport and its parameters.
+pub static TRANSPORT: Choice = Choice {
+    id: "transport",
+    what: "a transport",
+    doc: "How flows are sent.",
+    tag: "protocol",
+    tag_what: "a transport",
+    tag_doc: "The protocol.",
+    default: None,
+    common: &[],
+    elsewhere: &[],
+    variants: weir_transport::variants,
+};

@@ -1,0 +1,277 @@
+//! From a file to a [`Scenario`]: names resolved, times in order, sizes bounded.
+//!
+//! The policy is read first, and what is wrong with it is reported under its own name beside what is wrong
+//! with the scenario; a network of its own is estimated before it is built. Without a sound network names cannot be
+//! looked up, so only the form of traffic, events and measurement is checked then.
+//!
+//! | module | reads |
+//! |---|---|
+//! | `files` | where policies and tables come from; what else a reader is told |
+//! | `network`, `links`, `queue` | `network:` |
+//! | `policy` | what refers to a policy |
+//! | `names` | hosts, groups and links by name |
+//! | `traffic`, `transfers`, `events` | the sections of these names |
+//!
+//! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is two
+//! machines; a name that is both a rack and a machine is refused, since either may be meant.
+
+mod events;
+mod files;
+mod links;
+mod names;
+mod network;
+mod policy;
+mod queue;
+mod traffic;
+mod transfers;
+
+pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
+
+use crate::graph::Graph;
+use crate::language::{ENFORCEMENT_WORDS, MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
+use crate::model::{Enforcement, Governed, Scenario};
+use crate::topology::{self, Size};
+use files::PolicyOnly;
+use names::Names;
+use std::path::Path;
+use std::sync::Arc;
+use weir_document::shape::Shape;
+use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, Span, Suggester, check, scalar, tree};
+use weir_policy::Policy;
+use weir_units::{Bytes, Duration};
+
+/// A scenario, or why there is none; the notes are those of the policy and the scenario.
+pub type Outcome = Result<(Scenario, Vec<Diagnostic>), Diagnostics>;
+
+impl Scenario {
+    /// Reads a scenario file and what it names. The notes are those of the policy.
+    pub fn read(path: impl AsRef<Path>) -> Outcome {
+        Self::read_with(path, &ReadOptions::default())
+    }
+
+    /// Reads a scenario file and what it names, with values set from outside and a bound on its memory.
+    pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Outcome {
+        let path = path.as_ref();
+        let source = Source::read(path, MAX_FILE)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Self::from_files(&source, directory, &mut Disk, options)
+    }
+
+    /// Reads a scenario from a source. `load` reads the policy at the path that the scenario names, which
+    /// is relative to `directory`; other files there are none.
+    pub fn from_source(
+        source: &Arc<Source>,
+        directory: &Path,
+        load: impl FnOnce(&Path) -> Result<(Policy, Vec<Diagnostic>), Diagnostics>,
+    ) -> Outcome {
+        Self::from_files(source, directory, &mut PolicyOnly::new(load), &ReadOptions::default())
+    }
+
+    /// Reads a scenario from a source. What it names comes from `files`, by paths that start with `directory`.
+    pub fn from_files(
+        source: &Arc<Source>,
+        directory: &Path,
+        files: &mut impl Files,
+        options: &ReadOptions,
+    ) -> Outcome {
+        let mut problems = Problems::new(source);
+        let mut root = tree::parse(source, &mut problems);
+        if let Some(root) = &mut root {
+            for (path, value) in &options.set {
+                weir_document::set(root, &Shape::Alternatives(&SCENARIO), path, value, &mut problems);
+            }
+            check::check(root, &Shape::Alternatives(&SCENARIO), &mut problems);
+        }
+        let (mut notes, mut others) = (Vec::new(), Vec::new());
+        let scenario = root.as_ref().and_then(|root| {
+            let memory = options.memory;
+            let suggester = Suggester::default();
+            let mut reader = Reader {
+                problems: &mut problems,
+                suggester,
+                files,
+                directory,
+                memory,
+                notes: &mut notes,
+                others: &mut others,
+            };
+            // With both or neither nobody knows which network the names are of.
+            SCENARIO.chosen(root).and_then(|_| reader.scenario(root))
+        });
+        let own = problems.finish(scenario);
+        let mut errors = match own {
+            Ok((Some(scenario), own_notes)) if others.is_empty() => {
+                notes.extend(own_notes);
+                return Ok((scenario, notes));
+            }
+            Ok(_) => None,
+            Err(errors) => Some(errors),
+        };
+        for other in others {
+            match &mut errors {
+                Some(errors) => errors.merge(other),
+                None => errors = Some(other),
+            }
+        }
+        Err(errors.unwrap_or_else(|| unreachable!("no scenario, so an error was reported")))
+    }
+}
+
+/// What all parts of the reader need.
+struct Reader<'a, F> {
+    problems: &'a mut Problems,
+    suggester: Suggester,
+    files: &'a mut F,
+    directory: &'a Path,
+    memory: Option<Bytes>,
+    /// Remarks on other files.
+    notes: &'a mut Vec<Diagnostic>,
+    /// What is wrong with other files.
+    others: &'a mut Vec<Diagnostics>,
+}
+
+impl<F: Files> Reader<'_, F> {
+    fn error(&mut self, span: Span, cause: impl Into<String>, hint: impl Into<String>) {
+        self.problems.error(span, cause, hint);
+    }
+
+    /// `None` only if something was reported.
+    fn scenario(&mut self, root: &Node) -> Option<Scenario> {
+        let duration = self.time(root, "duration", MAX_DURATION);
+        let (graph, governed) = match root.get("network") {
+            Some(network) => (self.network(network), None),
+            None => {
+                let policy = self.policy(root);
+                let links = self.policy_links(root.get("links"));
+                let policy = policy?;
+                let at = root.get("policy").map_or(root.span, |node| node.span);
+                let size = topology::policy_size(policy.0.network(), &links);
+                let graph = self
+                    .fits(size, at, "the policy's network")
+                    .then(|| topology::from_policy(policy.0.network(), &links, crate::graph::Routing::Ecmp));
+                (graph, Some((policy, links)))
+            }
+        };
+        let graph = Arc::new(graph?);
+        let names = Names::new(&graph, governed.as_ref().map(|((policy, _), _)| policy.network()));
+        let transport = self.transport(root.get("transport"));
+        let policy = governed.as_ref().map(|((policy, _), _)| policy);
+        let traffic = self.traffic(root.get("traffic"), &names, policy, transport.as_ref(), duration);
+        let events = self.events(root.get("events"), &names, duration);
+        let measurement;
+        let governed = match governed {
+            Some(((policy, policy_path), links)) => {
+                let measure = root.get("measure").and_then(|node| self.measure_rack(node, &policy, duration))?;
+                measurement = Some(crate::model::Measurement {
+                    every: measure.every,
+                    links: topology::uplinks(measure.rack, measure.direction, links.spines),
+                });
+                let enforcement = root.field("enforcement", |text| scalar::word(text, "", ENFORCEMENT_WORDS));
+                let enforcement = match enforcement.value() {
+                    Some(1) => Enforcement::None,
+                    _ => Enforcement::RackBroker,
+                };
+                let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
+                Some(Governed { policy, policy_path, enforcement, links, transfers, measure })
+            }
+            None => {
+                measurement = self.measure_links(root.get("measure"), &names, duration);
+                None
+            }
+        };
+        let seed = root.field("seed", |text| scalar::integer(text, "", 0, u64::MAX.into()));
+        let simulator_only = simulator_only(root, governed.as_ref(), &traffic, &graph);
+        drop(names);
+        Some(Scenario {
+            name: root.get("name")?.scalar()?.to_owned(),
+            seed: match seed.value() {
+                Some(seed) => u64::try_from(seed).ok()?,
+                None => 1,
+            },
+            duration: duration.value()?,
+            graph,
+            entries: traffic.into_iter().map(|read| read.traffic).collect(),
+            events,
+            measurement: measurement?,
+            governed,
+            simulator_only,
+        })
+    }
+
+    /// A time above zero and at most `most`.
+    fn time(&mut self, node: &Node, key: &str, most: Duration) -> Field<Duration> {
+        let field = node.field(key, |text| scalar::time(text, false));
+        if let Field::Value(time, span) = field
+            && time > most
+        {
+            self.error(span, format!("the {key} {time} is longer than {most}"), format!("write at most {most}"));
+            return Field::Bad;
+        }
+        field
+    }
+
+    /// A link's delay.
+    fn delay(&mut self, node: &Node) -> Field<Duration> {
+        self.time(node, "delay", MAX_DELAY)
+    }
+
+    /// Whether a network of this size may be built; `what` names it in messages.
+    fn fits(&mut self, size: Size, at: Span, what: &str) -> bool {
+        let Size { hosts, switches, links, .. } = size;
+        let parts = format!("{what} has {hosts} hosts, {links} links and {switches} switches");
+        if hosts > MAX_HOSTS {
+            self.error(at, format!("{parts}: more than {MAX_HOSTS} hosts"), "make it smaller");
+            return false;
+        }
+        let needed = size.memory();
+        if let Some(memory) = self.memory.filter(|memory| needed > *memory) {
+            // Megabytes are exact enough for an estimate.
+            let megabytes = |bytes: Bytes| Bytes::new(bytes.get().div_ceil(1_000_000) * 1_000_000);
+            self.error(
+                at,
+                format!(
+                    "{parts}, about {} of memory: more than the {} that may be used",
+                    megabytes(needed),
+                    megabytes(memory)
+                ),
+                "make it smaller, or run it on a machine with more memory",
+            );
+            return false;
+        }
+        true
+    }
+}
+
+/// Why the lab cannot run a scenario: the first reason.
+fn simulator_only(
+    root: &Node,
+    governed: Option<&Governed>,
+    traffic: &[traffic::Read],
+    graph: &Graph,
+) -> Option<String> {
+    let Some(governed) = governed else {
+        return Some("it has a network of its own, and the lab builds the network of a policy".to_owned());
+    };
+    if root.get("events").is_some_and(|events| !events.items().is_empty()) {
+        return Some("it has events in the network".to_owned());
+    }
+    if graph
+        .hosts
+        .iter()
+        .any(|host| host.down.queue != crate::graph::QueueSpec { buffer: host.down.queue.buffer, ..Default::default() })
+    {
+        return Some("its queues are not drop-tail".to_owned());
+    }
+    debug_assert!(governed.transfers.len() <= traffic.len());
+    traffic.iter().find_map(|read| {
+        let name = &read.traffic.name;
+        let protocol = read.traffic.transport.protocol();
+        if read.transfers.is_none() {
+            return Some(format!("{name} is not long-lived transfers"));
+        }
+        if !matches!(protocol, "newreno" | "cubic") {
+            return Some(format!("{name} is sent by {protocol}, and the lab has TCP only"));
+        }
+        (read.traffic.priority > 0).then(|| format!("{name} has a priority"))
+    })
+}

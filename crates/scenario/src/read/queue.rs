@@ -1,0 +1,124 @@
+//! Queues and links: from their keys to [`QueueSpec`] and [`LinkSpec`].
+
+use super::{Files, Reader};
+use crate::graph::{Discipline, LinkSpec, PRIORITIES, Packets, QueueSpec};
+use crate::language::{MAX_BUFFER, MAX_QUANTUM, MAX_WEIGHT, QUEUE};
+use weir_document::{Field, Node, scalar};
+use weir_units::{Bandwidth, Bytes, Duration};
+
+/// The delay of a link that says nothing: 200 m of fibre, a large datacenter hall.
+const DELAY: Duration = Duration::from_micros(1);
+/// The buffer of a pFabric port that says nothing: about 24 full packets, two bandwidth-delay products of the paper's
+/// network (pFabric, SIGCOMM 2013, §5.2).
+const PFABRIC_BUFFER: Bytes = Bytes::new(36_000);
+
+impl<F: Files> Reader<'_, F> {
+    /// A queue; `default` where nothing is written, for packets of at most `packets`. `own_buffer` says whether ports have
+    /// buffers of their own.
+    pub(super) fn queue(
+        &mut self,
+        node: Option<&Node>,
+        default: QueueSpec,
+        packets: Packets,
+        own_buffer: bool,
+    ) -> QueueSpec {
+        let Some(node) = node else { return default };
+        let Some(variant) = QUEUE.chosen(node) else { return default };
+        let discipline = match variant.id {
+            "strict-priority" => Discipline::StrictPriority,
+            "deficit-round-robin" => Discipline::DeficitRoundRobin {
+                weights: node.get("weights").and_then(|node| self.weights(node)).unwrap_or([1; PRIORITIES]),
+                quantum: self.quantum(node, packets),
+            },
+            "pfabric" => Discipline::PFabric,
+            _ => Discipline::Fifo,
+        };
+        let written = self.bounded_size(node, "buffer", MAX_BUFFER.get());
+        let otherwise = if discipline == Discipline::PFabric { PFABRIC_BUFFER } else { QueueSpec::default().buffer };
+        let buffer = written.value().unwrap_or(otherwise.max(Bytes::new(packets.frame())));
+        if let Field::Value(size, span) = written
+            && size.get() < packets.frame()
+        {
+            self.error(
+                span,
+                format!("the buffer {size} holds no packet of {}", Bytes::new(packets.frame())),
+                "make it at least as large as a packet with its headers",
+            );
+        }
+        let mark = node.field("mark", scalar::size);
+        if let Field::Value(mark, span) = mark
+            && own_buffer
+            && mark >= buffer
+            && !written.is_bad()
+        {
+            self.error(
+                span,
+                format!("packets would be marked above {mark}, but the buffer holds {buffer}"),
+                "write a `mark` below the `buffer`",
+            );
+        }
+        QueueSpec { discipline, buffer, mark: mark.value() }
+    }
+
+    /// Weights of all classes.
+    pub(super) fn weights(&mut self, node: &Node) -> Option<[u32; PRIORITIES]> {
+        let found = node.items().len();
+        if found == 0 {
+            return None;
+        }
+        if found != PRIORITIES {
+            self.error(
+                node.span,
+                format!("there are {PRIORITIES} classes, but {found} weights"),
+                format!("write a weight for each class, for example `[{}]`", ["1"; PRIORITIES].join(", ")),
+            );
+            return None;
+        }
+        let mut weights = [1; PRIORITIES];
+        for (weight, item) in weights.iter_mut().zip(node.items()) {
+            let read = item.read(|text| scalar::integer(text, "", 1, MAX_WEIGHT.into()));
+            *weight = u32::try_from(read.value()?).ok()?;
+        }
+        Some(weights)
+    }
+
+    fn quantum(&mut self, node: &Node, packets: Packets) -> u32 {
+        let quantum = self.bounded_size(node, "quantum", MAX_QUANTUM).value();
+        quantum.map_or(packets.frame(), Bytes::get) as u32
+    }
+
+    /// A size of at most `most` bytes.
+    pub(super) fn bounded_size(&mut self, node: &Node, key: &str, most: u64) -> Field<Bytes> {
+        let field = node.field(key, scalar::size);
+        match field {
+            Field::Value(size, span) if size.get() > most => {
+                let most = Bytes::new(most);
+                self.error(span, format!("the {key} {size} is larger than {most}"), format!("write at most {most}"));
+                Field::Bad
+            }
+            field => field,
+        }
+    }
+
+    /// A link: `rate` is for those that may leave it out. `None` only if something was reported.
+    pub(super) fn link(
+        &mut self,
+        node: &Node,
+        rate: Option<Bandwidth>,
+        queue: QueueSpec,
+        packets: Packets,
+        own_buffer: bool,
+    ) -> Option<LinkSpec> {
+        let delay = self.delay(node);
+        let queue = self.queue(node.get("queue"), queue, packets, own_buffer);
+        let rate = match node.field("rate", |text| scalar::rate(text, false, false)) {
+            Field::Absent => rate,
+            field => field.value(),
+        };
+        let delay = match delay {
+            Field::Absent => DELAY,
+            field => field.value()?,
+        };
+        Some(LinkSpec { rate: rate?, delay, queue })
+    }
+}

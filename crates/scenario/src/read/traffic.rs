@@ -1,0 +1,334 @@
+//! `traffic:`: what is sent, and how.
+
+use super::names::Names;
+use super::{Files, Reader};
+use crate::language::{ARRIVALS_WORDS, LOAD_TOO_MUCH, MAX_MANY_FLOWS, SERVICE_TRAFFIC, Sizes, TRANSPORT, sizes_of};
+use crate::model::{ServiceTransfers, Traffic};
+use std::collections::HashMap;
+use std::sync::Arc;
+use weir_document::{Diagnostic, Diagnostics, Field, Kind, Node, Source, Span, scalar};
+use weir_latency::Load;
+use weir_policy::Policy;
+use weir_transport::Parameters;
+use weir_units::{Bandwidth, Duration, MachineId, SimTime};
+use weir_workload::{
+    Arrivals, Deadlines, FlowList, Framing, Hosts, MeanGap, Random, SizeDistribution, Spec, SpecError, TableError,
+    mean_gap,
+};
+
+/// An entry as it was read.
+pub(super) struct Read {
+    pub(super) traffic: Traffic,
+    /// The same as long-lived transfers of a service, where it is that.
+    pub(super) transfers: Option<ServiceTransfers>,
+}
+
+/// What entries are read against.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a, 'g> {
+    pub(super) names: &'a Names<'g>,
+    pub(super) duration: Field<Duration>,
+}
+
+impl<F: Files> Reader<'_, F> {
+    /// A transport; the default where nothing is written. `None` only if something was reported.
+    pub(super) fn transport(&mut self, node: Option<&Node>) -> Option<Parameters> {
+        let Some(node) = node else { return Some(Parameters::default()) };
+        let variant = TRANSPORT.chosen(node)?;
+        let mapping = matches!(node.kind, Kind::Mapping(_)).then_some(node);
+        weir_transport::read(variant.id, mapping, self.problems)
+    }
+
+    /// The entries, in file order.
+    pub(super) fn traffic(
+        &mut self,
+        node: Option<&Node>,
+        names: &Names<'_>,
+        policy: Option<&Arc<Policy>>,
+        transport: Option<&Parameters>,
+        duration: Field<Duration>,
+    ) -> Vec<Read> {
+        let mut entries: Vec<Read> = Vec::new();
+        let mut taken: HashMap<String, Span> = HashMap::new();
+        let mut flows: u64 = 0;
+        let context = Context { names, duration };
+        for (place, item) in node.map_or(&[][..], Node::items).iter().enumerate() {
+            // Reported once; a file may have thousands of entries that each name a whole network.
+            if flows > crate::language::MAX_FLOWS || names.are_used_up() {
+                break;
+            }
+            // The variants of both choices are the same.
+            let Some(variant) = SERVICE_TRAFFIC.chosen(item) else { continue };
+            let service = policy.map(|policy| item.get("service").and_then(|node| self.service(node, policy)));
+            let transport = match item.get("transport") {
+                Some(node) => self.transport(Some(node)),
+                None => transport.cloned(),
+            };
+            let name = self.entry_name(item, variant.id, place, &mut taken);
+            let priority = item.field("priority", |text| scalar::integer(text, "", 0, 7)).value().unwrap_or(0);
+            self.deadline_can_be(item, transport.as_ref());
+            let spec = match variant.id {
+                "transfers" => self.transfers(item, context, &mut flows),
+                "random" => self.random(item, context).map(|random| (Spec::Random(random), None)),
+                _ => self.list(item, context).map(|list| (Spec::List(list), None)),
+            };
+            let service = match service {
+                Some(None) => continue,
+                Some(service) => service,
+                None => None,
+            };
+            let (Some(transport), Some((spec, transfers))) = (transport, spec) else { continue };
+            let transfers = match (transfers, service) {
+                (Some(transfers), Some(service)) => Some(ServiceTransfers { service, ..transfers }),
+                _ => None,
+            };
+            let traffic = Traffic { name, service, transport, priority: priority as u8, spec };
+            entries.push(Read { traffic, transfers });
+        }
+        entries
+    }
+
+    /// The name of an entry: its own, or its kind and place.
+    fn entry_name(&mut self, item: &Node, kind: &str, place: usize, taken: &mut HashMap<String, Span>) -> String {
+        let written = item.get("name").and_then(|node| Some((node.scalar()?.to_owned(), node.span)));
+        let (name, span) = written.unwrap_or_else(|| (format!("{kind}{place}"), item.span));
+        if let Some(first) = taken.insert(name.clone(), span) {
+            let cause = format!("two entries are called `{name}`");
+            self.problems.error_with(span, cause, "give each a name of its own", (first, "the other one"));
+        }
+        name
+    }
+
+    /// Refuses deadlines of flows that nobody hears the end of.
+    fn deadline_can_be(&mut self, item: &Node, transport: Option<&Parameters>) {
+        if let (Some(deadline), Some(transport)) = (item.get("deadline"), transport)
+            && transport.protocol() == "udp"
+        {
+            self.error(
+                deadline.span,
+                "flows of udp have no deadline: their sender does not hear when they have arrived",
+                "choose a transport that acknowledges, or remove the `deadline`",
+            );
+        }
+    }
+
+    /// The senders or receivers behind a key.
+    pub(super) fn hosts_of(&mut self, item: &Node, key: &str, names: &Names<'_>) -> Option<Vec<MachineId>> {
+        item.get(key).and_then(|node| self.hosts(node, names))
+    }
+
+    /// Reports what a workload refuses, at a key or else at the whole entry.
+    pub(super) fn accept<T>(&mut self, item: &Node, key: &str, result: Result<T, SpecError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let span = item.get(key).map_or(item.span, |node| node.span);
+                self.error(span, error.cause, error.hint);
+                None
+            }
+        }
+    }
+
+    /// The times of an entry: `start` before `stop`, `stop` within the duration.
+    pub(super) fn interval(&mut self, item: &Node, duration: Field<Duration>) -> Option<(Duration, Duration)> {
+        let start = item.field("start", |text| scalar::time(text, true));
+        let stop = item.field("stop", |text| scalar::time(text, false));
+        if start.is_bad() || stop.is_bad() {
+            return None;
+        }
+        let duration = duration.value()?;
+        let from = start.value().unwrap_or(Duration::ZERO);
+        let to = stop.value().unwrap_or(duration);
+        if let Field::Value(stop, span) = stop
+            && stop > duration
+        {
+            self.error(
+                span,
+                format!("traffic stops at {stop}, after the end of the run at {duration}"),
+                "stop earlier, or make `duration` longer",
+            );
+            return None;
+        }
+        if to <= from {
+            self.error(
+                stop.span().or(start.span()).unwrap_or(item.span),
+                format!("traffic stops at {to} but starts at {from}"),
+                "write a `stop` after the `start`",
+            );
+            return None;
+        }
+        Some((from, to))
+    }
+
+    /// A deadline or a distribution of them; the outer `None` only if something was reported.
+    pub(super) fn deadlines(&mut self, item: &Node) -> Option<Option<Deadlines>> {
+        let Some(node) = item.get("deadline") else { return Some(None) };
+        let time = |field: Field<Duration>| field.value().map(SimTime::from);
+        if node.scalar().is_some() {
+            return Some(Some(Deadlines::Fixed(time(node.read(|text| scalar::time(text, false)))?)));
+        }
+        let mean = time(node.field("mean", |text| scalar::time(text, false)))?;
+        let floor = node.field("floor", |text| scalar::time(text, false));
+        let floor = if floor == Field::Absent { SimTime::ZERO } else { time(floor)? };
+        Some(Some(Deadlines::Exponential { mean, floor }))
+    }
+
+    fn random(&mut self, item: &Node, context: Context<'_, '_>) -> Option<Random> {
+        let names = context.names;
+        let (from, to) = (self.hosts_of(item, "from", names), self.hosts_of(item, "to", names));
+        let sizes = item.get("sizes").and_then(|node| self.sizes(node));
+        let gap = self.gap(item, from.as_deref(), sizes.as_ref(), names);
+        let interval = self.interval(item, context.duration);
+        let deadlines = self.deadlines(item);
+        let arrivals = item.field("arrivals", |text| scalar::word(text, "", ARRIVALS_WORDS));
+        let arrivals = match arrivals {
+            Field::Absent => Arrivals::Poisson,
+            field => Arrivals::ALL[field.value()?],
+        };
+        let flows = item.field("flows", |text| scalar::integer(text, "", 1, MAX_MANY_FLOWS.into()));
+        let (from, to) = (Hosts::new(from?, "senders"), Hosts::new(to?, "receivers"));
+        let (from, to) = (self.accept(item, "from", from)?, self.accept(item, "to", to)?);
+        let (start, stop) = interval?;
+        let random = self.accept(item, "to", Random::new(from, to, arrivals, gap?, sizes?))?;
+        let random = self.accept(item, "stop", random.times(start.into(), stop.into()))?;
+        let random = match flows {
+            Field::Absent => random,
+            field => self.accept(item, "flows", random.at_most(u64::try_from(field.value()?).ok()?))?,
+        };
+        match deadlines? {
+            Some(deadlines) => self.accept(item, "deadline", random.deadlines(deadlines)),
+            None => Some(random),
+        }
+    }
+
+    /// The mean gap of random traffic, from `gap` or `load`.
+    fn gap(
+        &mut self,
+        item: &Node,
+        from: Option<&[MachineId]>,
+        sizes: Option<&SizeDistribution>,
+        names: &Names<'_>,
+    ) -> Option<MeanGap> {
+        let load = item.field("load", |text| scalar::percent(text, "", LOAD_TOO_MUCH));
+        let gap = item.field("gap", |text| scalar::time(text, false));
+        match (load, gap) {
+            (Field::Absent, Field::Absent) => {
+                self.error(
+                    Span::new(item.span.start, item.span.start),
+                    "it is not said how often flows arrive",
+                    "write `load: 60%`, or the mean time between two flows as `gap: 100us`",
+                );
+                None
+            }
+            (Field::Value(_, first), Field::Value(_, second)) => {
+                let cause = "both `load` and `gap` say how often flows arrive";
+                self.problems.error_with(second, cause, "write one of them", (first, "the other one"));
+                None
+            }
+            (Field::Absent, Field::Value(gap, _)) => self.accept(item, "gap", MeanGap::from_time(gap.into())),
+            (Field::Value(load, span), Field::Absent) => {
+                let graph = names.graph;
+                let capacity: Bandwidth = from?.iter().map(|host| graph.hosts[host.index()].up.rate).sum();
+                let framing = Framing::new(graph.packets.payload, graph.packets.headers);
+                let framing = self.accept(item, "load", framing)?;
+                // Millionths are thousands of billionths; below one by the check.
+                let Ok(load) = Load::from_billionths(load as u32 * 1_000) else {
+                    self.error(span, "a load is above zero and below 100%", "for example `60%`");
+                    return None;
+                };
+                self.accept(item, "load", mean_gap(load, capacity, sizes?.mean_wire_bytes(framing)))
+            }
+            _ => None,
+        }
+    }
+
+    /// A distribution of sizes; `None` only if something was reported.
+    pub(super) fn sizes(&mut self, node: &Node) -> Option<SizeDistribution> {
+        match node.scalar().map(sizes_of)?.ok()? {
+            Sizes::Builtin(builtin) => Some(builtin.sizes()),
+            Sizes::Range(least, most) => match SizeDistribution::uniform(least.get(), most.get()) {
+                Ok(sizes) => Some(sizes),
+                Err(error) => {
+                    self.error(node.span, error.cause, error.hint);
+                    None
+                }
+            },
+            Sizes::File(path) => {
+                let source = self.table(node, path)?;
+                let read = SizeDistribution::read(source.text().as_bytes());
+                self.of_table(&source, read)
+            }
+        }
+    }
+
+    fn list(&mut self, item: &Node, context: Context<'_, '_>) -> Option<FlowList> {
+        let node = item.get("file")?;
+        let source = self.table(node, node.scalar().filter(|path| !path.is_empty())?)?;
+        let names = context.names;
+        let hosts = names.graph.hosts.len() as u32;
+        let numbered = FlowList::numbered(hosts);
+        let resolve = |text: &str| match names.host(text) {
+            Some(host) => Ok(host),
+            None => numbered(text).map_err(|hint| format!("{hint}, or names")),
+        };
+        let read = FlowList::read(source.text().as_bytes(), names.graph.packets.payload, resolve);
+        let list = self.of_table(&source, read)?;
+        if let Field::Value(duration, _) = context.duration
+            && list.last_start() > SimTime::from(duration)
+        {
+            self.problems.note(
+                node.span,
+                format!("the last flow of the list starts at {}, after the end of the run", list.last_start()),
+                "flows after the end do not start; make `duration` longer to have them",
+            );
+        }
+        Some(list)
+    }
+
+    /// A table that the scenario names.
+    fn table(&mut self, node: &Node, path: &str) -> Option<Arc<Source>> {
+        let path = self.directory.join(path);
+        match self.files.table(&path) {
+            Ok(source) => Some(source),
+            Err(errors) => {
+                let cause = errors.all().first().map_or("cannot read the file", |error| error.cause());
+                self.error(
+                    node.span,
+                    format!("{}: {cause}", path.display()),
+                    "the path is relative to the scenario's file",
+                );
+                None
+            }
+        }
+    }
+
+    /// What was read from a table, or its mistakes under the table's own name.
+    fn of_table<T>(&mut self, source: &Arc<Source>, read: Result<T, TableError>) -> Option<T> {
+        let error = match read {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        let left_out = error.left_out;
+        for (i, row) in error.rows.iter().enumerate() {
+            let mut hint = row.hint.clone();
+            if left_out > 0 && i + 1 == error.rows.len() {
+                hint.push_str(&format!("; {left_out} more lines are wrong"));
+            }
+            let span = row.line.map_or_else(Span::default, |line| line_of(source, line));
+            self.others.push(Diagnostics::one(Diagnostic::error(source, span, row.cause.clone(), hint)));
+        }
+        None
+    }
+}
+
+/// The span of a line, counted from 1.
+fn line_of(source: &Source, line: u64) -> Span {
+    let mut start = 0;
+    for (number, text) in (1..).zip(source.text().split_inclusive('\n')) {
+        if number == line {
+            return Span::new(start, start + text.trim_end().len() as u32);
+        }
+        start += text.len() as u32;
+    }
+    Span::new(start, start)
+}

@@ -1,0 +1,64 @@
+//! Fat-tree: three layers of equal switches with k ports each.
+//!
+//! k pods of k/2 edge and k/2 aggregation switches; every edge switch has k/2 hosts and a cable to every aggregation
+//! switch of its pod; the i-th aggregation switch of every pod has a cable to the core switches i·k/2 … (i+1)·k/2 − 1.
+//! With equal links everywhere it carries any traffic that the hosts can send (rearrangeably non-blocking).
+//!
+//! Example: k = 4: 16 hosts, 8 edge, 8 aggregation and 4 core switches, 32 cables; k = 160 has 1,024,000 hosts.
+//!
+//! Source: Al-Fares, Loukissas and Vahdat, "A scalable, commodity data center network architecture" (SIGCOMM 2008), §3.
+
+use super::{Builder, Common, Size};
+use crate::graph::{Graph, LinkSpec};
+
+/// Three layers of switches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FatTree {
+    /// Ports of a switch: even, at least 2.
+    pub k: u32,
+    /// The hosts' links.
+    pub host_link: LinkSpec,
+    /// The links between switches.
+    pub fabric_link: LinkSpec,
+}
+
+impl FatTree {
+    /// How large the graph will be.
+    pub fn size(&self) -> Size {
+        let (k, half) = (u64::from(self.k), u64::from(self.k / 2));
+        // Each of the two layers of cables has as many as there are hosts.
+        let hosts = k * half * half;
+        Size::new(hosts, 2 * k * half + half * half, k * half, 2 * hosts)
+    }
+    /// The graph: hosts and switches numbered pod by pod.
+    pub fn build(&self, common: Common) -> Graph {
+        let half = self.k / 2;
+        let mut builder = Builder::default();
+        let edges = builder.switches("edge", self.k * half);
+        let aggregations = builder.switches("agg", self.k * half);
+        let cores = builder.switches("core", half * half);
+        let mut number = 0;
+        for pod in 0..self.k {
+            for e in 0..half {
+                let edge = pod * half + e;
+                for _ in 0..half {
+                    let host = builder.host(format!("h{number}"), edges + edge as usize, self.host_link);
+                    builder.join(&format!("edge{edge}"), host);
+                    builder.join(&format!("pod{pod}"), host);
+                    number += 1;
+                }
+                for a in 0..half {
+                    let aggregation = aggregations + (pod * half + a) as usize;
+                    builder.cable(edges + edge as usize, aggregation, self.fabric_link);
+                }
+            }
+            for a in 0..half {
+                for c in 0..half {
+                    let aggregation = aggregations + (pod * half + a) as usize;
+                    builder.cable(aggregation, cores + (a * half + c) as usize, self.fabric_link);
+                }
+            }
+        }
+        builder.finish(common)
+    }
+}

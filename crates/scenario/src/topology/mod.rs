@@ -1,0 +1,212 @@
+//! Topologies: from a few parameters to a [`Graph`].
+//!
+//! Problem: networks of papers have names (dumbbell, leaf-spine, fat-tree) and a handful of parameters, and the
+//! simulator wants hosts, switches and cables. Approach: one type per topology, which knows its [`Size`] before
+//! anything is built and then builds; all of them put their parts together with the same small builder, so that
+//! names, numbering and the ends of links follow one rule.
+//!
+//! | topology | switches | hosts | groups beside `all` |
+//! |---|---|---|---|
+//! | [`Dumbbell`] | `left`, `right` | `s0`… on the left, `r0`… on the right | `senders`, `receivers` |
+//! | [`ParkingLot`] | `sw0`… in a chain | `h0`…, numbered along the chain | `sw0`… |
+//! | [`Star`] | `switch` | `h0`… | – |
+//! | [`LeafSpine`] | `leaf0`…, `spine0`… | `h0`…, numbered through the racks | `leaf0`… and `rack0`… |
+//! | [`FatTree`] | `edge0`…, `agg0`…, `core0`… | `h0`…, numbered through the pods | `edge0`…, `pod0`… |
+//! | [`Explicit`] | as written | as written | as written |
+//! | [`from_policy`] | the racks, `spine0`… | the machines | the racks |
+//!
+//! A link's [`LinkSpec`] holds for both of its directions. Of a host's link, the queue is that of the switch's port
+//! towards the host; the host's own interface orders by the same discipline and marks nothing, as it holds the
+//! sender back instead.
+//!
+//! Worked example: a leaf-spine of 9 racks of 16 hosts and 4 spines has 144 hosts, 13 switches, 36 cables.
+
+mod dumbbell;
+mod explicit;
+mod fat_tree;
+mod leaf_spine;
+mod parking_lot;
+mod policy;
+mod star;
+
+pub use dumbbell::Dumbbell;
+pub use explicit::{Explicit, ExplicitCable, ExplicitHost};
+pub use fat_tree::FatTree;
+pub use leaf_spine::LeafSpine;
+pub use parking_lot::ParkingLot;
+pub use policy::{from_policy, policy_size, uplinks};
+pub use star::Star;
+
+use crate::graph::{Cable, Discipline, Graph, Host, LinkSpec, Packets, QueueSpec, Routing, SharedBuffer};
+use std::collections::BTreeMap;
+use weir_units::{Bandwidth, Bytes, MachineId};
+
+/// A topology with its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Topology {
+    /// Two switches and one cable between them.
+    Dumbbell(Dumbbell),
+    /// Switches in a chain.
+    ParkingLot(ParkingLot),
+    /// One switch.
+    Star(Star),
+    /// Two layers of switches.
+    LeafSpine(LeafSpine),
+    /// Three layers of equal switches.
+    FatTree(FatTree),
+    /// As written.
+    Explicit(Explicit),
+}
+
+impl Topology {
+    /// How large the graph will be.
+    pub fn size(&self) -> Size {
+        match self {
+            Self::Dumbbell(topology) => topology.size(),
+            Self::ParkingLot(topology) => topology.size(),
+            Self::Star(topology) => topology.size(),
+            Self::LeafSpine(topology) => topology.size(),
+            Self::FatTree(topology) => topology.size(),
+            Self::Explicit(topology) => topology.size(),
+        }
+    }
+    /// The graph.
+    pub fn build(&self, common: Common) -> Graph {
+        match self {
+            Self::Dumbbell(topology) => topology.build(common),
+            Self::ParkingLot(topology) => topology.build(common),
+            Self::Star(topology) => topology.build(common),
+            Self::LeafSpine(topology) => topology.build(common),
+            Self::FatTree(topology) => topology.build(common),
+            Self::Explicit(topology) => topology.build(common),
+        }
+    }
+}
+
+/// What holds for the whole network, whatever its topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Common {
+    /// How switches choose among shortest paths.
+    pub routing: Routing,
+    /// Sizes of packets.
+    pub packets: Packets,
+    /// The buffer that a switch's ports share; `None` where each port has its own.
+    pub shared_buffer: Option<SharedBuffer>,
+}
+
+impl Default for Packets {
+    /// TCP over IPv4 over Ethernet with an MTU of 1500 bytes: 1448 bytes of payload behind 14 bytes of Ethernet, 20 of
+    /// IPv4 (RFC 791) and 32 of TCP with time stamps (RFC 9293, RFC 7323).
+    fn default() -> Self {
+        Self { payload: 1448, headers: 66 }
+    }
+}
+
+impl Default for QueueSpec {
+    /// First in, first out, 256 kB, no marking: some 170 full packets, a few times the bandwidth-delay product of 10 Gb/s
+    /// and 50 µs.
+    fn default() -> Self {
+        Self { discipline: Discipline::Fifo, buffer: Bytes::new(256_000), mark: None }
+    }
+}
+
+impl Packets {
+    /// Bytes of a full packet on the wire.
+    pub fn frame(&self) -> u64 {
+        u64::from(self.payload) + u64::from(self.headers)
+    }
+}
+
+/// How large a network is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Hosts.
+    pub hosts: u64,
+    /// Switches.
+    pub switches: u64,
+    /// Switches that have hosts.
+    pub edges: u64,
+    /// One-way links.
+    pub links: u64,
+}
+
+impl Size {
+    /// A size from hosts, switches, switches that have hosts, and cables between switches.
+    pub(crate) fn new(hosts: u64, switches: u64, edges: u64, cables: u64) -> Self {
+        Self { hosts, switches, edges, links: hosts.saturating_add(cables).saturating_mul(2) }
+    }
+    /// About how many bytes the network takes in memory, before any packet moves.
+    ///
+    /// An estimate from above: a host with its name, its place in two groups and its flow table, 1 kB; a link with its
+    /// port, its queue and its counters, 512 B; a switch, 256 B; and a route of 4 B from every switch to every switch that
+    /// has hosts.
+    pub fn memory(&self) -> Bytes {
+        let parts = [
+            self.hosts.saturating_mul(1_024),
+            self.links.saturating_mul(512),
+            self.switches.saturating_mul(256),
+            self.switches.saturating_mul(self.edges).saturating_mul(4),
+        ];
+        Bytes::new(parts.into_iter().fold(0, u64::saturating_add))
+    }
+}
+
+/// The rate of cable `index` when `rate` is divided over `count` cables: the remainder in bit/s goes to the first
+/// ones, so that the sum is exact.
+fn part(rate: Bandwidth, count: u32, index: u32) -> Bandwidth {
+    let (rate, count, index) = (rate.bps(), u64::from(count), u64::from(index));
+    Bandwidth::from_bps(rate / count + u64::from(index < rate % count))
+}
+
+/// Puts a graph together.
+#[derive(Debug, Default)]
+struct Builder {
+    hosts: Vec<Host>,
+    switches: Vec<String>,
+    cables: Vec<Cable>,
+    groups: BTreeMap<String, Vec<MachineId>>,
+}
+
+impl Builder {
+    /// `count` switches named `name0`, `name1`, …; gives the place of the first.
+    fn switches(&mut self, name: &str, count: u32) -> usize {
+        let first = self.switches.len();
+        self.switches.extend((0..count).map(|i| format!("{name}{i}")));
+        first
+    }
+    fn switch(&mut self, name: &str) -> usize {
+        self.switches.push(name.to_owned());
+        self.switches.len() - 1
+    }
+    /// A host at `switch`; `link` is the same both ways.
+    fn host(&mut self, name: String, switch: usize, link: LinkSpec) -> MachineId {
+        self.host_with(name, switch, link, link)
+    }
+    fn host_with(&mut self, name: String, switch: usize, up: LinkSpec, down: LinkSpec) -> MachineId {
+        let id = MachineId(self.hosts.len() as u32);
+        // A host's own interface marks nothing.
+        let up = LinkSpec { queue: QueueSpec { mark: None, ..up.queue }, ..up };
+        self.hosts.push(Host { name, switch, up, down });
+        id
+    }
+    fn cable(&mut self, a: usize, b: usize, link: LinkSpec) {
+        self.cables.push(Cable { a, b, a_to_b: link, b_to_a: link });
+    }
+    fn join(&mut self, group: &str, host: MachineId) {
+        match self.groups.get_mut(group) {
+            Some(members) => members.push(host),
+            None => {
+                self.groups.insert(group.to_owned(), vec![host]);
+            }
+        }
+    }
+    fn finish(self, common: Common) -> Graph {
+        let Self { hosts, switches, cables, mut groups } = self;
+        groups.entry("all".to_owned()).or_insert_with(|| (0..hosts.len() as u32).map(MachineId).collect());
+        let Common { routing, packets, shared_buffer } = common;
+        Graph { hosts, switches, cables, groups, routing, packets, shared_buffer }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! The network that a policy describes: a leaf-spine whose racks, machines and speeds are the policy's.
+//!
+//! Every rack is a leaf switch with its machines below it and a cable to every spine. A machine's links run at its
+//! interface's speeds; a rack's uplink speed is divided evenly over the spines, the remainder in bit/s going to the first
+//! ones, so that the sum is exact. Host i is machine i of the policy.
+//!
+//! Example: 2 racks with 10 machines of 10 Gb/s and uplinks of 80 Gb/s, 2 spines: 4 switches, 20 hosts, 4 cables of
+//! 40 Gb/s (Parley Fig 11 has nine such racks).
+//!
+//! Source: Parley §6 (Fig 11).
+
+use super::{Builder, Common, Size, part};
+use crate::graph::{Cable, Graph, LinkRef, LinkSpec, Packets, QueueSpec, Routing};
+use crate::model::Links;
+use weir_policy::Network;
+use weir_units::{Bytes, Direction, RackId};
+
+/// Ethernet's header: two addresses and a type (IEEE 802.3). The mtu is what comes behind it.
+const ETHERNET_HEADER: u64 = 14;
+/// IPv4 (20 bytes, RFC 791) and TCP with time stamps (32 bytes, RFC 9293 and 7323), inside the mtu.
+const INSIDE_MTU: u64 = 52;
+
+/// How large the graph of a policy's network will be.
+pub fn policy_size(network: &Network, links: &Links) -> Size {
+    let (racks, spines) = (network.racks().len() as u64, u64::from(links.spines));
+    Size::new(network.machines().len() as u64, racks + spines, racks, racks * spines)
+}
+
+/// The graph of a policy's network.
+pub fn from_policy(network: &Network, links: &Links, routing: Routing) -> Graph {
+    let mut builder = Builder::default();
+    // A buffer that just holds the largest IP packet holds its frame.
+    let buffer = Bytes::new(links.queue.buffer.get().max(links.mtu.get() + ETHERNET_HEADER));
+    let queue = QueueSpec { buffer, ..links.queue };
+    let link = |rate| LinkSpec { rate, delay: links.delay, queue };
+    for rack in network.racks() {
+        builder.switch(rack.name());
+    }
+    let spines = builder.switches("spine", links.spines);
+    for machine in network.machines() {
+        let (nic, rack) = (machine.nic(), machine.rack());
+        let host = builder.host_with(machine.name().to_owned(), rack.index(), link(nic.tx), link(nic.rx));
+        builder.join(network.rack(rack).name(), host);
+    }
+    for (leaf, rack) in network.racks().iter().enumerate() {
+        for index in 0..links.spines {
+            let rate = |direction| part(rack.uplink()[direction], links.spines, index);
+            let (up, down) = (link(rate(Direction::Tx)), link(rate(Direction::Rx)));
+            builder.cables.push(Cable { a: leaf, b: spines + index as usize, a_to_b: up, b_to_a: down });
+        }
+    }
+    let packets = Packets {
+        payload: links.mtu.get().saturating_sub(INSIDE_MTU) as u32,
+        headers: (ETHERNET_HEADER + INSIDE_MTU) as u32,
+    };
+    builder.finish(Common { routing, packets, shared_buffer: None })
+}
+
+/// The links of a rack's uplink in a graph of [`from_policy`].
+pub fn uplinks(rack: RackId, direction: Direction, spines: u32) -> Vec<LinkRef> {
+    let first = rack.index() * spines as usize;
+    let cables = first..first + spines as usize;
+    match direction {
+        Direction::Tx => cables.map(LinkRef::Forward).collect(),
+        Direction::Rx => cables.map(LinkRef::Backward).collect(),
+    }
+}

@@ -1,0 +1,138 @@
+//! Topologies by their formulas.
+
+use super::*;
+use crate::graph::{Discipline, LinkRef};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use weir_units::{Direction, Duration, RackId};
+
+const COMMON: Common =
+    Common { routing: Routing::Ecmp, packets: Packets { payload: 1448, headers: 66 }, shared_buffer: None };
+
+fn link(gbps: u64) -> LinkSpec {
+    let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(256_000), mark: Some(Bytes::new(97_500)) };
+    LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: Duration::from_micros(1), queue }
+}
+
+/// What holds of every topology: its size is what was announced, names are unique, everybody reaches everybody.
+fn check(topology: &Topology) -> Graph {
+    let graph = topology.build(COMMON);
+    let size = topology.size();
+    let edges: BTreeSet<usize> = graph.hosts.iter().map(|host| host.switch).collect();
+    assert_eq!(
+        (size.hosts, size.switches, size.edges, size.links),
+        (graph.hosts.len() as u64, graph.switches.len() as u64, edges.len() as u64, graph.links().count() as u64),
+        "{topology:?}"
+    );
+    let names: BTreeSet<&str> =
+        graph.hosts.iter().map(|host| &*host.name).chain(graph.switches.iter().map(|s| &**s)).collect();
+    assert_eq!(names.len(), graph.hosts.len() + graph.switches.len(), "a name twice");
+    assert_eq!(graph.groups["all"].len(), graph.hosts.len());
+    let mut reached = vec![false; graph.switches.len()];
+    let mut next = vec![0];
+    while let Some(switch) = next.pop() {
+        if std::mem::replace(&mut reached[switch], true) {
+            continue;
+        }
+        next.extend(graph.cables.iter().filter(|cable| cable.a == switch).map(|cable| cable.b));
+        next.extend(graph.cables.iter().filter(|cable| cable.b == switch).map(|cable| cable.a));
+    }
+    assert!(reached.iter().all(|reached| *reached), "in pieces");
+    for host in &graph.hosts {
+        assert_eq!((host.up.queue.mark, host.down.queue.mark), (None, Some(Bytes::new(97_500))));
+    }
+    graph
+}
+
+#[test]
+fn a_dumbbell_has_one_bottleneck() {
+    let graph = check(&Topology::Dumbbell(Dumbbell { pairs: 3, host_link: link(10), fabric_link: link(1) }));
+    assert_eq!(graph.groups["senders"], [0, 1, 2].map(MachineId));
+    assert_eq!(graph.groups["receivers"], [3, 4, 5].map(MachineId));
+    assert_eq!(graph.hosts[4].name, "r1");
+    assert_eq!(graph.link_name(LinkRef::Forward(0)), "left->right");
+    assert_eq!(graph.link(LinkRef::Backward(0)).rate, Bandwidth::from_gbps(1));
+}
+
+#[test]
+fn a_parking_lot_is_a_chain() {
+    let lot = ParkingLot { switches: 3, hosts: 2, host_link: link(10), fabric_link: link(1) };
+    let graph = check(&Topology::ParkingLot(lot));
+    assert_eq!(graph.groups["sw2"], [4, 5].map(MachineId));
+    let names: Vec<String> = (0..2).map(|cable| graph.link_name(LinkRef::Forward(cable))).collect();
+    assert_eq!(names, ["sw0->sw1", "sw1->sw2"]);
+}
+
+#[test]
+fn a_star_has_no_cables_between_switches() {
+    let graph = check(&Topology::Star(Star { hosts: 5, host_link: link(10) }));
+    assert_eq!(graph.link_name(LinkRef::Down(MachineId(4))), "switch->h4");
+}
+
+#[test]
+fn the_leaf_spine_of_144_hosts() {
+    let fabric = LeafSpine { racks: 9, hosts: 16, spines: 4, host_link: link(10), fabric_link: link(40) };
+    let graph = check(&Topology::LeafSpine(fabric));
+    assert_eq!((graph.hosts.len(), graph.switches.len(), graph.cables.len()), (144, 13, 36));
+    for (number, host) in graph.hosts.iter().enumerate() {
+        assert_eq!(graph.switches[host.switch], format!("leaf{}", number / 16));
+    }
+    assert_eq!(graph.groups["leaf3"], (48..64).map(MachineId).collect::<Vec<_>>());
+    assert_eq!(graph.groups["leaf3"], graph.groups["rack3"]);
+    assert_eq!(graph.link_name(LinkRef::Backward(7)), "spine3->leaf1");
+}
+
+#[test]
+fn fat_trees_by_the_formula() {
+    for (k, hosts, switches) in [(2, 2, 5), (4, 16, 20), (8, 128, 80), (16, 1024, 320)] {
+        let graph = check(&Topology::FatTree(FatTree { k, host_link: link(10), fabric_link: link(10) }));
+        assert_eq!((graph.hosts.len(), graph.switches.len()), (hosts, switches), "k = {k}");
+        assert_eq!(graph.groups["pod0"].len(), hosts / k as usize);
+        // Every switch has k ports.
+        let mut ports = vec![0; switches];
+        graph.hosts.iter().for_each(|host| ports[host.switch] += 1);
+        graph.cables.iter().for_each(|cable| {
+            ports[cable.a] += 1;
+            ports[cable.b] += 1;
+        });
+        assert!(ports.iter().all(|ports| *ports == k), "k = {k}");
+    }
+    let million = FatTree { k: 160, host_link: link(10), fabric_link: link(10) }.size();
+    assert_eq!((million.hosts, million.switches, million.links), (1_024_000, 32_000, 6_144_000));
+    assert!(million.memory() > Bytes::new(5_000_000_000));
+}
+
+#[test]
+fn an_uplink_is_divided_without_loss() {
+    let rate = Bandwidth::from_bps(10_000_000_001);
+    let parts: Vec<u64> = (0..3).map(|i| part(rate, 3, i).bps()).collect();
+    assert_eq!(parts, [3_333_333_334, 3_333_333_334, 3_333_333_333]);
+    assert_eq!(parts.iter().sum::<u64>(), rate.bps());
+}
+
+#[test]
+fn a_policys_network() {
+    let text = "weir: 1\nnetwork:\n  nic: { tx: 1Gb/s, rx: 2Gb/s }\n  racks:\n    a: { uplink: 10Gb/s, machines: [m1] }\n    \
+        b: { uplink: { tx: 7b/s, rx: 10Gb/s }, machines: [m2, m3] }\nservices: { s: { match: [ { port: 1 } ] } }\n";
+    let (policy, _) = weir_policy::Policy::parse("p", text).expect("good");
+    let links = crate::Links { spines: 2, mtu: Bytes::new(9000), ..crate::Links::default() };
+    let graph = from_policy(policy.network(), &links, Routing::Ecmp);
+    assert_eq!(graph.switches, ["a", "b", "spine0", "spine1"]);
+    assert_eq!(graph.groups["b"], [1, 2].map(MachineId));
+    assert_eq!((graph.hosts[2].up.rate, graph.hosts[2].down.rate), (Bandwidth::from_gbps(1), Bandwidth::from_gbps(2)));
+    assert_eq!(graph.packets, Packets { payload: 8948, headers: 66 });
+    let uplink = uplinks(RackId(1), Direction::Tx, 2);
+    assert_eq!(uplink.iter().map(|link| graph.link_name(*link)).collect::<Vec<_>>(), ["b->spine0", "b->spine1"]);
+    assert_eq!(uplink.iter().map(|link| graph.link(*link).rate.bps()).collect::<Vec<_>>(), [4, 3]);
+    let size = policy_size(policy.network(), &links);
+    assert_eq!((size.hosts, size.switches, size.links), (3, 4, 14));
+}
+
+proptest! {
+    #[test]
+    fn leaf_spines_and_lots_of_any_size(racks in 1u32..12, hosts in 1u32..12, spines in 1u32..12) {
+        let leaf_spine = LeafSpine { racks, hosts, spines, host_link: link(10), fabric_link: link(40) };
+        check(&Topology::LeafSpine(leaf_spine));
+        check(&Topology::ParkingLot(ParkingLot { switches: racks, hosts, host_link: link(10), fabric_link: link(40) }));
+    }
+}
