@@ -5,11 +5,12 @@
 //!
 //! α ← (1 − g)·α + g·F,
 //!
-//! and on a mark, at most once per window, window ← window·(1 − α/2). Everything else is Reno: slow start, a segment per
-//! round trip, half on loss. An acknowledgement that tells of a mark does not grow the window (ns-2's `tcp-full.cc`;
-//! RFC 3168 §6.1.2). The window keeps two segments at least (Linux's `dctcp_ssthresh`).
+//! and on a mark, at most once per window, window ← window·(1 − α/2). Everything else is Reno: slow start, a
+//! segment per round trip, half on loss. An acknowledgement that tells of a mark does not grow the window (ns-2's
+//! `tcp-full.cc`; RFC 3168 §6.1.2). The window keeps two segments at least (Linux's `dctcp_ssthresh`).
 //!
-//! Example: α = 1 and a window without marks gives 0.9375 with g = 1/16. α = 0.5 and a mark at a window of 20 gives 15.
+//! Example: α = 1 and a window without marks gives 0.9375 with g = 1/16. α = 0.5 and a mark cuts a window of 20
+//! to 15.
 //!
 //! Source: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, §3.1, equations 1 and 2; RFC 8257 §3.3 to §3.5.
 
@@ -91,7 +92,8 @@ pub(crate) type Sender = tcp::Sender<Window>;
 pub(crate) struct Window {
     reno: Reno,
     gain: f64,
-    /// The estimate of the marked fraction. Only sums and products of it are taken, so every machine gets the same bits.
+    /// The estimate of the marked fraction. Only sums and products of it are taken, so every machine gets the same
+    /// bits.
     alpha: f64,
     /// Bytes acknowledged in this observation window, and those of them that were marked.
     acked: u64,

@@ -4,8 +4,8 @@
 //! what kind of scalar stands behind each key, so that ranges are written down once. What the check has reported is
 //! passed over in silence; what only several values together show is reported here.
 //!
-//! Example: with `Key::optional("min-rto", TIME, ..)` in the record, `reader.time("min-rto", &mut value)` sets `value`
-//! if the key is written, and leaves the default if it is not.
+//! Example: with `Key::optional("min-rto", TIME, ..)` in the record, `reader.time("min-rto", &mut value)` sets
+//! `value` if the key is written, and leaves the default if it is not.
 
 use weir_document::scalar::{self, Scalar};
 use weir_document::shape::{Record, Shape};

@@ -1,23 +1,25 @@
 //! pFabric: switches order packets by what remains of their flow, and hosts hardly control their rate.
 //!
-//! A flow starts with a window of about what fits on its path and says in every packet how many of its bytes are still to be
-//! acknowledged ([`crate::Segment::rank`]). Switches send the smallest first and drop the largest, so losses are common
-//! and mean little:
+//! A flow starts with a window of about what fits on its path and says in every packet how many of its bytes are
+//! still to be acknowledged ([`crate::Segment::rank`]). Switches send the smallest first and drop the largest, so
+//! losses are common and mean little:
 //!
 //! - every packet is acknowledged, with what arrived out of order, and only a fixed, short timeout finds losses;
 //! - a timeout halves the threshold, sets the window to one packet and goes back to what is missing; slow start and
 //!   additive increase follow, up to the maximum;
-//! - after five timeouts without an acknowledgement the flow only probes: a packet without data at each timeout, until
-//!   one is answered. So flows that are starved add no load.
+//! - after five timeouts without an acknowledgement the flow only probes: a packet without data at each timeout,
+//!   until one is answered. So flows that are starved add no load.
 //!
-//! A probe is a packet of headers alone; the paper's has a byte of data, which would shift all that follows by one byte.
+//! A probe is a packet of headers alone; the paper's has a byte of data, which would shift all that follows by one
+//! byte.
 //!
-//! Example: 100 kB in packets of 1460 B: 12 leave with rank 100,000. The first is acknowledged: window 13, and the next two say
-//! 98,540.
+//! Example: 100 kB in packets of 1460 B: 12 leave with rank 100,000. The first is acknowledged: window 13, and the
+//! next two say 98,540.
 //!
-//! Source: Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §4.2 and §5.2. Constants
-//! from the authors' ns-2 code as used for QJump (github.com/camsas/qjump-ns2: initial window 12, `maxcwnd_` one less than
-//! the queue's 24 packets, `prob_cap_` 5) and from YAPS (github.com/NetSys/simulator: growth and timeouts).
+//! Source: Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §4.2 and §5.2.
+//! Constants from the authors' ns-2 code as used for QJump (github.com/camsas/qjump-ns2: initial window 12,
+//! `maxcwnd_` one less than the queue's 24 packets, `prob_cap_` 5) and from YAPS (github.com/NetSys/simulator:
+//! growth and timeouts).
 
 use crate::api::{Ack, Connection, Segment, Timeout};
 use crate::language::{PACKETS, Reader, TIME};

@@ -1,8 +1,8 @@
 //! The list of transports, and what is made from it.
 //!
-//! A transport is a module with `Parameters`, `PARAMETERS` (its keys in a scenario), `read`, and a `Sender` that is a
-//! [`Machine`]. One line in the list below adds it to [`Parameters`], [`Sender`] and the scenario language. Senders are
-//! called per packet, so they are variants of an enum and not behind pointers.
+//! A transport is a module with `Parameters`, `PARAMETERS` (its keys in a scenario), `read`, and a `Sender` that is
+//! a [`Machine`]. One line in the list below adds it to [`Parameters`], [`Sender`] and the scenario language.
+//! Senders are called per packet, so they are variants of an enum and not behind pointers.
 
 use crate::api::{Ack, Connection, Segment, Timeout};
 use crate::d3::RateHeader;
@@ -97,7 +97,9 @@ macro_rules! registry {
             /// A sender at the start of its flow.
             pub fn new(parameters: &Parameters, connection: &Connection) -> Self {
                 match parameters {
-                    $(Parameters::$variant(parameters) => Self(Variant::$variant(Machine::new(parameters, connection))),)*
+                    $(Parameters::$variant(parameters) => {
+                        Self(Variant::$variant(Machine::new(parameters, connection)))
+                    })*
                 }
             }
         }
@@ -149,8 +151,8 @@ impl Sender {
         each!(&self.0, machine => machine.timer())
     }
     /// The time that [`Self::timer`] gave has come; a call before it does nothing. `all_in_host` says that nothing
-    /// unacknowledged has left the sending host: TCP then waits once more instead of taking it for lost, as Linux does
-    /// (`skb_still_in_host_queue`).
+    /// unacknowledged has left the sending host: TCP then waits once more instead of taking it for lost, as Linux
+    /// does (`skb_still_in_host_queue`).
     pub fn on_timer(&mut self, now: SimTime, all_in_host: bool) -> Timeout {
         each!(&mut self.0, machine => machine.on_timer(now, all_in_host))
     }
@@ -202,5 +204,17 @@ impl Receiver {
     /// A receiver at the start of its flow.
     pub fn new(parameters: &Parameters) -> Self {
         Self::with_policy(parameters.policy())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run has one of each per flow, and touches them per packet: four cache lines and one.
+    #[test]
+    fn senders_and_receivers_are_small() {
+        assert!(size_of::<Sender>() <= 256, "{}", size_of::<Sender>());
+        assert!(size_of::<Receiver>() <= 64, "{}", size_of::<Receiver>());
     }
 }

@@ -1,13 +1,14 @@
 //! UDP: packets by the clock, whatever becomes of them.
 //!
-//! A flow sends at a rate, which counts headers as links do; `burst` packets leave at once, each burst after the time that
-//! its bytes take at the rate; and with `on` and `off` it sends for one time and is silent for another, over and over. The clock of
-//! the rate stands still while it is silent, so an average is exact over any number of rounds. What
-//! its host cannot take is delayed and not made up for: a socket blocks.
+//! A flow sends at a rate, which counts headers as links do; `burst` packets leave at once, each burst after the
+//! time that its bytes take at the rate; and with `on` and `off` it sends for one time and is silent for another,
+//! over and over. The clock of the rate stands still while it is silent, so an average is exact over any number of
+//! rounds. What its host cannot take is delayed and not made up for: a socket blocks.
 //!
 //! Nothing is acknowledged: a flow is done when it has sent everything.
 //!
-//! Example: 1250 B packets at 1 Gb/s leave every 10 µs. On for 1 ms and off for 4 ms: 100 packets from 0, 100 from 5 ms.
+//! Example: 1250 B packets at 1 Gb/s leave every 10 µs. On for 1 ms and off for 4 ms: 100 packets from 0, 100 from
+//! 5 ms.
 //!
 //! Source: RFC 768 (nothing is said about rates there); on-off as ns-2's and ns-3's `OnOffApplication`.
 

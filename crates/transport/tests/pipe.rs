@@ -1,5 +1,5 @@
-//! Every reliable transport over networks that lose, reorder, double and mark: all is delivered once and in order, and
-//! the flow ends. The checks stand in [`support::World`].
+//! Every reliable transport over networks that lose, reorder, double and mark: all is delivered once and in order,
+//! and the flow ends. The checks stand in [`support::World`].
 
 mod support;
 
@@ -39,7 +39,9 @@ proptest! {
     ) {
         let network = Network { seed, jitter: SimTime::from_micros(jitter), lost, doubled, marked, ..PERFECT };
         for mut parameters in reliable() {
-            if let Parameters::NewReno(newreno::Parameters { tcp }) | Parameters::Dctcp(dctcp::Parameters { tcp, .. }) = &mut parameters {
+            if let Parameters::NewReno(newreno::Parameters { tcp })
+            | Parameters::Dctcp(dctcp::Parameters { tcp, .. }) = &mut parameters
+            {
                 tcp.delayed_ack = delayed_ack;
             }
             let outcome = World::new(&parameters, bytes, network).run();

@@ -1,8 +1,9 @@
 //! HyStart++: leave slow start before it overruns the queue.
 //!
 //! In each round trip the smallest of the round-trip times is found. If it has grown by an eighth since the round
-//! before (4 ms at least, 16 ms at most), slow start goes on at a quarter of its speed (conservative slow start); if five rounds of that
-//! pass it is over, and if round trips shrink again it was a mistake. It applies only to a connection's first slow start.
+//! before (4 ms at least, 16 ms at most), slow start goes on at a quarter of its speed (conservative slow start);
+//! if five rounds of that pass it is over, and if round trips shrink again it was a mistake. It applies only to a
+//! connection's first slow start.
 //!
 //! With the standard's least growth of 4 ms it does nothing in a data center whose queues are shorter than that.
 //!

@@ -5,15 +5,15 @@
 //! W(t) = C·(t − K)³ + W_max, with K = ∛((W_max − window at t = 0) / C):
 //!
 //! steep at first, flat around the old maximum, then steep again. Each acknowledgement moves the window toward
-//! W(t + RTT), by not more than half of itself in a round trip. Where Reno would be faster (short round trips,
-//! small windows) the window follows an estimate of Reno's instead. A flow that loses before it is back at its old maximum
-//! gives up some more of it (fast convergence). Time in which the window did not hold the sender back does not count.
-//! The first slow start ends when round trips grow ([`hystart`]).
+//! its value one round trip later, by not more than half of itself in a round trip. Where Reno would be faster (short round trips, small
+//! windows) the window follows an estimate of Reno's instead. A flow that loses before it is back at its old
+//! maximum gives up some more of it (fast convergence). Time in which the window did not hold the sender back does
+//! not count. The first slow start ends when round trips grow (HyStart++).
 //!
 //! Only +, −, ×, ÷ of binary64 are used, cube root included, so that every machine gets the same bits.
 //!
-//! Example: loss at 100 segments: the window is 70 and K = ∛(30 / 0.4) = 4.217 s. With round trips of 200 ms it is about
-//! 86.7 after 1 s, 100 after K, and 100.4 a second later.
+//! Example: loss at 100 segments: the window is 70 and K = ∛(30 / 0.4) = 4.217 s. With round trips of 200 ms it is
+//! about 86.7 after 1 s, 100 after K, and 100.4 a second later.
 //!
 //! Source: RFC 9438 §4 (equation numbers in the comments).
 

@@ -56,7 +56,8 @@ fn the_window_follows_the_formula() {
     assert_eq!((window.window(), window.ssthresh()), (70_000, 70_000));
     let k = 4.217_163_326_508_746_f64;
     for (now, segments) in run(&mut window, SimTime::ZERO, SimTime::from_secs(8), RTT) {
-        // An acknowledgement at t aims at W(t + RTT), so at the end of a round trip the window is between W(t), W(t + RTT).
+        // An acknowledgement at t aims at W(t + RTT), so at the end of a round trip the window is between W(t),
+        // W(t + RTT).
         let formula = |t: f64| 0.4 * (t - k).powi(3) + 100.0;
         let (low, high) = (formula(seconds(now)), formula(seconds(now + RTT)));
         assert!(segments > low - 1.0 && segments < high + 1.0, "{now}: {segments} not in {low} to {high}");

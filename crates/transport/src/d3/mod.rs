@@ -1,22 +1,25 @@
 //! D3: rates granted by switches, so that flows meet deadlines.
 //!
-//! Once per round trip a flow asks every switch on its path for the rate that it needs to meet its deadline, what remains
-//! divided by the time that remains; without one it asks for 0. Each port answers with what is asked for and a fair
-//! share of the rest, or with what is left ([`Router`]). The flow sends at the smallest of the grants until the next answer.
+//! Once per round trip a flow asks every switch on its path for the rate that it needs to meet its deadline, what
+//! remains divided by the time that remains; without one it asks for 0. Each port answers with what is asked for
+//! and a fair share of the rest, or with what is left ([`Router`]). The flow sends at the smallest of the grants
+//! until the next answer.
 //!
-//! - The first request travels alone, since nothing may be sent without a grant; later ones with the round trip's first
-//!   data packet. Each carries what was asked and granted before, so that switches keep no state of flows.
+//! - The first request travels alone, since nothing may be sent without a grant; later ones with the round trip's
+//!   first data packet. Each carries what was asked and granted before, so that switches keep no state of flows.
 //! - A flow that is granted nothing sends a request without data once per round trip (the base rate).
 //! - The flow's last word, after everything is acknowledged, gives back what it has.
-//! - Losses are found and repaired as TCP does ([`crate::tcp`]), without a window: the rate alone decides when a packet goes.
-//! - A request or its answer may be lost. The flow then asks again after a retransmission timeout; what the switches
-//!   noted meanwhile can be off by one grant until the port is idle. A network that drops payloads before requests, as D3's
-//!   authors assume, has none of this.
+//! - Losses are found and repaired as TCP does ([`crate::tcp`]), without a window: the rate alone decides when a
+//!   packet goes.
+//! - A request or its answer may be lost. The flow then asks again after a retransmission timeout; what the
+//!   switches noted meanwhile can be off by one grant until the port is idle. A network that drops payloads before
+//!   requests, as D3's authors assume, has none of this.
 //!
-//! A flow whose deadline has passed goes on as one without a deadline. The paper may also stop it (§6.1.3); Weir does not, since
-//! a flow that is not delivered has no completion time.
+//! A flow whose deadline has passed goes on as one without a deadline. The paper may also stop it (§6.1.3); Weir
+//! does not, since a flow that is not delivered has no completion time.
 //!
-//! Example: 1 MB with a deadline in 10 ms asks for about 800 Mb/s. After 5 ms at 900 Mb/s 437.5 kB remain: it asks for 700.
+//! Example: 1 MB with a deadline in 10 ms asks for about 800 Mb/s. After 5 ms at 900 Mb/s 437.5 kB remain: it asks
+//! for 700.
 //!
 //! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011, §5;
 //! github.com/SymbioticLab/Aequitas (`ext/d3_flow.cpp`, `ext/d3_queue.cpp`).

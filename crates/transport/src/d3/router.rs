@@ -1,26 +1,30 @@
 //! What a switch port does with the requests that pass it.
 //!
-//! A port keeps three sums and no flow: how many flows there are, what they ask for and what they have been granted. A
-//! request brings its flow's last request and grant back, so that the port can take both out of its sums before it
-//! answers:
+//! A port keeps three sums and no flow: how many flows there are, what they ask for and what they have been
+//! granted. A request brings its flow's last request and grant back, so that the port can take both out of its sums
+//! before it answers:
 //!
-//! - with more left than is asked for, the flow gets what it asks for and a fair share of what nobody asks for, (C − demand) / flows;
+//! - with more left than is asked for, the flow gets what it asks for and a fair share of what nobody asks for,
+//!   (C − demand) / flows;
 //! - else it gets what is left, first come first served. If that is nothing, the flow may only ask again in a round
 //!   trip.
 //!
-//! A body that calls [`Router::observe`] before a request lets the capacity that is divided follow what the link really carries, once
-//! per interval T: C' ← C' + α·(C − sent / T) − β·queue / T, kept between a tenth of C and C. Without it C' is C.
+//! A body that calls [`Router::observe`] before a request lets the capacity that is divided follow what the link
+//! really carries, once per interval T: C' ← C' + α·(C − sent / T) − β·queue / T, kept between a tenth of C and C.
+//! Without it C' is C.
 //!
-//! A request or answer that is lost leaves the sums too high, which could starve everybody for ever. So the port also
-//! counts what it hears within a period: a flow that is alive asks at least once in its shortest retransmission timeout, so that what all
-//! requests of a period asked for and got is at least what the living have; the sums are cut to that. The rule is Weir's.
+//! A request or answer that is lost leaves the sums too high, which could starve everybody for ever. So the port
+//! also counts what it hears within a period: a flow that is alive asks at least once in its shortest
+//! retransmission timeout, so that what all requests of a period asked for and got is at least what the living
+//! have; the sums are cut to that. The rule is Weir's.
 //!
-//! Example, 1 Gb/s: four flows without deadlines have 250 Mb/s each; a fifth comes and finds nothing left: it gets 0. Then
-//! each of the four comes back with 250 and gets 1 Gb/s / 5 = 200; after the first of them there is something left.
+//! Example, 1 Gb/s: four flows without deadlines have 250 Mb/s each; a fifth comes and finds nothing left
+//! and gets 0. Then each of the four comes back with 250 and gets 1 Gb/s / 5 = 200; after the first of them there is
+//! something left.
 //!
-//! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011, §5 (Snippet 1);
-//! github.com/SymbioticLab/Aequitas (`ext/d3_queue.cpp`). The constants α and β are those of that repository's PDQ and of RCP-like
-//! controllers; the paper's own were not available.
+//! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011, §5
+//! (Snippet 1); github.com/SymbioticLab/Aequitas (`ext/d3_queue.cpp`). The constants α and β are those of that
+//! repository's PDQ and of RCP-like controllers; the paper's own were not available.
 
 use super::{MAX_HOPS, Parameters, RateHeader};
 use weir_units::{Bandwidth, SimTime};
@@ -100,8 +104,8 @@ impl Router {
         (self.since, self.sent) = (now, sent);
     }
 
-    /// A request passes: its header gets this port's grant. A port further than [`MAX_HOPS`] from the sender grants nothing and takes no
-    /// note.
+    /// A request passes: its header gets this port's grant. A port further than [`MAX_HOPS`] from the sender grants
+    /// nothing and takes no note.
     pub fn on_request(&mut self, now: SimTime, header: &mut RateHeader) {
         let hop = usize::from(header.hops);
         if hop >= MAX_HOPS {

@@ -51,8 +51,8 @@ pub(crate) trait Congestion {
     fn ssthresh(&self) -> u64;
     /// An acknowledgement arrived.
     fn on_ack(&mut self, progress: &Progress);
-    /// A loss was found with `flight` bytes in flight (not more than the window) and everything before `sent` sent: loss
-    /// recovery begins.
+    /// A loss was found with `flight` bytes in flight (not more than the window) and everything before `sent` sent:
+    /// loss recovery begins.
     fn on_loss(&mut self, now: SimTime, flight: u64, sent: u64);
     /// The retransmission timer expired; `first` unless it expired for the same data before.
     fn on_timeout(&mut self, now: SimTime, flight: u64, first: bool);

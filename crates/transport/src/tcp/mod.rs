@@ -11,25 +11,25 @@
 //! The connection is taken as established: the first segment leaves at the flow's start.
 //!
 //! Loss recovery:
-//! - an acknowledgement is a duplicate if it tells selectively of data that nobody had told of (RFC 6675 §2); the first
-//!   two let a new segment out each (limited transmit, RFC 3042);
-//! - the third, or more than two segments' worth of data above a gap, starts loss recovery, which lasts until everything
-//!   that was sent before it is acknowledged (RFC 6675 §5);
-//! - a timeout goes back to the first unacknowledged byte and passes over what was selectively acknowledged; until all
-//!   that was sent before it is acknowledged, loss recovery does not start, since the acknowledgements may answer
-//!   repetitions (RFC 6675 §5.1).
+//! - an acknowledgement is a duplicate if it tells selectively of data that nobody had told of (RFC 6675 §2); the
+//!   first two let a new segment out each (limited transmit, RFC 3042);
+//! - the third, or more than two segments' worth of data above a gap, starts loss recovery, which lasts until
+//!   everything that was sent before it is acknowledged (RFC 6675 §5);
+//! - a timeout goes back to the first unacknowledged byte and passes over what was selectively acknowledged; until
+//!   all that was sent before it is acknowledged, loss recovery does not start, since the acknowledgements may
+//!   answer repetitions (RFC 6675 §5.1).
 //!
 //! The window grows only when it is what held the sender back (RFC 7661; Linux's `tcp_is_cwnd_limited`): a
 //! sender that its own host holds back would otherwise save up a window for a burst.
 //!
-//! **Backpressure.** A body stops taking packets of a sender while [`Sender::host_limit`] bytes of its own
+//! **Backpressure.** A body stops taking packets of a sender while [`crate::Sender::host_limit`] bytes of its own
 //! have not left the host, as Linux does since 3.6 (TCP small queues, `tcp_small_queue_check` in
 //! `net/ipv4/tcp_output.c`): at most two segments or what its pacing rate (twice window / SRTT in early slow start,
-//! else 1.2 times) sends in about 1 ms. This is what makes a host's own limiters lossless for TCP: nothing is dropped,
-//! the sender waits.
+//! else 1.2 times) sends in about 1 ms. This is what makes a host's own limiters lossless for TCP: nothing is
+//! dropped, the sender waits.
 //!
-//! Example, in segments: ten leave at once, and 0 is lost. The first two acknowledgements for 1 and 2 let 10 and 11 out; the
-//! third halves the window to 5 and sends 0 again.
+//! Example, in segments: ten leave at once, and 0 is lost. The first two acknowledgements for 1 and 2 let 10 and 11
+//! out; the third halves the window to 5 and sends 0 again.
 
 mod congestion;
 mod parameters;
@@ -302,7 +302,8 @@ impl<C: Congestion> Machine for Sender<C> {
             // Linux paces by a round trip of 1 ms until it has measured one, so all of the initial window may go.
             return segments.max(2 * window);
         };
-        // Linux: 200 % while the window is below half of ssthresh, else 120 % (tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
+        // Linux: 200 % while the window is below half of ssthresh, else 120 % (tcp_pacing_ss_ratio,
+        // tcp_pacing_ca_ratio).
         let percent = if window < self.congestion.ssthresh() / 2 { 200 } else { 120 };
         let paced = u128::from(window) * percent * u128::from(HOST_LIMIT.picos());
         let paced = paced / (100 * u128::from(srtt.picos().max(1)));

@@ -14,7 +14,8 @@ pub struct Parameters {
     pub initial_window: u32,
     /// The shortest retransmission timeout: 200 ms (Linux's `TCP_RTO_MIN`; RFC 6298 §2.4 asks for 1 s).
     pub min_rto: SimTime,
-    /// The retransmission timeout before the first round-trip time is known: 1 s (RFC 6298 §2.1).
+    /// The retransmission timeout before the first round-trip time is known: 1 s (RFC 6298 §2.1), or the longest if
+    /// that is less.
     pub initial_rto: SimTime,
     /// The longest retransmission timeout: 120 s (Linux's `TCP_RTO_MAX`; RFC 6298 §2.5 asks for at least 60 s).
     pub max_rto: SimTime,
@@ -92,6 +93,9 @@ impl Parameters {
         reader.time("min-rto", &mut read.min_rto);
         reader.time("initial-rto", &mut read.initial_rto);
         reader.time("max-rto", &mut read.max_rto);
+        if !reader.has("initial-rto") {
+            read.initial_rto = read.initial_rto.min(read.max_rto);
+        }
         reader.size("receive-window", LARGEST_WINDOW, &mut read.receive_window);
         reader.number("delayed-ack", &mut read.delayed_ack);
         reader.time("ack-delay", &mut read.ack_delay);

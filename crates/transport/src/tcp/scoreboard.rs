@@ -3,8 +3,8 @@
 //! Two questions are answered from the ranges that the receiver has told of, all in bytes:
 //!
 //! - **What is lost?** A byte above which three ranges, or more than two segments' worth of bytes, are there
-//!   (`IsLost`, RFC 6675 §4). What lies above a byte only shrinks upward, so everything that is missing below one edge
-//!   is lost, and the edge is found from the last few ranges.
+//!   (`IsLost`, RFC 6675 §4). What lies above a byte only shrinks upward, so everything that is missing below one
+//!   edge is lost, and the edge is found from the last few ranges.
 //! - **How much is in the network?** `pipe`: what was sent, less what is there, less what is lost, plus what was sent
 //!   again (`SetPipe`, §4). It is computed anew by each acknowledgement and counts up with each segment.
 //!
@@ -13,9 +13,9 @@
 //! last missing one (the rescue).
 //!
 //! Example, in segments: 0 to 9 are sent with a window of 10; 0, 3 and 4 are lost. 1, 2, 5 are told of, each lets a
-//! segment pass: 10 and 11 go, then recovery starts with window 5 and sends 0. Once 6 and 7 are told of, three segments
-//! are above 3 and 4, which are lost then. pipe is 8, 9, 10, 11 and 0: at 5, nothing goes; each further one that is
-//! told of lets one go: 3, 4, then new data.
+//! segment pass: 10 and 11 go, then recovery starts with window 5 and sends 0. Once 6 and 7 are told of, three
+//! segments are above 3 and 4, which are lost then. pipe is 8, 9, 10, 11 and 0: at 5, nothing goes; each further
+//! one that is told of lets one go: 3, 4, then new data.
 
 use crate::api::SackBlock;
 use crate::ranges::Ranges;
@@ -150,5 +150,57 @@ impl Scoreboard {
         recovery.first = false;
         recovery.pipe += length;
         Some((sequence, length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// `IsLost` and `SetPipe` of RFC 6675 §4, byte by byte as they are written there.
+    fn by_the_book(sacked: &[bool], acked: usize, high_again: usize, mss: usize) -> (Vec<bool>, u64) {
+        let is_lost = |byte: usize| {
+            let above = &sacked[byte + 1..];
+            let runs = above.split(|there| !there).filter(|run| !run.is_empty()).count();
+            runs >= 3 || above.iter().filter(|there| **there).count() > 2 * mss
+        };
+        let lost: Vec<_> = (acked..sacked.len()).map(|byte| !sacked[byte] && is_lost(byte)).collect();
+        let mut pipe = 0;
+        for byte in (acked..sacked.len()).filter(|byte| !sacked[*byte]) {
+            pipe += u64::from(!lost[byte - acked]) + u64::from(byte < high_again);
+        }
+        (lost, pipe)
+    }
+
+    proptest! {
+        /// The edge below which all that is missing is lost, and `pipe`, are those of the standard.
+        #[test]
+        fn agrees_with_the_standard(
+            there in proptest::collection::vec(any::<bool>(), 1..60),
+            acked in 0usize..20,
+            again in 0usize..40,
+            mss in 1usize..6,
+        ) {
+            let mut sacked = vec![false; acked + 1];
+            sacked.extend(there);
+            let highest = sacked.len();
+            let mut board = Scoreboard::default();
+            for byte in (0..highest).filter(|byte| sacked[*byte]) {
+                board.sacked.insert(byte as u64, byte as u64 + 1);
+            }
+            let high_again = (acked + again).min(highest);
+            let (lost, pipe) = by_the_book(&sacked, acked, high_again, mss);
+            let edge = board.lost_below(mss as u32);
+            for byte in acked..highest {
+                prop_assert_eq!(!sacked[byte] && (byte as u64) < edge, lost[byte - acked], "byte {}", byte);
+            }
+            board.start(acked as u64, highest as u64, mss as u32);
+            if let Some(recovery) = &mut board.recovery {
+                recovery.high_again = high_again as u64;
+            }
+            board.on_ack(acked as u64, highest as u64, mss as u32);
+            prop_assert_eq!(board.recovery.as_ref().map(|recovery| recovery.pipe), Some(pipe));
+        }
     }
 }

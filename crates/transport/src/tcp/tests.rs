@@ -69,7 +69,8 @@ fn what_is_not_known_to_be_lost_goes_after_new_data_and_the_tail_is_rescued() {
     assert_eq!(ack(&mut sender, MS, 0, &[(1, 2)]), NOTHING);
     assert_eq!(ack(&mut sender, MS, 0, &[(1, 3)]), NOTHING);
     assert_eq!(ack(&mut sender, MS, 0, &[(1, 4)]), [0]);
-    // The window is 3: 4, 5 and 0 fill it. 0 arrives; the rescue sends the last segment, and 5's answer the one before.
+    // The window is 3: 4, 5 and 0 fill it. 0 arrives; the rescue sends the last segment, and 5's answer the one
+    // before.
     assert_eq!(ack(&mut sender, MS + MS, 4, &[]), [5]);
     assert_eq!(ack(&mut sender, MS + MS + MS, 4, &[(5, 6)]), [4]);
     assert_eq!(ack(&mut sender, SimTime::from_millis(4), 6, &[]), NOTHING);
