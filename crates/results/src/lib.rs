@@ -18,6 +18,7 @@
 //! | `tables`, `columns`, `json` | the files' contents: CSV, Parquet, JSON |
 //! | [`files`] | the files of a run: the only part that touches a disk |
 //! | [`page`] | the page of a run |
+//! | [`sweep`], [`mod@sweep_page`] | the points of a sweep and their page |
 //!
 //! Worked example: a flow of 1 MB that starts at 1 ms and ends at 3 ms has a completion time of 2 ms. If the
 //! idle network would have taken 1 ms, its slowdown is 2 and its goodput 4 Gb/s.
@@ -53,6 +54,8 @@ pub mod series;
 pub mod statistics;
 pub mod student;
 pub mod summary;
+pub mod sweep;
+pub mod sweep_page;
 mod tables;
 mod text;
 
@@ -68,3 +71,5 @@ pub use record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSam
 pub use statistics::{BinStatistics, Deadlines, GroupStatistics, Statistics};
 pub use student::{Interval, confidence};
 pub use summary::{Percentile, Summary};
+pub use sweep::{Outcome, PointSummary};
+pub use sweep_page::sweep_page;

@@ -45,7 +45,7 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
             )
             .table(&tables::times(&statistics));
         page = figures(page, charts::of_flows(results, &statistics));
-        page = page.heading("Traffic").table(&tables::groups(results, &statistics));
+        page = page.heading("Groups").table(&tables::groups(results, &statistics));
     }
     let over_time = charts::over_time(results);
     if !over_time.is_empty() {
@@ -69,7 +69,7 @@ fn what_ran(results: &Results) -> String {
     let more = results.groups.len() - groups.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!(
-        "{} simulated, seed {}. {} between {} over {}. Traffic: {}{more}.",
+        "{} simulated, seed {}. {} between {} over {}. Groups: {}{more}.",
         text::time(results.simulated),
         results.seed,
         text::count(results.flows.len() as u64, "flow"),
@@ -85,4 +85,4 @@ fn figures(page: Page, charts: Vec<Chart>) -> Page {
 
 #[cfg(test)]
 #[path = "page_tests.rs"]
-mod tests;
+pub(crate) mod tests;

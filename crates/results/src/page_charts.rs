@@ -62,7 +62,7 @@ fn distribution(
     let all = series.len();
     series.truncate(LINES);
     let y = Axis { to: Some(1.0), ..Axis::new("share of flows", plain("")) };
-    let chart = titled(&format!("{title}: cumulative distribution"), (series.len(), all), "traffic entries", x, y);
+    let chart = titled(&format!("{title}: cumulative distribution"), (series.len(), all), "groups", x, y);
     (!series.is_empty()).then_some(Chart { series, ..chart })
 }
 
@@ -113,9 +113,9 @@ pub(crate) fn over_time(results: &Results) -> Vec<Chart> {
         groups().map(|(place, group)| Series::new(group.name.as_str(), points(results, place))).collect()
     };
     let goodput = Axis::new("goodput", Unit::Bandwidth);
-    add("Goodput", "traffic entries", goodput, by_group(series::goodput));
+    add("Goodput", "groups", goodput, by_group(series::goodput));
     let index = Axis { to: Some(1.0), ..Axis::new("Jain's index", plain("")) };
-    add("Fairness between the flows of a traffic entry", "traffic entries", index, by_group(series::fairness));
+    add("Fairness between the flows of a group", "groups", index, by_group(series::fairness));
 
     let watched = busiest_watched(results);
     let by_link = |points: &dyn Fn(u32) -> Vec<(f64, f64)>| -> Vec<Series> {

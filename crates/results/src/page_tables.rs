@@ -11,7 +11,7 @@ const LINKS: usize = 50;
 
 /// A row for each group and size bin that has flows.
 pub(crate) fn times(statistics: &Statistics) -> Table {
-    let mut table = Table::new().text("traffic").text("size").number("flows").number("unfinished");
+    let mut table = Table::new().text("group").text("size").number("flows").number("unfinished");
     for column in ["mean", "p50", "p95", "p99", "p99.9", "max"] {
         table = table.number(format!("time {column}"));
     }
@@ -40,7 +40,7 @@ fn times_row(name: &str, of: &BinStatistics) -> Vec<String> {
 /// A row for each group.
 pub(crate) fn groups(results: &Results, statistics: &Statistics) -> Table {
     let deadlines = statistics.all.deadlines.count > 0;
-    let mut table = Table::new().text("traffic").text("transport").number("flows").number("delivered");
+    let mut table = Table::new().text("group").text("transport").number("flows").number("delivered");
     table = table.number("goodput").number("retransmissions").number("timeouts");
     if deadlines {
         table = table.number("deadlines").number("met").number("missed").number("share met");

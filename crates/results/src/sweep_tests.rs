@@ -1,0 +1,123 @@
+//! Points become curves, and JSON.
+
+use super::*;
+use crate::sample::sample;
+use crate::{FlowRecord, Results, SizeBins};
+use proptest::prelude::*;
+use weir_units::SimTime;
+
+/// The sample with every flow's time and ideal made longer or shorter, all finished unless told otherwise.
+pub(crate) fn point(parameters: &[(&str, &str)], seed: u64, times: u64, finished: bool) -> PointSummary {
+    let mut results = sample();
+    for flow in &mut results.flows {
+        let took = flow.completion_time().unwrap_or(SimTime::from_millis(10)).picos() * times;
+        let end = (finished || flow.bytes < 10_000_000).then(|| flow.start + SimTime::from_picos(took));
+        *flow = FlowRecord { finished: end, ..*flow };
+    }
+    let statistics = crate::Statistics::new(&Results { seed, ..results }, &SizeBins::qjump());
+    let parameters = parameters.iter().map(|(path, value)| ((*path).to_owned(), (*value).to_owned())).collect();
+    PointSummary { parameters, seed, outcome: Outcome::Statistics(Box::new(statistics)) }
+}
+
+/// Two transports, three loads and three seeds; one run failed, one did not finish all flows.
+pub(crate) fn sweep() -> Vec<PointSummary> {
+    let mut points = Vec::new();
+    for (i, transport) in ["dctcp", "cubic"].into_iter().enumerate() {
+        for (j, load) in ["80 %", "20 %", "50 %"].into_iter().enumerate() {
+            for seed in 1..=3 {
+                let times = (i as u64 + 1) * [9, 2, 4][j] + seed;
+                let parameters =
+                    [("traffic.web.load", load), ("traffic.web.transport", transport), ("network.hosts", "16")];
+                points.push(point(&parameters, seed, times, !(i == 1 && j == 0 && seed == 2)));
+            }
+        }
+    }
+    points[4].outcome = Outcome::Failure("a checker stopped the run: port s1->h3 was idle with work".to_owned());
+    points
+}
+
+#[test]
+fn points_become_curves() {
+    let points = sweep();
+    let curves = Curves::new(&points);
+    assert_eq!(curves.same, [("network.hosts", "16")]);
+    assert_eq!(curves.x, Some(("traffic.web.load", Unit::Plain("%".to_owned()))));
+    assert_eq!(curves.others, ["traffic.web.transport"]);
+    let shape: Vec<_> = curves
+        .lines
+        .iter()
+        .map(|(name, places)| {
+            (name.as_str(), places.iter().map(|place| (place.x, place.runs.len(), place.failed)).collect::<Vec<_>>())
+        })
+        .collect();
+    assert_eq!(
+        shape,
+        [
+            ("dctcp", vec![(20.0, 2, 1), (50.0, 3, 0), (80.0, 3, 0)]),
+            ("cubic", vec![(20.0, 3, 0), (50.0, 3, 0), (80.0, 3, 0)]),
+        ]
+    );
+    // 14 µs and 34 µs, five, six and seven times: 24 µs · 6 on average.
+    let mean = |statistics: &Statistics| Some(statistics.all.bins[0].fct.mean?.picos() as f64 / 1e6);
+    let interval = curves.lines[0].1[1].mean(mean).unwrap();
+    assert!((interval.mean - 144.0).abs() < 1e-3 && interval.count == 3, "{interval:?}");
+    // s = 24 µs, so ± 4.303 · 24 / √3.
+    assert!((interval.half.unwrap() - 59.62).abs() < 0.01, "{interval:?}");
+    // One seed of the last place did not finish its largest flow: its maximum is not known.
+    let most = |statistics: &Statistics| Some(statistics.all.all.fct.max?.picos() as f64);
+    assert_eq!(curves.lines[1].1[2].mean(most), None);
+    assert!(curves.lines[1].1[1].mean(most).is_some());
+}
+
+#[test]
+fn the_axis_is_the_parameter_with_the_most_numbers() {
+    let of = |parameters: &[&[(&str, &str)]]| {
+        let points: Vec<_> = parameters.iter().map(|parameters| point(parameters, 1, 1, true)).collect();
+        Curves::new(&points).x.map(|(path, unit)| (path.to_owned(), unit))
+    };
+    let rate = |rate| [("rate", rate), ("k", "1")];
+    assert_eq!(of(&[&rate("1 Gb/s"), &rate("400 Mb/s")]), Some(("rate".to_owned(), Unit::Bandwidth)));
+    assert_eq!(of(&[&[("a", "200us")], &[("a", "1 ms")]]), Some(("a".to_owned(), Unit::Time)));
+    assert_eq!(of(&[&[("a", "1 ms")], &[("a", "2")]]), None);
+    assert_eq!(of(&[&[("a", "1")], &[]]), None);
+    assert_eq!(of(&[&[("b", "1"), ("a", "1")], &[("b", "2"), ("a", "2")]]).unwrap().0, "a");
+    assert_eq!(of(&[]), None);
+}
+
+#[test]
+fn values_with_units_are_numbers() {
+    let plain = |unit: &str| Unit::Plain(unit.to_owned());
+    assert_eq!(number("0.6"), Some((0.6, plain(""))));
+    assert_eq!(number(" 60 %"), Some((60.0, plain("%"))));
+    assert_eq!(number("10 Gb/s"), Some((10e9, Unit::Bandwidth)));
+    assert_eq!(number("80 kB"), Some((80_000.0, Unit::Size)));
+    assert_eq!(number("200us"), Some((200e-6, Unit::Time)));
+    assert_eq!((number("dctcp"), number("inf"), number("%")), (None, None, None));
+}
+
+#[test]
+fn points_as_json() {
+    for point in sweep() {
+        let text = point.to_json();
+        assert!(!text.contains('\n'));
+        assert_eq!(PointSummary::from_json(&text).unwrap(), point);
+    }
+    insta::assert_snapshot!(sweep()[4].to_json(), @r#"{"parameters":{"network.hosts":"16","traffic.web.load":"20 %","traffic.web.transport":"dctcp"},"seed":2,"failure":"a checker stopped the run: port s1->h3 was idle with work"}"#);
+}
+
+proptest! {
+    /// Slowdowns have many digits; none is lost.
+    #[test]
+    fn statistics_survive_json(times in prop::collection::vec((1u64..1 << 50, 1u64..1 << 50), 1..20)) {
+        let mut results = sample();
+        let flow = results.flows[0];
+        results.flows = times.iter().map(|(took, ideal)| FlowRecord {
+            finished: Some(flow.start + SimTime::from_picos(*took)),
+            ideal: SimTime::from_picos(*ideal),
+            ..flow
+        }).collect();
+        let statistics = Box::new(crate::Statistics::new(&results, &SizeBins::default()));
+        let point = PointSummary { parameters: BTreeMap::new(), seed: 0, outcome: Outcome::Statistics(statistics) };
+        prop_assert_eq!(PointSummary::from_json(&point.to_json()).unwrap(), point);
+    }
+}
