@@ -52,6 +52,11 @@ impl<'a> Reader<'a> {
         self.problems.error(span, cause, hint);
     }
 
+    /// Tells of something that is allowed, and probably not meant.
+    pub(crate) fn note(&mut self, span: Span, cause: impl Into<String>, hint: impl Into<String>) {
+        self.problems.note(span, cause, hint);
+    }
+
     /// Where a key's value stands, or the whole record if it is not written.
     pub(crate) fn span(&self, key: &str) -> Span {
         self.node.get(key).map_or(self.node.span, |node| node.span)

@@ -1,8 +1,11 @@
 //! Round-trip times and the retransmission timeout.
 //!
-//! SRTT and RTTVAR are smoothed with 1/8 and 1/4; RTO = SRTT + 4 · RTTVAR, at least the minimum and at most
-//! the maximum; it doubles with each timeout until new data is acknowledged. Every acknowledgement of new data
+//! SRTT and RTTVAR are smoothed with 1/8 and 1/4; RTO = SRTT + max(G, 4 · RTTVAR), at least the minimum and at
+//! most the maximum; it doubles with each timeout until new data is acknowledged. Every acknowledgement of new data
 //! gives a sample, because its time stamp says which transmission it answers (RFC 7323), retransmissions included.
+//!
+//! G is the granularity of the timer: without it a path whose round trips are all the same and longer than the minimum
+//! would time out with each of them. It is 1 ms, as ns-3's clock and Linux's have it, or the minimum if that is less.
 //!
 //! Example: the first sample of 100 ms gives SRTT 100, RTTVAR 50, RTO 300 ms; a second one gives RTTVAR 37.5,
 //! RTO 250 ms.
@@ -27,6 +30,8 @@ pub(crate) struct Rto {
 
 /// No sample yet.
 const NONE: u64 = u64::MAX;
+/// The granularity of the timer (RFC 6298 §2).
+const GRANULARITY: SimTime = SimTime::from_millis(1);
 /// Doublings that are counted. From 1 µs, more than the longest maximum, one hour, is reached after 32.
 const MOST_DOUBLINGS: u32 = 32;
 
@@ -60,7 +65,8 @@ impl Rto {
         let base = if self.srtt == NONE {
             self.initial.max(self.min)
         } else {
-            SimTime::from_picos(self.srtt + 4 * self.rttvar).max(self.min)
+            let granularity = self.min.min(GRANULARITY).picos();
+            SimTime::from_picos(self.srtt + granularity.max(4 * self.rttvar)).max(self.min)
         };
         if self.backoff == 0 {
             return base.min(self.max);
@@ -111,5 +117,16 @@ mod tests {
         assert_eq!(rto.timeout(), ms(120_000));
         rto.restore();
         assert_eq!(rto.timeout(), ms(200));
+    }
+
+    #[test]
+    fn constant_round_trips_do_not_time_out() {
+        for (min, granularity) in [(SimTime::from_millis(200), 1000), (SimTime::from_micros(200), 200)] {
+            let mut rto = Rto::new(min, SimTime::from_secs(1), SimTime::from_secs(120));
+            for _ in 0..200 {
+                rto.sample(SimTime::from_millis(300));
+            }
+            assert_eq!(rto.timeout(), SimTime::from_millis(300) + SimTime::from_micros(granularity));
+        }
     }
 }

@@ -84,6 +84,27 @@ fn every_key_is_read() {
     assert_eq!(parse("udp", text), Ok(Parameters::Udp(expected)));
 }
 
+/// A data center's short timeout with Linux's long delay is allowed, and told.
+#[test]
+fn a_delay_above_the_timeout_is_told() {
+    let notes = |text: &str| {
+        let source = Source::from_text("transport.yaml", text);
+        let mut problems = Problems::new(&source);
+        let root = tree::parse(&source, &mut problems).expect("YAML");
+        assert!(read("dctcp", Some(&root), &mut problems).is_some());
+        problems.finish(()).expect("no error").1
+    };
+    let told = notes("min-rto: 200us");
+    assert_eq!(
+        told[0].cause(),
+        "the ack-delay 40 ms is not shorter than the min-rto 200 µs: a packet that waits for its acknowledgement may \
+         be sent again"
+    );
+    assert!(notes("{ min-rto: 200us, delayed-ack: 1 }").is_empty());
+    assert!(notes("{ min-rto: 200us, ack-delay: 100us }").is_empty());
+    assert!(notes("{}").is_empty());
+}
+
 #[test]
 fn what_is_refused() {
     let cases = [

@@ -8,8 +8,15 @@ use support::{Network, World};
 use weir_transport::{Parameters, cubic, d3, dctcp, newreno, pfabric, tcp};
 use weir_units::SimTime;
 
-const PERFECT: Network =
-    Network { seed: 1, delay: SimTime::from_micros(10), jitter: SimTime::ZERO, lost: 0, doubled: 0, marked: 0 };
+const PERFECT: Network = Network {
+    seed: 1,
+    delay: SimTime::from_micros(10),
+    jitter: SimTime::ZERO,
+    lost: 0,
+    every: 0,
+    doubled: 0,
+    marked: 0,
+};
 
 fn reliable() -> Vec<Parameters> {
     // Short timeouts, so that lossy runs are about the window and not about waiting.

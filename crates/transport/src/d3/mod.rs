@@ -15,6 +15,11 @@
 //!   switches noted meanwhile can be off by one grant until the port is idle. A network that drops payloads before
 //!   requests, as D3's authors assume, has none of this.
 //!
+//! A body takes [`crate::Sender::request`] for each segment that says so, calls [`Router::on_request`] at each port
+//! that the packet passes, in order, and hands the header back with the acknowledgement of that packet
+//! ([`crate::Ack::grant`]). It lets requests pass full queues if it can: the authors drop the payload and keep the
+//! header.
+//!
 //! A flow whose deadline has passed goes on as one without a deadline. The paper may also stop it (§6.1.3); Weir
 //! does not, since a flow that is not delivered has no completion time.
 //!

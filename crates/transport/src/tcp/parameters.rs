@@ -109,6 +109,19 @@ impl Parameters {
                 );
             }
         }
+        if read.delayed_ack > 1 && read.ack_delay >= read.min_rto {
+            let span = reader.span(if reader.has("min-rto") { "min-rto" } else { "ack-delay" });
+            reader.note(
+                span,
+                format!(
+                    "the ack-delay {} is not shorter than the min-rto {}: a packet that waits for its acknowledgement \
+                     may be sent again",
+                    read.ack_delay.duration(),
+                    read.min_rto.duration()
+                ),
+                "make the ack-delay shorter, or write `delayed-ack: 1`",
+            );
+        }
         read
     }
 

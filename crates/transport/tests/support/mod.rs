@@ -16,6 +16,8 @@ pub(crate) struct Network {
     pub(crate) delay: SimTime,
     pub(crate) jitter: SimTime,
     pub(crate) lost: u64,
+    /// Every so many-th data packet is lost besides; 0 for none.
+    pub(crate) every: u64,
     pub(crate) doubled: u64,
     pub(crate) marked: u64,
 }
@@ -23,7 +25,8 @@ pub(crate) struct Network {
 /// What happened.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// When the receiver had everything.
+    /// When the receiver had half, and everything.
+    pub(crate) half: SimTime,
     pub(crate) delivered: SimTime,
     /// Data packets sent, those of them that had been sent before, and timeouts.
     pub(crate) packets: u64,
@@ -33,7 +36,7 @@ pub(crate) struct Outcome {
 }
 
 /// Events after which a flow is taken for stuck.
-const PATIENCE: u64 = 2_000_000;
+const PATIENCE: u64 = 50_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
@@ -69,6 +72,7 @@ pub(crate) struct World {
     count: u64,
     events: BinaryHeap<Reverse<Scheduled>>,
     total: u64,
+    receive_window: u64,
     sender: Sender,
     receiver: Receiver,
     router: Router,
@@ -95,6 +99,12 @@ impl World {
             count: 0,
             events: BinaryHeap::new(),
             total: bytes,
+            receive_window: match parameters {
+                Parameters::NewReno(newreno) => newreno.tcp.receive_window,
+                Parameters::Cubic(cubic) => cubic.tcp.receive_window,
+                Parameters::Dctcp(dctcp) => dctcp.tcp.receive_window,
+                _ => u64::MAX,
+            },
             sender: Sender::new(parameters, &connection),
             receiver: Receiver::new(parameters),
             router: Router::new(line_rate),
@@ -166,7 +176,11 @@ impl World {
                 (self.sender.acked(), self.sender.highest(), self.sender.flight(), self.sender.window());
             let Some(segment) = self.sender.poll(self.now) else { return };
             self.check(&segment, acked, highest);
-            if self.network.lost == 0 && self.network.jitter == SimTime::ZERO && segment.length > 0 && window > 0 {
+            if self.network.lost + self.network.every == 0
+                && self.network.jitter == SimTime::ZERO
+                && segment.length > 0
+                && window > 0
+            {
                 // Without losses and reordering there is no recovery: the window bounds what is in flight. A rate's
                 // window is what fits in a round trip and bounds nothing.
                 let paced = segment.request || self.sender.timer() <= self.now + self.network.delay;
@@ -177,7 +191,9 @@ impl World {
             let header = segment.request.then(|| Box::new(self.sender.request(self.now)));
             let marked = segment.capable && self.happens(self.network.marked);
             let arrival = Arrival { sequence: segment.sequence, length: segment.length, stamp: self.now, marked };
-            self.transmit(Event::Data(arrival, header));
+            if self.network.every == 0 || !self.outcome.packets.is_multiple_of(self.network.every) {
+                self.transmit(Event::Data(arrival, header));
+            }
         }
     }
 
@@ -188,7 +204,7 @@ impl World {
         assert!(segment.sequence <= highest, "{segment:?} leaves a gap after {highest}");
         assert!(segment.again == (segment.sequence < highest) || segment.length == 0, "{segment:?}");
         assert_eq!(self.sender.highest(), highest.max(end));
-        assert!(self.sender.highest() - acked <= 4_000_000, "more than the receiver takes");
+        assert!(self.sender.highest() - acked <= self.receive_window, "more than the receiver takes");
     }
 
     fn happen(&mut self, event: Event) {
@@ -200,6 +216,9 @@ impl World {
                 let before = self.receiver.next();
                 let reaction = self.receiver.on_segment(self.now, &arrival);
                 assert!(self.receiver.next() >= before);
+                if before < self.total / 2 && self.receiver.next() >= self.total / 2 {
+                    self.outcome.half = self.now;
+                }
                 if before < self.total && self.receiver.next() == self.total {
                     self.outcome.delivered = self.now;
                 }
