@@ -32,6 +32,9 @@ struct Done {
     events: u64,
     flows: u64,
     simulated: SimTime,
+    /// User time of building the network and reading the flows, and of running, in seconds.
+    built: f64,
+    ran: f64,
 }
 
 fn main() -> Result<()> {
@@ -65,6 +68,7 @@ fn main() -> Result<()> {
     match case.as_str() {
         "once-leafspine" => print_once(&leaf_spine(Silent, 2000)?),
         "once-dumbbell" => print_once(&dumbbell(Silent)?),
+        "once-scale" => print_once(&fat_tree(24)?),
         "all" | "leafspine" | "dumbbell" | "scale" | "checked" => {}
         other => return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked").into()),
     }
@@ -80,16 +84,16 @@ fn table(name: &str, runs: usize, run: impl Fn() -> Result<Done>) -> Result<()> 
     let mut times = Vec::new();
     let mut last = None;
     for _ in 0..runs.max(1) {
-        let before = user_seconds()?;
-        last = Some(run()?);
-        times.push(user_seconds()? - before);
+        let done = run()?;
+        times.push(done.ran);
+        last = Some(done);
     }
     times.sort_by(f64::total_cmp);
     let (Some(done), median) = (last, times[times.len() / 2]) else { return Ok(()) };
     let hops = done.packet_hops as f64;
     println!(
         "{name}\n    {:.1} M packet-hops in {median:.2} s: {:.2} M/s, {:.1} ns each ({:.2} to {:.2} s); {:.2} events each; \
-         {} flows; {:.3} s simulated; {:.0} MB at most",
+         {} flows; {:.3} s simulated; {:.0} MB at most; built in {:.2} s",
         hops / 1e6,
         hops / 1e6 / median,
         median * 1e9 / hops,
@@ -99,6 +103,7 @@ fn table(name: &str, runs: usize, run: impl Fn() -> Result<Done>) -> Result<()> 
         done.flows,
         done.simulated.picos() as f64 / 1e12,
         peak_megabytes()?,
+        done.built,
     );
     Ok(())
 }
@@ -135,11 +140,13 @@ fn transport() -> Parameters {
 }
 
 fn source(workload: Spec) -> Source {
-    Source { workload, transport: transport(), class: Class(0), priority: 0 }
+    let (transport, class) = (transport(), Class(0));
+    Source { workload, transport, class, priority: 0, spread: SimTime::ZERO, service: None }
 }
 
 /// Runs until every flow is over, or to the limit.
-fn run<O: Observer>(world: &mut World<O>, mut sources: Sources, limit: SimTime) -> Done {
+fn run<O: Observer>(world: &mut World<O>, mut sources: Sources, limit: SimTime, began: f64) -> Result<Done> {
+    let built = user_seconds()?;
     loop {
         let due = sources.next().unwrap_or(SimTime::NEVER).min(limit);
         if due == SimTime::NEVER && sources.is_done() {
@@ -152,7 +159,7 @@ fn run<O: Observer>(world: &mut World<O>, mut sources: Sources, limit: SimTime) 
         } else if world.now() >= limit {
             break;
         } else {
-            sources.start_due(world);
+            sources.start_due(world)?;
         }
         if sources.is_done() {
             break;
@@ -160,11 +167,14 @@ fn run<O: Observer>(world: &mut World<O>, mut sources: Sources, limit: SimTime) 
     }
     let counters = world.counters();
     let flows = sources.progress().0;
-    Done { packet_hops: counters.packet_hops, events: counters.events, flows, simulated: world.now() }
+    let (packet_hops, events, simulated) = (counters.packet_hops, counters.events, world.now());
+    let ran = user_seconds()? - built;
+    Ok(Done { packet_hops, events, flows, simulated, built: built - began, ran })
 }
 
 fn leaf_spine<O: Observer + Finish>(observer: O, flows: usize) -> Result<Done> {
-    let mut world = World::new(1, SIZES, observer);
+    let began = user_seconds()?;
+    let mut world = World::new(0, SIZES, observer);
     let spines: Vec<SwitchId> = (0..4).map(|_| world.add_switch()).collect();
     for _ in 0..9 {
         let leaf = world.add_switch();
@@ -183,13 +193,14 @@ fn leaf_spine<O: Observer + Finish>(observer: O, flows: usize) -> Result<Done> {
         let text: String = text.lines().take(flows + 1).flat_map(|line| [line, "\n"]).collect();
         FlowList::read(text.as_bytes(), SIZES.payload, FlowList::numbered(144))?
     };
-    let done = run(&mut world, Sources::new(vec![source(Spec::List(list))], 1), SimTime::NEVER);
+    let done = run(&mut world, Sources::new(vec![source(Spec::List(list))], 1, None), SimTime::NEVER, began)?;
     O::finish(&world);
     Ok(done)
 }
 
 fn dumbbell<O: Observer + Finish>(observer: O) -> Result<Done> {
-    let mut world = World::new(1, SIZES, observer);
+    let began = user_seconds()?;
+    let mut world = World::new(0, SIZES, observer);
     let (left, right) = (world.add_switch(), world.add_switch());
     let from: Vec<HostId> = (0..16).map(|_| world.add_host(left, link(10, 65), link(10, 65))).collect();
     let to: Vec<HostId> = (0..16).map(|_| world.add_host(right, link(10, 65), link(10, 65))).collect();
@@ -198,14 +209,15 @@ fn dumbbell<O: Observer + Finish>(observer: O) -> Result<Done> {
     let pairs = from.iter().zip(&to).map(|(from, to)| (MachineId(from.0), MachineId(to.0))).collect();
     let end = SimTime::from_millis(500);
     let transfers = Transfers::pairs(pairs)?.times(SimTime::ZERO, SimTime::from_micros(100), end)?;
-    let done = run(&mut world, Sources::new(vec![source(Spec::Transfers(transfers))], 1), end);
+    let done = run(&mut world, Sources::new(vec![source(Spec::Transfers(transfers))], 1, None), end, began)?;
     O::finish(&world);
     Ok(done)
 }
 
 /// A fat-tree of 10 Gb/s links; web-search flows between random hosts at 40 % for about 25 million packet-hops.
 fn fat_tree(k: u32) -> Result<Done> {
-    let mut world = World::new(1, SIZES, Silent);
+    let began = user_seconds()?;
+    let mut world = World::new(0, SIZES, Silent);
     let half = k / 2;
     let cores: Vec<SwitchId> = (0..half * half).map(|_| world.add_switch()).collect();
     let mut hosts = 0;
@@ -237,7 +249,7 @@ fn fat_tree(k: u32) -> Result<Done> {
     let random = Random::new(hosts.clone(), hosts.clone(), Arrivals::Poisson, gap, sizes)?;
     let at_most = (25_000_000.0 / (wire / 1500.0 * 11.0)) as u64;
     let random = random.at_most(at_most.max(hosts.len() as u64))?;
-    Ok(run(&mut world, Sources::new(vec![source(Spec::Random(random))], 1), SimTime::NEVER))
+    run(&mut world, Sources::new(vec![source(Spec::Random(random))], 1, None), SimTime::NEVER, began)
 }
 
 /// What an observer does at the end.

@@ -60,6 +60,9 @@ impl<O: Observer> World<O> {
             // The event that is pending may be for a time at which nothing arrives any more.
             self.events.push(self.packets.get(ids[0]).arrival, Event::Arrive(port));
         }
+        if let Some(router) = self.routers.get_mut(port.index()) {
+            router.set_capacity(rate);
+        }
     }
 
     /// Takes a link down. Call [`World::compute_routes`] when the links that fail together are down.

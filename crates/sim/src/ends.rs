@@ -6,7 +6,7 @@ use crate::events::Event;
 use crate::flow::Life;
 use crate::ids::{FlowId, HostId, PacketId, PortId};
 use crate::observer::Observer;
-use crate::packet::{AGAIN, CAPABLE, ECHO, Extension, Extensions, Kind, MARKED, Packet};
+use crate::packet::{AGAIN, CAPABLE, ECHO, Extension, Kind, MARKED, Packet};
 use crate::timer::Fired;
 use crate::world::{Delivery, World};
 use weir_transport::{Ack, Acknowledge, Answer, Arrival, Segment, Timeout};
@@ -233,6 +233,14 @@ impl<O: Observer> World<O> {
     /// A packet with a rate request passes a port, whose router answers it.
     #[cold]
     pub(crate) fn request(&mut self, port: PortId, id: PacketId) {
-        let _ = (port, id);
+        let packet = self.packets.get(id);
+        let (kind, place) = (packet.kind(), packet.extension);
+        let held = self.held(port);
+        let (Kind::Segment, Some(router)) = (kind, self.routers.get_mut(port.index())) else { return };
+        if let Some(Extension::Rate(header)) = self.extensions.get_mut(place) {
+            let taken: u64 = self.counts[port.index()].taken.iter().map(|count| count.bytes).sum();
+            router.observe(self.now, taken.saturating_sub(held), held);
+            router.on_request(self.now, header);
+        }
     }
 }

@@ -39,7 +39,17 @@ impl<O: Observer> World<O> {
         if let Some(stop) = self.news() {
             return stop;
         }
-        while let Some((time, event)) = self.events.pop_until(limit) {
+        let large = self.is_large();
+        loop {
+            if self.events.is_bucket_empty() {
+                if !self.events.advance(limit) {
+                    break;
+                }
+                if large {
+                    self.fetch_bucket();
+                }
+            }
+            let Some((time, event)) = self.events.pop(limit) else { break };
             debug_assert!(time >= self.now, "an event in the past");
             self.now = time;
             self.counters.events += 1;

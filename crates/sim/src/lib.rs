@@ -10,10 +10,11 @@
 //! | [`packet`], [`port`], [`serial_clock`], `queue`, [`switch`] | what the network is made of |
 //! | [`host`], [`flow`] | what stands at its ends; the transports are [`weir_transport`]'s |
 //! | [`world`] | building a network |
-//! | [`engine`], `ends`, `changes` | running it: packets, the ends of flows, links that change |
+//! | [`engine`], `ends`, `changes`, `fetch` | running it: packets, the ends of flows, links that change, memory ahead of its use |
 //! | [`sources`], [`ideal`] | workloads in a world, and the time that a flow would take alone |
 //! | [`observer`], [`checkers`] | what watches a run |
-//! | [`brokers`], [`mod@run`] | the control plane in the simulated network; a scenario from start to result |
+//! | [`brokers`], [`headers`] | the control plane in the simulated network; what its services' packets look like |
+//! | [`mod@run`], `samples` | a scenario from start to result |
 
 pub mod brokers;
 mod changes;
@@ -21,7 +22,9 @@ pub mod checkers;
 mod ends;
 pub mod engine;
 pub mod events;
+mod fetch;
 pub mod flow;
+pub mod headers;
 pub mod host;
 pub mod ideal;
 pub mod ids;
@@ -30,11 +33,11 @@ pub mod packet;
 pub mod port;
 mod queue;
 pub mod run;
+mod samples;
 pub mod serial_clock;
 pub mod sources;
 pub mod switch;
 pub mod timer;
-pub mod topology;
 pub mod world;
 
 pub use checkers::Checkers;
@@ -42,7 +45,7 @@ pub use engine::Stop;
 pub use flow::{Flow, FlowSpec};
 pub use ids::{Class, FlowId, HostId, MeterId, PortId, SwitchId};
 pub use observer::{Observer, Silent};
-pub use run::{FlowStatistics, Options, Progress, RunError, RunOutcome, Statistics, simulate};
+pub use run::{Options, Progress, RunError, RunOutcome, simulate};
 pub use sources::{Source, Sources};
 pub use weir_units::SimTime;
 pub use world::{Counters, Delivery, World};

@@ -165,6 +165,12 @@ impl Arena {
         &mut self.packets[id.index()]
     }
 
+    /// Asks for a packet's cache line.
+    #[inline]
+    pub(crate) fn fetch(&self, id: PacketId) {
+        crate::fetch::fetch_first(&self.packets, id.index());
+    }
+
     /// Takes a packet out; its id may be used again.
     #[inline]
     pub(crate) fn remove(&mut self, id: PacketId) -> Packet {

@@ -1,21 +1,17 @@
 //! A scenario from start to result.
 //!
-//! [`simulate`] builds the scenario's network, its flows and, where it asks for them, the brokers; runs
-//! them for the scenario's duration; and samples the measured uplink. The seed decides, in this order, the
-//! phases of the brokers, then for each flow its start and its source port (and thereby its path), and the
-//! noise of the hosts. The same scenario and seed give the same result to the byte.
+//! [`simulate`] builds the scenario's network, its traffic and, where it asks for them, the brokers; runs
+//! them for the scenario's duration, or until all traffic has ended where all of it ends by itself; and takes samples of
+//! links and flows. The same scenario and seed give the same result to the byte.
 //!
-//! What is random, and how much:
-//! - a flow starts up to 10 ms after the scenario says: connections of one service do not begin at one
+//! What is random, each with a seed of its own made from the run's: the phases of the brokers, each traffic entry's
+//! workload, each flow's hash (and thereby its path), spraying, and under a policy also
+//! - starts: a long-lived transfer starts up to 10 ms after the scenario says, since connections of one service do not begin at one
 //!   picosecond, and 10 ms are little against the brokers' period and the samples;
-//! - source ports are those of Linux's ephemeral range;
-//! - hosts take up to one full frame's time at the slowest link longer for a packet that finds the interface
-//!   idle, which keeps flows out of step (Floyd and Jacobson 1992, see [`crate::World::set_jitter`]).
+//! - the noise of the hosts: they take up to one full frame's time at the slowest link longer for a packet that finds the
+//!   interface idle, which keeps flows out of step (Floyd and Jacobson 1992, see [`crate::World::set_jitter`]).
 //!
-//! Flows are classified once, by the classifier that the kernel runs, with the headers of their packets:
-//! these do not change. The answers of a flow belong to the same service, since filters match either end.
-//! A service whose filter names interfaces has its flows by the scenario's word: they are those of endpoints
-//! that the scenario puts on the machine.
+//! In a network of the scenario's own hosts are exact unless it says otherwise, so that formulas are.
 //!
 //! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`) gives service a
 //! 300 Mb/s alone, 300 and 300 Mb/s together, and service b 600 Mb/s alone.
@@ -23,33 +19,25 @@
 use crate::brokers::{Brokers, Classes, Exchange};
 use crate::checkers::{self, Checkers};
 use crate::engine::Stop;
-use crate::flow::FlowSpec;
-use crate::ids::{Class, FlowId, HostId, MeterId};
+use crate::headers::{Headers, Unclassified};
+use crate::ids::{Class, PortId};
 use crate::observer::{Observer, Silent};
-use crate::packet::ETHERNET_HEADER;
+use crate::samples::{LinkSampler, UplinkSampler, link_records};
 use crate::serial_clock::SerialClock;
-use crate::switch::mix;
-use crate::topology::LeafSpine;
+use crate::sources::{Source, Sources};
 use crate::world::{Counters, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use weir_control::RackBrokerConfig;
-use weir_datapath::{Classifier, ClassifierError, Fields};
-use weir_policy::{Match, Policy, Protocol};
-use weir_scenario::graph::Packets;
-use weir_scenario::{Enforcement, RunResult, Sample, Scenario};
-use weir_transport::Parameters;
-use weir_units::SimTime;
-use weir_units::{Bandwidth, Bytes, Duration, MachineId, ServiceId};
+use weir_datapath::ClassifierError;
+use weir_results::{FlowRecord, Group, GroupSample, Results};
+use weir_scenario::{Change, Enforcement, NetworkEvent, RunResult, Scenario, Traffic};
+use weir_units::{Duration, SimTime};
+use weir_workload::Spec;
 
-/// How far apart the flows of a scenario start.
-const START_SPREAD: Duration = Duration::from_millis(10);
-/// Linux's default range of ephemeral ports (`net.ipv4.ip_local_port_range`).
-const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 32_768..=60_999;
-/// The server's port where a service's filters leave it open: iperf's.
-const DEFAULT_PORT: u16 = 5201;
+/// How far apart the long-lived transfers of a service start.
+const START_SPREAD: SimTime = SimTime::from_millis(10);
 
 /// What a run may vary besides the scenario and the seed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -62,56 +50,32 @@ pub struct Options {
 
 /// How far a run has come; handed out after each sample.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress<'a> {
+pub struct Progress {
     /// Simulated time that has passed.
     pub at: Duration,
-    /// The scenario's duration.
+    /// The longest that the run can be.
     pub of: Duration,
-    /// The sample just taken.
-    pub sample: &'a Sample,
+    /// Flows that have started, and flows that are over.
+    pub started: u64,
+    /// Flows that are over.
+    pub over: u64,
+    /// How many there will be, where that is known.
+    pub expected: Option<u64>,
     /// What happened so far.
     pub counters: Counters,
 }
 
 /// What a run gives.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
-    /// The measured time series; only its beginning when interrupted.
-    pub result: RunResult,
-    /// What happened besides.
-    pub statistics: Statistics,
-    /// Whether the progress callback broke off the run.
-    pub interrupted: bool,
-}
-
-/// What happened in a run besides what was measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statistics {
-    /// Sums over the network.
-    pub counters: Counters,
-    /// Each flow, in the order of the scenario's traffic and its pairs.
-    pub flows: Vec<FlowStatistics>,
+    /// Flows, links and samples.
+    pub results: Results,
+    /// The services' bandwidth at the measured rack's uplink; empty where there is no policy.
+    pub uplink: RunResult,
     /// Datagrams between brokers.
     pub brokers: Exchange,
-    /// The most packets that existed at once.
-    pub peak_packets: usize,
-}
-
-/// What became of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowStatistics {
-    /// The service.
-    pub service: ServiceId,
-    /// The sending machine.
-    pub from: MachineId,
-    /// The receiving machine.
-    pub to: MachineId,
-    /// Bytes that the receiving application got.
-    pub delivered: Bytes,
-    /// Segments sent again.
-    pub retransmissions: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
+    /// Whether the progress callback broke off the run.
+    pub interrupted: bool,
 }
 
 /// Why a scenario cannot be simulated.
@@ -120,257 +84,262 @@ pub enum RunError {
     /// The policy's filters cannot become a classifier.
     #[error(transparent)]
     Classifier(#[from] ClassifierError),
-    /// No TCP packet between the machines belongs to the service.
-    #[error("no TCP packet from `{from}` to `{to}` belongs to service `{service}`")]
-    Unclassified {
-        /// The service's path.
-        service: String,
-        /// The sending machine's name.
-        from: String,
-        /// The receiving machine's name.
-        to: String,
-    },
+    /// No TCP packet between two machines belongs to a service.
+    #[error(transparent)]
+    Unclassified(#[from] Unclassified),
 }
 
 /// Runs a scenario. `progress` is called after every sample and may break off the run.
+///
+/// # Errors
+/// If the policy's filters do not fit the traffic.
 pub fn simulate(
     scenario: &Scenario,
     seed: u64,
     options: &Options,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunOutcome, RunError> {
     if options.check {
-        run(scenario, seed, options, Checkers::default(), progress, checkers::check)
+        let run = Run::new(scenario, seed, options, Checkers::default())?;
+        run.to_end(progress, checkers::check)
     } else {
-        run(scenario, seed, options, Silent, progress, |_| ())
+        Run::new(scenario, seed, options, Silent)?.to_end(progress, |_| ())
     }
 }
 
-fn run<O: Observer>(
-    scenario: &Scenario,
+/// A run under way.
+struct Run<'a, O> {
+    scenario: &'a Scenario,
     seed: u64,
-    options: &Options,
-    observer: O,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-    check: impl Fn(&World<O>),
-) -> Result<RunOutcome, RunError> {
-    let mut rng = StdRng::seed_from_u64(seed);
-    let policy = scenario.policy();
-    let classes = Classes::new(policy);
-    let mtu = scenario.links().mtu.get() as u32;
-    // Ethernet 14, IPv4 20, TCP with time stamps 32.
-    let sizes = Packets { payload: mtu - 52, headers: 66 };
-    let mut world = World::new(classes.count(), sizes, observer);
-    let network = LeafSpine::build(&mut world, policy.network(), &scenario.links());
-    let measure = scenario.measure();
-    let meter = world.add_meter(&network.racks[measure.rack.index()].uplink[measure.direction]);
-    let mut brokers = match scenario.enforcement() {
-        Enforcement::RackBroker => Some(Brokers::new(policy, options.brokers, &mut rng, &mut world)),
-        Enforcement::None => None,
-    };
-    let flows = add_flows(scenario, &classes, &mut rng, &mut world)?;
-    world.set_jitter(jitter(&world, scenario.links().mtu), rng.random());
-
-    let mut sampler = Sampler::new(scenario, &classes, meter);
-    let mut interrupted = false;
-    let end = SimTime::from(scenario.duration());
-    for index in 1.. {
-        let at = SimTime::from(measure.every * index);
-        if at > end {
-            break;
-        }
-        advance(&mut world, brokers.as_mut(), at);
-        let sample = sampler.take(&world, at.duration());
-        let report = Progress { at: sample.at, of: scenario.duration(), sample, counters: world.counters() };
-        if progress(report).is_break() {
-            interrupted = true;
-            break;
-        }
-    }
-    if !interrupted {
-        advance(&mut world, brokers.as_mut(), end);
-    }
-    check(&world);
-    let statistics = Statistics {
-        counters: world.counters(),
-        flows: flows.into_iter().map(|(id, service)| flow_statistics(&world, id, service)).collect(),
-        brokers: brokers.map(|brokers| brokers.exchange()).unwrap_or_default(),
-        peak_packets: world.peak_packets(),
-    };
-    Ok(RunOutcome { result: RunResult { samples: sampler.samples }, statistics, interrupted })
+    world: World<O>,
+    sources: Sources,
+    brokers: Option<Brokers>,
+    /// What happens to links, next first.
+    events: std::slice::Iter<'a, NetworkEvent>,
+    links: LinkSampler,
+    uplink: Option<UplinkSampler>,
+    flows: Vec<FlowRecord>,
+    groups: Vec<GroupSample>,
 }
 
-/// Runs the network and the brokers to `target`.
-fn advance<O: Observer>(world: &mut World<O>, mut brokers: Option<&mut Brokers>, target: SimTime) {
-    loop {
-        let due = brokers.as_ref().and_then(|brokers| brokers.next_timeout()).unwrap_or(SimTime::NEVER);
-        let stop = world.run_until(due.min(target));
-        while let Some(delivery) = world.next_delivery() {
-            if let Some(brokers) = &mut brokers {
-                brokers.on_delivery(&delivery, world);
+impl<'a, O: Observer> Run<'a, O> {
+    fn new(scenario: &'a Scenario, seed: u64, options: &Options, observer: O) -> Result<Self, RunError> {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let governed = scenario.governed();
+        let classes = governed.map(|governed| Classes::new(&governed.policy));
+        let services = classes.as_ref().map_or(0, Classes::count);
+        let graph = scenario.graph();
+        let mut world = World::from_graph(graph, services, rng.random(), observer);
+        let (mut brokers, mut uplink, mut headers) = (None, None, None);
+        if let (Some(governed), Some(classes)) = (governed, &classes) {
+            uplink = Some(UplinkSampler::new(scenario, classes, &mut world));
+            if governed.enforcement == Enforcement::RackBroker {
+                brokers = Some(Brokers::new(&governed.policy, options.brokers, &mut rng, &mut world));
+            }
+            headers = Some(Headers::new(&governed.policy)?);
+            let frame = graph.packets.payload + graph.packets.headers;
+            world.set_jitter(frame_time(&world, frame), rng.random());
+        }
+        let source = |traffic: &Traffic| source(traffic, classes.as_ref());
+        let sources = Sources::new(scenario.entries().iter().map(source).collect(), rng.random(), headers);
+        let links = LinkSampler::new(scenario, &world);
+        let events = scenario.events().iter();
+        Ok(Self {
+            scenario,
+            seed,
+            world,
+            sources,
+            brokers,
+            events,
+            links,
+            uplink,
+            flows: Vec::new(),
+            groups: Vec::new(),
+        })
+    }
+
+    /// Runs to the end and gives the outcome.
+    fn to_end(
+        mut self,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+        check: impl Fn(&World<O>),
+    ) -> Result<RunOutcome, RunError> {
+        let end = SimTime::from(self.scenario.duration());
+        let every = SimTime::from(self.scenario.measurement().every);
+        let mut sample = every;
+        let mut interrupted = false;
+        loop {
+            self.advance(sample.min(end))?;
+            let over = self.world.now() >= end || self.sources.is_done();
+            // Part of a sample counts only where the run ends before its time.
+            if self.world.now() == sample || (over && self.world.now() < end) {
+                self.sample();
+                sample = self.world.now() + every;
+                interrupted = !over && progress(self.progress()).is_break();
+            }
+            if over || interrupted {
+                break;
             }
         }
-        while world.next_over().is_some() {}
-        if stop != Stop::Limit {
-            continue;
+        check(&self.world);
+        Ok(self.outcome(interrupted))
+    }
+
+    /// Runs the network and all that stands around it to `target`, or until all traffic has ended.
+    fn advance(&mut self, target: SimTime) -> Result<(), RunError> {
+        loop {
+            let change = self.events.as_slice().first().map(|event| SimTime::from(event.at));
+            let broker = self.brokers.as_ref().and_then(Brokers::next_timeout);
+            let due = [self.sources.next(), change, broker].into_iter().flatten().min().unwrap_or(SimTime::NEVER);
+            match self.world.run_until(due.min(target)) {
+                Stop::Over => {
+                    while let Some(id) = self.world.next_over() {
+                        self.flows.extend(self.sources.on_over(id, &mut self.world));
+                    }
+                    if self.sources.is_done() {
+                        return Ok(());
+                    }
+                }
+                Stop::Delivery => {
+                    while let Some(delivery) = self.world.next_delivery() {
+                        if let Some(brokers) = &mut self.brokers {
+                            brokers.on_delivery(&delivery, &mut self.world);
+                        }
+                    }
+                }
+                Stop::Limit if due <= self.world.now() => {
+                    self.change_links();
+                    self.sources.start_due(&mut self.world)?;
+                    if let Some(brokers) = &mut self.brokers {
+                        brokers.on_time(&mut self.world);
+                    }
+                }
+                Stop::Limit => return Ok(()),
+            }
         }
-        if let Some(brokers) = &mut brokers
-            && due <= world.now()
+    }
+
+    /// Does to links what is due; routes are computed once for all that happens at one time.
+    fn change_links(&mut self) {
+        let mut rerouted = false;
+        while let Some(event) = self.events.as_slice().first()
+            && SimTime::from(event.at) <= self.world.now()
         {
-            brokers.on_time(world);
-        } else {
-            return;
+            self.events.next();
+            let ports: Vec<PortId> = event.links.iter().map(|&link| self.world.port_of(link)).collect();
+            for port in ports {
+                match event.change {
+                    Change::Down => self.world.take_down(port),
+                    Change::Up => self.world.bring_up(port),
+                    Change::Rate(rate) => self.world.set_rate(port, rate),
+                    Change::Weights(weights) => {
+                        let weighted = self.world.set_weights(port, weights);
+                        debug_assert!(weighted, "the scenario gives weights to a queue without classes");
+                    }
+                }
+            }
+            rerouted |= matches!(event.change, Change::Down | Change::Up);
         }
+        if rerouted {
+            self.world.compute_routes();
+        }
+    }
+
+    fn sample(&mut self) {
+        let at = self.world.now();
+        self.links.take(&mut self.world);
+        self.groups.extend(self.sources.sample(at, &self.world));
+        if let Some(uplink) = &mut self.uplink {
+            uplink.take(&self.world);
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let (started, over) = self.sources.progress();
+        Progress {
+            at: self.world.now().duration(),
+            of: self.scenario.duration(),
+            started,
+            over,
+            expected: self.sources.expected(),
+            counters: self.world.counters(),
+        }
+    }
+
+    fn outcome(mut self, interrupted: bool) -> RunOutcome {
+        let brokers = self.brokers.map(|brokers| brokers.exchange()).unwrap_or_default();
+        let mut flows = self.flows;
+        flows.extend(self.sources.under_way(&self.world));
+        flows.sort_by_key(|flow| flow.id);
+        let group = |traffic: &Traffic| Group {
+            name: traffic.name.clone(),
+            transport: traffic.transport.protocol().to_owned(),
+        };
+        let graph = self.scenario.graph();
+        let results = Results {
+            scenario: self.scenario.name().to_owned(),
+            seed: self.seed,
+            complete: !interrupted,
+            simulated: self.world.now(),
+            counters: counters(&self.world, brokers),
+            hosts: graph.hosts.iter().map(|host| host.name.clone()).collect(),
+            groups: self.scenario.entries().iter().map(group).collect(),
+            flows,
+            links: link_records(graph, &mut self.world, &self.links),
+            sample_interval: Some(self.scenario.measurement().every.into()),
+            link_samples: self.links.samples,
+            group_samples: self.groups,
+            ..Results::default()
+        };
+        let uplink = self.uplink.map(|uplink| RunResult { samples: uplink.samples }).unwrap_or_default();
+        RunOutcome { results, uplink, brokers, interrupted }
     }
 }
 
-/// The noise of the hosts: one full frame at the slowest link.
-fn jitter<O: Observer>(world: &World<O>, mtu: Bytes) -> SimTime {
-    let frame = mtu.get() as u32 + ETHERNET_HEADER;
+/// What a traffic entry becomes.
+fn source(traffic: &Traffic, classes: Option<&Classes>) -> Source {
+    let class = traffic.service.zip(classes).and_then(|(service, classes)| classes.of(service)).unwrap_or(Class(0));
+    let spread = match (&traffic.spec, traffic.service) {
+        (Spec::Transfers(_), Some(_)) => START_SPREAD,
+        _ => SimTime::ZERO,
+    };
+    Source {
+        workload: traffic.spec.clone(),
+        transport: traffic.transport.clone(),
+        class,
+        priority: traffic.priority,
+        spread,
+        service: traffic.service,
+    }
+}
+
+/// The time of a frame at the slowest link.
+fn frame_time<O: Observer>(world: &World<O>, frame: u32) -> SimTime {
     let slowest = world.ports().iter().map(|port| port.rate()).min();
     slowest.map_or(SimTime::ZERO, |rate| SerialClock::new(rate).advance(frame))
 }
 
-fn flow_statistics<O: Observer>(world: &World<O>, id: FlowId, service: ServiceId) -> FlowStatistics {
-    let flow = world.flow(id);
-    FlowStatistics {
-        service,
-        from: MachineId(flow.spec().from.0),
-        to: MachineId(flow.spec().to.0),
-        delivered: flow.delivered(),
-        retransmissions: flow.retransmissions().into(),
-        timeouts: flow.timeouts().into(),
+fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collections::BTreeMap<String, u64> {
+    let counters = world.counters();
+    let mut named = vec![
+        ("events", counters.events),
+        ("packet_hops", counters.packet_hops),
+        ("packets_sent", counters.sent),
+        ("packets_delivered", counters.delivered),
+        ("packets_dropped", counters.dropped),
+        ("packets_marked", counters.marked),
+        ("packets_unroutable", counters.unroutable),
+        ("retransmissions", counters.retransmissions),
+        ("timeouts", counters.timeouts),
+        ("peak_packets", world.peak_packets() as u64),
+        ("peak_flows", world.peak_flows() as u64),
+    ];
+    if brokers != Exchange::default() {
+        named.extend([
+            ("broker_datagrams_sent", brokers.sent),
+            ("broker_datagrams_received", brokers.received),
+            ("broker_datagrams_refused", brokers.refused),
+        ]);
     }
-}
-
-/// Takes samples of a meter.
-struct Sampler {
-    meter: MeterId,
-    every: Duration,
-    /// The services that the scenario sends, in id order, and what the meter last said.
-    services: Vec<(ServiceId, Class, Bytes)>,
-    samples: Vec<Sample>,
-}
-
-impl Sampler {
-    fn new(scenario: &Scenario, classes: &Classes, meter: MeterId) -> Self {
-        let sends = |service| scenario.traffic().iter().any(|traffic| traffic.service == service);
-        let services =
-            classes.iter().filter(|&(id, _)| sends(id)).map(|(id, class)| (id, class, Bytes::ZERO)).collect();
-        Self { meter, every: scenario.measure().every, services, samples: Vec::new() }
-    }
-
-    fn take<O: Observer>(&mut self, world: &World<O>, at: Duration) -> &Sample {
-        let (meter, every) = (self.meter, self.every);
-        let bandwidth = self
-            .services
-            .iter_mut()
-            .map(|(service, class, before)| {
-                let total = world.metered(meter, *class);
-                let bytes = total - *before;
-                *before = total;
-                (*service, Bandwidth::from_transfer(bytes, every))
-            })
-            .collect();
-        self.samples.push(Sample { at, bandwidth });
-        &self.samples[self.samples.len() - 1]
-    }
-}
-
-/// Adds the scenario's flows and says which service each belongs to.
-fn add_flows<O: Observer>(
-    scenario: &Scenario,
-    classes: &Classes,
-    rng: &mut StdRng,
-    world: &mut World<O>,
-) -> Result<Vec<(FlowId, ServiceId)>, RunError> {
-    let policy = scenario.policy();
-    let classifier = Classifier::new(policy.services().classification_order(), None)?;
-    let mut flows = Vec::new();
-    for traffic in scenario.traffic() {
-        let service = traffic.service;
-        for (from, to) in traffic.pairs() {
-            for _ in 0..traffic.flows {
-                let jitter = Duration::from_nanos(rng.random_range(0..START_SPREAD.nanos()));
-                let headers = headers(policy, &classifier, service, (from, to), rng.random_range(EPHEMERAL_PORTS));
-                let (Some(headers), Some(class)) = (headers, classes.of(service)) else {
-                    return Err(RunError::Unclassified {
-                        service: policy.services().get(service).path().to_owned(),
-                        from: policy.network().machine(from).name().to_owned(),
-                        to: policy.network().machine(to).name().to_owned(),
-                    });
-                };
-                let spec = FlowSpec {
-                    from: HostId(from.0),
-                    to: HostId(to.0),
-                    class,
-                    start: SimTime::from(traffic.start + jitter),
-                    stop: SimTime::from(traffic.stop),
-                    size: None,
-                    hash: flow_hash(&headers),
-                    priority: 0,
-                    deadline: None,
-                };
-                flows.push((world.add_flow(spec, &Parameters::default()), service));
-            }
-        }
-    }
-    Ok(flows)
-}
-
-/// The headers of a flow of `service`, as the classifier sees them; `None` if no filter takes such packets.
-fn headers(
-    policy: &Policy,
-    classifier: &Classifier,
-    service: ServiceId,
-    (from, to): (MachineId, MachineId),
-    source_port: u16,
-) -> Option<Fields> {
-    let with = |filter: &Match| {
-        let mut fields = Fields {
-            source: address(policy, from),
-            destination: address(policy, to),
-            protocol: Protocol::TCP,
-            ports: Some((source_port, filter.ports.map_or(DEFAULT_PORT, |(first, _)| first))),
-            dscp: filter.dscp.unwrap_or(0),
-            vni: filter.vni,
-        };
-        if let Some(prefix) = filter.address
-            && !prefix.contains(&fields.source)
-            && !prefix.contains(&fields.destination)
-        {
-            // The service's address, at the machine that serves.
-            fields.destination = prefix.addr();
-            if fields.source.is_ipv4() != fields.destination.is_ipv4() {
-                fields.source = IpAddr::V6(std::net::Ipv6Addr::from(0xfd00_u128 << 112 | u128::from(from.0)));
-            }
-        }
-        fields
-    };
-    policy.services().get(service).matches().iter().find_map(|filter| {
-        let fields = with(filter);
-        (filter.interface.is_some() || classifier.classify_fields(&fields) == Some(service)).then_some(fields)
-    })
-}
-
-/// A machine's address: its policy's, or one of 10.0.0.0/8 by number.
-fn address(policy: &Policy, machine: MachineId) -> IpAddr {
-    let fallback = IpAddr::V4(Ipv4Addr::from(0x0a00_0001 + machine.0));
-    policy.network().machine(machine).address().unwrap_or(fallback)
-}
-
-/// A hash of the five things that ECMP distinguishes flows by.
-fn flow_hash(fields: &Fields) -> u32 {
-    let fold = |address: IpAddr| match address {
-        IpAddr::V4(address) => u32::from(address),
-        IpAddr::V6(address) => address
-            .octets()
-            .chunks_exact(4)
-            .fold(0, |hash, word| mix(hash ^ word.iter().fold(0, |word, &byte| word << 8 | u32::from(byte)))),
-    };
-    let (source, destination) = fields.ports.unwrap_or_default();
-    let ports = u32::from(source) << 16 | u32::from(destination);
-    [fold(fields.source), fold(fields.destination), u32::from(fields.protocol.0), ports]
-        .into_iter()
-        .fold(0, |hash, part| mix(hash ^ part))
+    named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -11,15 +11,19 @@
 //! Worked example: a barrier's last flow is over at 3 ms; the workload hears of it and starts the next round at 3 ms.
 
 use crate::flow::FlowSpec;
+use crate::headers::{Headers, Unclassified};
 use crate::ids::{Class, FlowId, HostId};
 use crate::observer::Observer;
 use crate::switch::mix;
 use crate::world::World;
 use std::collections::BTreeSet;
-use weir_results::FlowRecord;
+use weir_results::{FlowRecord, GroupSample};
 use weir_transport::Parameters;
-use weir_units::{Bytes, SimTime};
+use weir_units::{ServiceId, SimTime};
 use weir_workload::{FlowStart, Spec, UNTIL_STOPPED, Workload};
+
+/// Tells the number that decides a flow's start from the one that decides its way.
+const SPREAD_SALT: u32 = 0x5EED;
 
 /// Flows of one kind: a workload and what its flows have in common.
 #[derive(Debug, Clone)]
@@ -32,6 +36,10 @@ pub struct Source {
     pub class: Class,
     /// The class of their packets at queues with several.
     pub priority: u8,
+    /// Flows start up to this much later than the workload says, evenly at random.
+    pub spread: SimTime,
+    /// Where its packets have headers that a policy classifies: the service.
+    pub service: Option<ServiceId>,
 }
 
 /// What is known of a flow besides what the world knows.
@@ -42,6 +50,8 @@ struct Known {
     tag: u64,
     start: SimTime,
     ideal: SimTime,
+    /// What had been delivered when samples were last taken.
+    sampled: u64,
 }
 
 /// A group of flows under way.
@@ -52,8 +62,24 @@ struct Group {
     /// When its next flow is due.
     next: Option<SimTime>,
     active: u32,
-    /// Bytes delivered by flows that are over.
+    /// Of the flows that are over since samples were last taken: how many, and the bytes delivered since and their squares.
+    ended: Interval,
+}
+
+/// What a group's flows did since samples were last taken.
+#[derive(Debug, Clone, Copy, Default)]
+struct Interval {
+    flows: u32,
     delivered: u64,
+    squares: u128,
+}
+
+impl Interval {
+    fn add(&mut self, bytes: u64) {
+        self.flows += 1;
+        self.delivered += bytes;
+        self.squares += u128::from(bytes) * u128::from(bytes);
+    }
 }
 
 /// The traffic of a run. Call [`Sources::next`] for when to call [`Sources::start_due`], and [`Sources::on_over`] for each flow that
@@ -64,23 +90,26 @@ pub struct Sources {
     due: BTreeSet<(SimTime, u32)>,
     /// By the flow's place in the world.
     known: Vec<Option<Known>>,
+    /// Headers for flows of services, where there is a policy.
+    headers: Option<Headers>,
     seed: u64,
     started: u64,
     over: u64,
 }
 
 impl Sources {
-    /// Traffic of these sources; each workload has a seed of its own, made from `seed` and its place.
-    pub fn new(sources: Vec<Source>, seed: u64) -> Self {
+    /// Traffic of these sources; each workload has a seed of its own, made from `seed` and its place. `headers` gives the flows
+    /// of services their headers.
+    pub fn new(sources: Vec<Source>, seed: u64, headers: Option<Headers>) -> Self {
         let mut groups = Vec::new();
         let mut due = BTreeSet::new();
         for (place, source) in (0u32..).zip(sources) {
             let workload = Workload::new(&source.workload, seed ^ u64::from(mix(place + 1)) << 32);
             let next = workload.next();
             due.extend(next.map(|at| (at, place)));
-            groups.push(Group { source, workload, next, active: 0, delivered: 0 });
+            groups.push(Group { source, workload, next, active: 0, ended: Interval::default() });
         }
-        Self { groups, due, known: Vec::new(), seed, started: 0, over: 0 }
+        Self { groups, due, known: Vec::new(), headers, seed, started: 0, over: 0 }
     }
 
     /// When the next flow is due.
@@ -89,13 +118,16 @@ impl Sources {
     }
 
     /// Starts the flows that are due.
-    pub fn start_due<O: Observer>(&mut self, world: &mut World<O>) {
+    ///
+    /// # Errors
+    /// If the policy's filters take no packet of a flow for its service.
+    pub fn start_due<O: Observer>(&mut self, world: &mut World<O>) -> Result<(), Unclassified> {
         let now = world.now();
         while let Some(&(at, place)) = self.due.first()
             && at <= now
         {
             while let Some(start) = self.groups[place as usize].workload.poll(now) {
-                self.start(place, &start, world);
+                self.start(place, &start, world)?;
             }
             self.reschedule(place);
             if self.due.first() == Some(&(at, place)) {
@@ -104,23 +136,31 @@ impl Sources {
                 self.due.remove(&(at, place));
             }
         }
+        Ok(())
     }
 
-    fn start<O: Observer>(&mut self, place: u32, start: &FlowStart, world: &mut World<O>) {
+    fn start<O: Observer>(&mut self, place: u32, start: &FlowStart, world: &mut World<O>) -> Result<(), Unclassified> {
         let group = &mut self.groups[place as usize];
         let id = self.started;
         self.started += 1;
         group.active += 1;
         let (from, to) = (HostId(start.from.0), HostId(start.to.0));
         let seed = mix(self.seed as u32) ^ mix((self.seed >> 32) as u32 ^ 1) ^ mix(place);
-        let hash = mix(mix(seed ^ id as u32) ^ (id >> 32) as u32);
+        let drawn = mix(mix(seed ^ id as u32) ^ (id >> 32) as u32);
+        let hash = match (&self.headers, group.source.service) {
+            (Some(headers), Some(service)) => headers.hash(service, start.from, start.to, drawn)?,
+            _ => drawn,
+        };
+        // Another number from the same draw: where packets go says nothing of when.
+        let late = (u128::from(mix(drawn ^ SPREAD_SALT)) * u128::from(group.source.spread.picos())) >> 32;
+        let at = start.at.max(world.now()) + SimTime::from_picos(late as u64);
         let size = (start.bytes != UNTIL_STOPPED).then_some(start.bytes);
         let spec = FlowSpec {
             from,
             to,
             class: group.source.class,
             priority: group.source.priority,
-            start: start.at,
+            start: at,
             stop: start.stop,
             size,
             deadline: start.deadline,
@@ -131,8 +171,8 @@ impl Sources {
         if self.known.len() <= flow.index() {
             self.known.resize(flow.index() + 1, None);
         }
-        let at = start.at.max(world.now());
-        self.known[flow.index()] = Some(Known { id, group: place, tag: start.tag, start: at, ideal });
+        self.known[flow.index()] = Some(Known { id, group: place, tag: start.tag, start: at, ideal, sampled: 0 });
+        Ok(())
     }
 
     fn reschedule(&mut self, place: u32) {
@@ -154,7 +194,7 @@ impl Sources {
         self.over += 1;
         let group = &mut self.groups[known.group as usize];
         group.active -= 1;
-        group.delivered += record.delivered;
+        group.ended.add(record.delivered - known.sampled);
         group.workload.on_finished(world.now(), known.tag);
         world.release(id);
         self.reschedule(known.group);
@@ -190,15 +230,28 @@ impl Sources {
         records
     }
 
-    /// Bytes that each group's receivers got so far, and how many of its flows are under way.
-    pub fn delivered<O: Observer>(&self, world: &World<O>) -> Vec<(Bytes, u32)> {
-        let mut sums: Vec<(u64, u32)> = self.groups.iter().map(|group| (group.delivered, group.active)).collect();
+    /// What each group's flows did since the last call, as samples that end at `at`.
+    pub fn sample<O: Observer>(&mut self, at: SimTime, world: &World<O>) -> Vec<GroupSample> {
+        let mut intervals: Vec<Interval> =
+            self.groups.iter_mut().map(|group| std::mem::take(&mut group.ended)).collect();
         for (id, flow) in world.flows() {
-            if let Some(known) = self.known.get(id.index()).copied().flatten() {
-                sums[known.group as usize].0 += flow.delivered().get();
+            if let Some(known) = self.known.get_mut(id.index()).and_then(Option::as_mut)
+                && known.start <= at
+            {
+                let delivered = flow.delivered().get();
+                intervals[known.group as usize].add(delivered - known.sampled);
+                known.sampled = delivered;
             }
         }
-        sums.into_iter().map(|(bytes, active)| (Bytes::new(bytes), active)).collect()
+        let sample = |(group, interval): (u32, Interval)| GroupSample {
+            at,
+            group,
+            delivered: interval.delivered,
+            active: self.groups[group as usize].active,
+            flows: interval.flows,
+            squares: interval.squares,
+        };
+        (0..).zip(intervals).map(sample).collect()
     }
 
     /// Whether nothing will come any more: every workload has ended and every flow is over.

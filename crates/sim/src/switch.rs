@@ -89,6 +89,12 @@ impl Routes {
         routes
     }
 
+    /// Asks for the cache line that says how `switch` reaches `leaf`.
+    #[inline]
+    pub(crate) fn fetch(&self, number: usize, leaf: u32) {
+        crate::fetch::fetch_first(&self.table, number * self.leaves + leaf as usize);
+    }
+
     /// The port of `switch` for a packet to `host` below `leaf`; `None` if there is no way (links are down).
     #[inline]
     pub(crate) fn route(&self, number: usize, switch: &Switch, leaf: u32, host: HostId, hash: u32) -> Option<PortId> {

@@ -41,6 +41,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_scenario::Graph;
 use weir_scenario::graph::{Discipline, LinkRef, LinkSpec, Packets, Routing};
+use weir_transport::d3::Router;
 use weir_transport::{Connection, Parameters};
 use weir_units::{Bytes, MachineId, SimTime};
 
@@ -91,6 +92,8 @@ pub struct World<O> {
     /// The queues of scheduled ports.
     pub(crate) queues: Vec<Queue>,
     pub(crate) shared: Vec<SharedBuffer>,
+    /// By port, from the first flow on that uses D3.
+    pub(crate) routers: Vec<Router>,
     pub(crate) switches: Vec<Switch>,
     pub(crate) routes: Routes,
     pub(crate) hosts: Vec<Host>,
@@ -118,7 +121,8 @@ pub struct World<O> {
 }
 
 impl<O: Observer> World<O> {
-    /// An empty world with `services` traffic classes and one more for control traffic.
+    /// An empty world with `services` traffic classes and one more for control traffic; without services there is one class,
+    /// and hosts' interfaces are first in, first out.
     pub fn new(services: usize, sizes: Packets, observer: O) -> Self {
         assert!(services < usize::from(u16::MAX), "too many services: {services}");
         assert!(sizes.payload > 0, "packets carry nothing");
@@ -131,6 +135,7 @@ impl<O: Observer> World<O> {
             counts: Vec::new(),
             queues: Vec::new(),
             shared: Vec::new(),
+            routers: Vec::new(),
             switches: Vec::new(),
             routes: Routes::default(),
             hosts: Vec::new(),
@@ -225,7 +230,9 @@ impl<O: Observer> World<O> {
     pub fn add_host(&mut self, switch: SwitchId, up: LinkSpec, down: LinkSpec) -> HostId {
         let host = HostId(self.hosts.len() as u32);
         let queue = match up.queue.discipline {
-            Discipline::Fifo => Queue::new(Order::RoundRobin(RoundRobin::new(self.classes))),
+            Discipline::Fifo if self.classes > 1 => {
+                Queue::new(Order::RoundRobin(Box::new(RoundRobin::new(self.classes))))
+            }
             discipline => Queue::of(discipline),
         };
         let interface = self.add_port(up, Node::Switch(switch), Some(host));
@@ -315,7 +322,7 @@ impl<O: Observer> World<O> {
     /// # Panics
     /// If it is one that cannot be: of a class that is not a service, or from a host to itself.
     pub fn add_flow(&mut self, spec: FlowSpec, parameters: &Parameters) -> FlowId {
-        assert!(spec.class.index() + 1 < self.classes, "class {} is not a service", spec.class.0);
+        assert!(spec.class.index() < (self.classes - 1).max(1), "class {} is not a service", spec.class.0);
         assert!(spec.from != spec.to, "host {} sends to itself", spec.from.0);
         let connection = Connection {
             bytes: spec.size.unwrap_or(u64::MAX),
@@ -325,6 +332,11 @@ impl<O: Observer> World<O> {
             deadline: spec.deadline,
             line_rate: self.ports[self.interface(spec.from).index()].rate(),
         };
+        if let Parameters::D3(d3) = parameters
+            && self.routers.is_empty()
+        {
+            self.routers = self.ports.iter().map(|port| Router::with_parameters(port.rate(), d3)).collect();
+        }
         let flow = Flow::new(spec, parameters, &connection);
         let id = match self.free_flows.pop() {
             Some(id) => {
@@ -353,10 +365,16 @@ impl<O: Observer> World<O> {
         let reach = self.ports.iter().map(|port| port.delay + SimTime::from_picos(time(port))).max();
         // Were every link busy with full frames, so many events would come in a second.
         let mean = self.ports.iter().map(|port| u128::from(time(port))).sum::<u128>() / self.ports.len() as u128;
-        let width = mean * EVENTS_PER_BUCKET / self.ports.len() as u128;
+        let events = if self.is_large() { EVENTS_PER_LARGE_BUCKET } else { EVENTS_PER_BUCKET };
+        let width = mean * events / self.ports.len() as u128;
         let width = SimTime::from_picos(u64::try_from(width).unwrap_or(u64::MAX));
         debug_assert!(self.events.is_empty());
         self.events = EventQueue::with_width(width, reach.unwrap_or_default() + reach.unwrap_or_default());
+    }
+
+    /// Whether the network's state is larger than a near cache.
+    pub(crate) fn is_large(&self) -> bool {
+        self.ports.len() > crate::fetch::LARGE
     }
 
     /// Tells of the next flow that is over: everything was delivered, or (datagrams) nothing more will be.
@@ -473,6 +491,8 @@ impl<O: Observer> World<O> {
 /// How many events a bucket of the event queue is to have when every link is busy: enough that few buckets are
 /// empty, few enough that sorting them is cheap (`benches/engine.rs`).
 const EVENTS_PER_BUCKET: u128 = 16;
+/// The same where a bucket's memory is fetched ahead: enough fetches that they overlap.
+const EVENTS_PER_LARGE_BUCKET: u128 = 128;
 
 /// For each switch, the links to `leaf`; `u32::MAX` where there is no way.
 fn hops_to(leaf: usize, backwards: &[Vec<usize>]) -> Vec<u32> {

@@ -12,7 +12,10 @@
 //! - A bucket's width is a power of two picoseconds, chosen for the network ([`EventQueue::with_width`]) so that a
 //!   bucket has some tens of events: wide ones are long to sort, narrow ones are many to visit.
 //! - Within a bucket an event's place is one word: its time inside the bucket above its sequence number.
-//! - Lists live in one arena whose free places are used again last in, first out, so the memory in use stays small and cached.
+//! - A bucket's events stand in chunks of two cache lines. Chunks live in one arena whose free places are used again
+//!   last in, first out, so the memory in use stays small and cached.
+//! - Since a whole bucket is known before its first event is handled, whoever handles them can have what they need fetched
+//!   meanwhile ([`EventQueue::bucket`]).
 //!
 //! Each insertion gets the next sequence number, which breaks ties: first scheduled, first handled.
 //! Nothing is ever searched for or removed; a timer that moved ignores the event that it no longer expects.
@@ -52,9 +55,17 @@ struct Due {
     event: u64,
 }
 
+/// Events in a chunk: with its two numbers, 120 of 128 bytes.
+const CHUNK: usize = 7;
+
+/// A part of a bucket.
 #[derive(Debug, Clone, Copy)]
-struct Listed {
-    due: Due,
+#[repr(C, align(128))]
+struct Chunk {
+    due: [Due; CHUNK],
+    /// How many there are.
+    count: u32,
+    /// The bucket's next chunk, or the next free one.
     next: u32,
 }
 
@@ -67,11 +78,11 @@ pub struct EventQueue {
     bucket: u64,
     /// What is due in that bucket, the first at the end.
     current: Vec<Due>,
-    /// For each slot, its list; a slot holds bucket numbers in `(bucket, bucket + SLOTS)`.
+    /// For each slot, its chunks; a slot holds bucket numbers in `(bucket, bucket + SLOTS)`.
     slots: Vec<u32>,
-    /// Which slots have a list.
+    /// Which slots have any.
     occupied: [u64; SLOTS / WORD],
-    listed: Vec<Listed>,
+    chunks: Vec<Chunk>,
     free: u32,
     in_wheel: usize,
     /// What is due beyond the wheel.
@@ -104,7 +115,7 @@ impl EventQueue {
             current: Vec::new(),
             slots: vec![NONE; SLOTS],
             occupied: [0; SLOTS / WORD],
-            listed: Vec::new(),
+            chunks: Vec::new(),
             free: NONE,
             in_wheel: 0,
             far: Heap::default(),
@@ -165,6 +176,12 @@ impl EventQueue {
         if self.current.is_empty() && !self.advance(limit) {
             return None;
         }
+        self.pop(limit)
+    }
+
+    /// Takes the first event of the bucket at hand if it is due at or before `limit`.
+    #[inline]
+    pub fn pop(&mut self, limit: SimTime) -> Option<(SimTime, Event)> {
         let first = *self.current.last()?;
         let time = SimTime::from_picos(self.bucket << self.shift | first.key >> (u64::BITS - MAX_SHIFT));
         if time > limit {
@@ -174,33 +191,45 @@ impl EventQueue {
         Some((time, Event::unpack(first.event)))
     }
 
-    /// The event that comes `ahead` places after the next one, if it is in the same bucket and nothing is scheduled
-    /// before it: for those who want to fetch what it needs.
+    /// Whether the bucket at hand has been emptied: [`EventQueue::advance`] goes on to the next one.
     #[inline]
-    pub fn peek(&self, ahead: usize) -> Option<Event> {
-        let place = self.current.len().checked_sub(ahead + 1)?;
-        Some(Event::unpack(self.current[place].event))
+    pub fn is_bucket_empty(&self) -> bool {
+        self.current.is_empty()
+    }
+
+    /// The events of the bucket at hand, the first one first.
+    #[inline]
+    pub fn bucket(&self) -> impl Iterator<Item = Event> {
+        self.current.iter().rev().map(|due| Event::unpack(due.event))
     }
 
     #[inline]
     fn list(&mut self, slot: usize, due: Due) {
-        let next = self.slots[slot];
-        let listed = Listed { due, next };
+        let first = self.slots[slot];
+        self.in_wheel += 1;
+        if let Some(chunk) = self.chunks.get_mut(first as usize)
+            && let Some(place) = chunk.due.get_mut(chunk.count as usize)
+        {
+            *place = due;
+            chunk.count += 1;
+            return;
+        }
+        self.occupied[slot / WORD] |= 1 << (slot % WORD);
         let place = self.free;
-        self.slots[slot] = if let Some(free) = self.listed.get_mut(place as usize) {
-            self.free = free.next;
-            *free = listed;
+        let place = if let Some(chunk) = self.chunks.get_mut(place as usize) {
+            self.free = chunk.next;
+            chunk.due[0] = due;
+            (chunk.count, chunk.next) = (1, first);
             place
         } else {
-            self.listed.push(listed);
-            (self.listed.len() - 1) as u32
+            self.chunks.push(Chunk { due: [due; CHUNK], count: 1, next: first });
+            (self.chunks.len() - 1) as u32
         };
-        self.occupied[slot / WORD] |= 1 << (slot % WORD);
-        self.in_wheel += 1;
+        self.slots[slot] = place;
     }
 
-    /// Goes on to the next bucket that has events, unless it begins after `limit`.
-    fn advance(&mut self, limit: SimTime) -> bool {
+    /// Goes on to the next bucket that has events, unless it begins after `limit`. The one at hand must be empty.
+    pub fn advance(&mut self, limit: SimTime) -> bool {
         let far = self.far.first().map(|entry| self.bucket_of(entry.time));
         let next = match (self.next_in_wheel(), far) {
             (Some(wheel), Some(far)) => wheel.min(far),
@@ -214,10 +243,9 @@ impl EventQueue {
         let slot = next as usize % SLOTS;
         let mut at = std::mem::replace(&mut self.slots[slot], NONE);
         self.occupied[slot / WORD] &= !(1 << (slot % WORD));
-        while at != NONE {
-            let listed = &mut self.listed[at as usize];
-            self.current.push(listed.due);
-            let next = std::mem::replace(&mut listed.next, self.free);
+        while let Some(chunk) = self.chunks.get_mut(at as usize) {
+            self.current.extend_from_slice(&chunk.due[..chunk.count as usize]);
+            let next = std::mem::replace(&mut chunk.next, self.free);
             self.free = at;
             at = next;
         }

@@ -36,11 +36,11 @@ pub(crate) enum Order {
     /// The first.
     Fifo(List),
     /// The first of each service in turn: a host's interface.
-    RoundRobin(RoundRobin),
+    RoundRobin(Box<RoundRobin>),
     /// The first of the most urgent class.
-    StrictPriority(StrictPriority),
+    StrictPriority(Box<StrictPriority>),
     /// Classes in turn, by weight.
-    DeficitRoundRobin(DeficitRoundRobin),
+    DeficitRoundRobin(Box<DeficitRoundRobin>),
     /// The earliest of the most urgent flow.
     PFabric(PFabric),
 }
@@ -52,8 +52,8 @@ pub(crate) struct Queue {
     /// Bytes and frames that wait.
     bytes: u64,
     frames: u32,
-    /// Bytes that wait, by class.
-    held: [u64; PRIORITIES],
+    /// Bytes that wait, by class, where classes are told apart.
+    held: Option<Box<[u64; PRIORITIES]>>,
     /// The switch's shared buffer, a place in the world's table.
     pub(crate) shared: Option<u32>,
 }
@@ -61,16 +61,17 @@ pub(crate) struct Queue {
 impl Queue {
     /// An empty queue in the given order.
     pub(crate) fn new(order: Order) -> Self {
-        Self { order, bytes: 0, frames: 0, held: [0; PRIORITIES], shared: None }
+        let classes = matches!(order, Order::StrictPriority(_) | Order::DeficitRoundRobin(_));
+        Self { order, bytes: 0, frames: 0, held: classes.then(Box::default), shared: None }
     }
 
     /// An empty queue of a discipline.
     pub(crate) fn of(discipline: Discipline) -> Self {
         Self::new(match discipline {
             Discipline::Fifo => Order::Fifo(List::default()),
-            Discipline::StrictPriority => Order::StrictPriority(StrictPriority::default()),
+            Discipline::StrictPriority => Order::StrictPriority(Box::default()),
             Discipline::DeficitRoundRobin { weights, quantum } => {
-                Order::DeficitRoundRobin(DeficitRoundRobin::new(weights, quantum))
+                Order::DeficitRoundRobin(Box::new(DeficitRoundRobin::new(weights, quantum)))
             }
             Discipline::PFabric => Order::PFabric(PFabric::default()),
         })
@@ -81,10 +82,10 @@ impl Queue {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Bytes of a class that wait.
+    /// Bytes that wait in the queue that a frame of this class joins: its class's, or all.
     #[inline]
     pub(crate) fn held(&self, priority: u8) -> u64 {
-        self.held[usize::from(priority)]
+        self.held.as_ref().map_or(self.bytes, |held| held[usize::from(priority)])
     }
     /// Whether nothing waits.
     #[inline]
@@ -99,7 +100,9 @@ impl Queue {
         let (size, priority, class) = (u64::from(packet.size), usize::from(packet.priority), packet.class);
         self.bytes += size;
         self.frames += 1;
-        self.held[priority] += size;
+        if let Some(held) = &mut self.held {
+            held[priority] += size;
+        }
         match &mut self.order {
             Order::Fifo(list) => list.push(packets, id),
             Order::RoundRobin(order) => order.push(packets, class, id),
@@ -132,6 +135,12 @@ impl Queue {
         Some(id)
     }
 
+    /// The frame that leaves next, where that is known without choosing.
+    #[inline]
+    pub(crate) fn first(&self) -> PacketId {
+        if let Order::Fifo(list) = &self.order { list.head } else { PacketId::NONE }
+    }
+
     /// Changes the weights of a weighted discipline. Says whether it has any.
     pub(crate) fn set_weights(&mut self, weights: [u32; PRIORITIES]) -> bool {
         match &mut self.order {
@@ -148,7 +157,9 @@ impl Queue {
         let packet = packets.get(id);
         self.bytes -= u64::from(packet.size);
         self.frames -= 1;
-        self.held[usize::from(packet.priority)] -= u64::from(packet.size);
+        if let Some(held) = &mut self.held {
+            held[usize::from(packet.priority)] -= u64::from(packet.size);
+        }
     }
 }
 
@@ -180,7 +191,11 @@ pub(crate) mod tests {
                 let id = packet(&mut packets, size, priority);
                 queue.push(&mut packets, id);
             }
-            assert_eq!((queue.bytes(), queue.held(3), queue.held(0)), (600, 400, 200), "{discipline:?}");
+            let held = match discipline {
+                Discipline::Fifo | Discipline::PFabric => (600, 600),
+                _ => (400, 200),
+            };
+            assert_eq!((queue.bytes(), queue.held(3), queue.held(0)), (600, held.0, held.1), "{discipline:?}");
             let first = queue.pop(&mut packets).expect("a frame");
             let size = u64::from(packets.get(first).size);
             assert_eq!(queue.bytes(), 600 - size);

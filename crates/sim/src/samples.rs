@@ -1,0 +1,156 @@
+//! What is measured while a network runs: links at intervals, and a rack's uplink by service.
+
+use crate::brokers::Classes;
+use crate::ids::{Class, MeterId, PortId};
+use crate::observer::Observer;
+use crate::world::World;
+use weir_results::{ClassCount, LinkRecord, LinkSample};
+use weir_scenario::graph::LinkRef;
+use weir_scenario::topology::uplinks;
+use weir_scenario::{Graph, Sample, Scenario};
+use weir_units::{Bandwidth, Bytes, Duration, ServiceId};
+
+/// Samples of the links that a scenario watches.
+#[derive(Debug)]
+pub(crate) struct LinkSampler {
+    watched: Vec<Watched>,
+    pub(crate) samples: Vec<LinkSample>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    /// The link's place among all.
+    link: u32,
+    port: PortId,
+    sent: u64,
+    dropped: u64,
+    marked: u64,
+    /// The most that ever waited, of intervals that are over.
+    peak: u64,
+}
+
+impl LinkSampler {
+    pub(crate) fn new<O: Observer>(scenario: &Scenario, world: &World<O>) -> Self {
+        let watched = |&link: &LinkRef| Watched {
+            link: place(scenario.graph(), link),
+            port: world.port_of(link),
+            sent: 0,
+            dropped: 0,
+            marked: 0,
+            peak: 0,
+        };
+        Self { watched: scenario.measurement().links.iter().map(watched).collect(), samples: Vec::new() }
+    }
+
+    /// Takes a sample of each link.
+    pub(crate) fn take<O: Observer>(&mut self, world: &mut World<O>) {
+        let at = world.now();
+        for watched in &mut self.watched {
+            let queue_peak = world.take_peak(watched.port);
+            watched.peak = watched.peak.max(queue_peak);
+            let held = world.held(watched.port);
+            let counts = world.counts(watched.port);
+            let sum = |counts: &[crate::port::ClassCount]| counts.iter().map(|count| count.packets).sum::<u64>();
+            let taken: u64 = counts.taken().iter().map(|count| count.bytes).sum();
+            // What is lost with a link was taken and not sent, and shows as nothing sent.
+            let sent = taken.saturating_sub(held).max(watched.sent);
+            let (dropped, marked) = (sum(counts.dropped()), sum(counts.marked()));
+            self.samples.push(LinkSample {
+                at,
+                link: watched.link,
+                bytes: sent - watched.sent,
+                queue: held,
+                queue_peak,
+                dropped: dropped - watched.dropped,
+                marked: marked - watched.marked,
+            });
+            (watched.sent, watched.dropped, watched.marked) = (sent, dropped, marked);
+        }
+    }
+
+    /// The most that ever waited at a port, of intervals that are over.
+    fn peak(&self, port: PortId) -> u64 {
+        self.watched.iter().find(|watched| watched.port == port).map_or(0, |watched| watched.peak)
+    }
+}
+
+/// The place of a link among all of its graph: [`Graph::links`].
+fn place(graph: &Graph, link: LinkRef) -> u32 {
+    let hosts = graph.hosts.len() as u32;
+    match link {
+        LinkRef::Up(host) => 2 * host.0,
+        LinkRef::Down(host) => 2 * host.0 + 1,
+        LinkRef::Forward(cable) => 2 * hosts + 2 * cable as u32,
+        LinkRef::Backward(cable) => 2 * hosts + 2 * cable as u32 + 1,
+    }
+}
+
+/// What every link did over the whole run.
+pub(crate) fn link_records<O: Observer>(graph: &Graph, world: &mut World<O>, sampler: &LinkSampler) -> Vec<LinkRecord> {
+    let record = |link: LinkRef| {
+        let port = world.port_of(link);
+        let queue_peak = world.take_peak(port).max(sampler.peak(port));
+        let counts = world.counts(port);
+        let class = |place: usize| ClassCount {
+            bytes: counts.taken()[place].bytes,
+            packets: counts.taken()[place].packets,
+            dropped: counts.dropped()[place].packets,
+            marked: counts.marked()[place].packets,
+        };
+        let classes: [ClassCount; 8] = std::array::from_fn(class);
+        let sum = |of: fn(&ClassCount) -> u64| classes.iter().map(of).sum();
+        LinkRecord {
+            name: graph.link_name(link),
+            rate: world.port(port).rate(),
+            bytes: sum(|class| class.bytes),
+            packets: sum(|class| class.packets),
+            dropped: sum(|class| class.dropped),
+            marked: sum(|class| class.marked),
+            classes,
+            queue_peak,
+        }
+    };
+    graph.links().map(record).collect()
+}
+
+/// Samples of the measured rack's uplink, by service.
+#[derive(Debug)]
+pub(crate) struct UplinkSampler {
+    meter: MeterId,
+    /// When the last sample was taken.
+    last: Duration,
+    /// The services that the scenario sends, in id order, and what the meter last said.
+    services: Vec<(ServiceId, Class, Bytes)>,
+    pub(crate) samples: Vec<Sample>,
+}
+
+impl UplinkSampler {
+    pub(crate) fn new<O: Observer>(scenario: &Scenario, classes: &Classes, world: &mut World<O>) -> Self {
+        let measure = scenario.measure();
+        let links = uplinks(measure.rack, measure.direction, scenario.links().spines);
+        let ports: Vec<PortId> = links.into_iter().map(|link| world.port_of(link)).collect();
+        let meter = world.add_meter(&ports);
+        let sends = |service| scenario.entries().iter().any(|traffic| traffic.service == Some(service));
+        let services =
+            classes.iter().filter(|&(id, _)| sends(id)).map(|(id, class)| (id, class, Bytes::ZERO)).collect();
+        Self { meter, last: Duration::ZERO, services, samples: Vec::new() }
+    }
+
+    /// Takes a sample.
+    pub(crate) fn take<O: Observer>(&mut self, world: &World<O>) {
+        let at = world.now().duration();
+        let (meter, elapsed) = (self.meter, at.saturating_sub(self.last));
+        self.last = at;
+        let bandwidth = self
+            .services
+            .iter_mut()
+            .map(|(service, class, before)| {
+                let total = world.metered(meter, *class);
+                let bytes = total - *before;
+                *before = total;
+                (*service, Bandwidth::from_transfer(bytes, elapsed))
+            })
+            .collect();
+        self.samples.push(Sample { at, bandwidth });
+    }
+}
