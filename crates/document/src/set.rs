@@ -124,7 +124,11 @@ impl Walk<'_> {
             None if any.is_some() => any.into_iter().collect(),
             None => {
                 let names = || known.iter().map(|(name, _)| *name);
+                let list = shapes.iter().any(|shape| matches!(shape, Shape::List(_)));
                 let hint = match nearest(key, names()) {
+                    None if list => {
+                        "this is a list: write the place of an entry in brackets, for example `[0]`".to_owned()
+                    }
                     Some(near) => format!("did you mean `{near}`?"),
                     None if known.is_empty() => "there are no keys at this place".to_owned(),
                     None => {
@@ -158,14 +162,18 @@ impl Walk<'_> {
                 "write a place".to_owned(),
             );
         };
-        let place = entries.iter().position(|(known, _)| known.text == key).unwrap_or_else(|| {
-            let missing = Node { span: added, kind: Kind::Mapping(Vec::new()) };
-            entries.push((Key { text: key.to_owned(), span: added }, missing));
-            self.problems.note_setting(added, self.setting);
-            entries.len() - 1
-        });
+        let before = self.problems.count();
         let inner = if rest.is_empty() { Vec::new() } else { inner };
-        self.walk(&mut entries[place].1, inner, rest, value);
+        if let Some((_, there)) = entries.iter_mut().find(|(known, _)| known.text == key) {
+            return self.walk(there, inner, rest, value);
+        }
+        let mut new = Node { span: added, kind: Kind::Mapping(Vec::new()) };
+        self.problems.note_setting(added, self.setting);
+        self.walk(&mut new, inner, rest, value);
+        // What could not be set is not there: the check has nothing to say about it.
+        if self.problems.count() == before {
+            entries.push((Key { text: key.to_owned(), span: added }, new));
+        }
     }
 }
 

@@ -16,7 +16,10 @@ pub(crate) use events::DIRECTION_WORDS;
 pub(crate) use network::{
     FACTOR_RANGE, MAX_HEADERS, MAX_K, MAX_PAYLOAD, MAX_QUANTUM, MAX_RACKS, MAX_SPINES, MAX_WEIGHT, ROUTING_WORDS,
 };
-pub(crate) use traffic::{ARRIVALS_WORDS, LOAD_TOO_MUCH, PATTERN_WORDS, Sizes, sizes_of};
+pub(crate) use traffic::{
+    ARRIVALS_WORDS, BARRIER_WORDS, LOAD_TOO_MUCH, MAX_PARALLEL, ORDER_WORDS, PATTERN_WORDS, Sizes, THINKING_WORDS,
+    sizes_of,
+};
 
 use weir_document::quote;
 use weir_document::scalar::{Refusal, Scalar};
@@ -32,6 +35,8 @@ pub const MAX_DATA_FILE: u64 = 1 << 28;
 pub const MAX_FLOWS: u64 = 1_000_000;
 /// Flows of random traffic, which exist one after the other.
 pub const MAX_MANY_FLOWS: u64 = 100_000_000;
+/// Flows of a shuffle or of one round: their order takes 4 to 16 bytes each.
+pub const MAX_FLOWS_OF_ROUND: u64 = 10_000_000;
 /// Samples of a run.
 pub const MAX_SAMPLES: u64 = 1_000_000;
 /// The longest run.

@@ -1,7 +1,6 @@
 //! The keys of `network:`: topologies, links, queues.
 
 use super::{HOST_RANGE, MAX_HOSTS_OF_ONE, RATE, SIZE, SWITCH_NAME, TIME};
-use crate::graph::PRIORITIES;
 use weir_document::scalar::{MILLION, Scalar};
 use weir_document::shape::{Choice, Key, List, Map, Record, Shape};
 
@@ -39,8 +38,7 @@ static FACTOR: Scalar = Scalar::Decimal { what: "an oversubscription", min: FACT
 pub(crate) const ROUTING_WORDS: &[&str] = &["ecmp", "spray"];
 static ROUTING: Scalar = Scalar::Words { what: "a kind of routing", words: ROUTING_WORDS };
 
-static WEIGHTS: List =
-    List { what: "a list of 8 weights, one for each class", item: Shape::Scalar(&WEIGHT), min: PRIORITIES };
+static WEIGHTS: List = List { what: "a list of 8 weights, one for each class", item: Shape::Scalar(&WEIGHT), min: 1 };
 pub(super) const WEIGHTS_SHAPE: Shape = Shape::List(&WEIGHTS);
 
 const MARK_DOC: &str = "A packet that can be marked is, when the queue that it joins holds more than this; never where \

@@ -1,6 +1,6 @@
 //! The keys of `traffic:` and of `transport:`.
 
-use super::{HOST_OR_LIST, MAX_FLOWS, MAX_MANY_FLOWS, SERVICE_NAME, SIZE, SWITCH_NAME, TIME, TIME_OR_ZERO};
+use super::{HOST_OR_LIST, HOSTS, MAX_FLOWS, MAX_MANY_FLOWS, SERVICE_NAME, SIZE, SWITCH_NAME, TIME, TIME_OR_ZERO};
 use crate::graph::PRIORITIES;
 use weir_document::quote;
 use weir_document::scalar::{self, Refusal, Scalar};
@@ -10,10 +10,17 @@ use weir_workload::Builtin;
 
 pub(crate) const PATTERN_WORDS: &[&str] = &["full-mesh", "pairs"];
 pub(crate) const ARRIVALS_WORDS: &[&str] = &["poisson", "constant", "uniform"];
+pub(crate) const ORDER_WORDS: &[&str] = &["random", "staggered"];
+pub(crate) const BARRIER_WORDS: &[&str] = &["all-to-all", "ring", "to-one"];
+pub(crate) const THINKING_WORDS: &[&str] = &["constant", "exponential"];
+/// Flows that a host may have under way by one entry.
+pub(crate) const MAX_PARALLEL: u32 = 10_000;
 pub(crate) const LOAD_TOO_MUCH: &str = "the senders' links do not carry it, and queues would grow without end";
 
 static FLOWS: Scalar = Scalar::Integer { what: "a number of flows", min: 1, max: MAX_FLOWS as i128 };
 static MANY_FLOWS: Scalar = Scalar::Integer { what: "a number of flows", min: 1, max: MAX_MANY_FLOWS as i128 };
+static ROUNDS: Scalar = Scalar::Integer { what: "a number of rounds", min: 1, max: MAX_MANY_FLOWS as i128 };
+static PARALLEL: Scalar = Scalar::Integer { what: "a number of flows at once", min: 1, max: MAX_PARALLEL as i128 };
 static PRIORITY: Scalar = Scalar::Integer { what: "a priority", min: 0, max: PRIORITIES as i128 - 1 };
 static LOAD: Scalar = Scalar::Percent { what: "a load", too_much: LOAD_TOO_MUCH };
 static DATA_PATH: Scalar = Scalar::Text { what: "the path of a CSV file" };
@@ -120,6 +127,13 @@ const DEADLINE: Key = Key::optional(
     "deadline: 20ms",
 );
 
+const ARRIVALS_KEY: Key = Key::optional(
+    "arrivals",
+    Shape::Scalar(&Scalar::Words { what: "a kind of arrivals", words: ARRIVALS_WORDS }),
+    "How gaps are distributed: `poisson` (the default), `constant`, `uniform` (0 to twice the mean).",
+    "arrivals: poisson",
+);
+
 static RANDOM: Record = Record {
     id: "random",
     what: "random traffic",
@@ -140,12 +154,7 @@ static RANDOM: Record = Record {
             "load: 60%",
         ),
         Key::optional("gap", Shape::Scalar(&TIME), "The mean time between two flows, of all senders.", "gap: 100us"),
-        Key::optional(
-            "arrivals",
-            Shape::Scalar(&Scalar::Words { what: "a kind of arrivals", words: ARRIVALS_WORDS }),
-            "How gaps are distributed: `poisson` (the default), `constant`, `uniform` (0 to twice the mean).",
-            "arrivals: poisson",
-        ),
+        ARRIVALS_KEY,
         Key::optional("flows", Shape::Scalar(&MANY_FLOWS), "Ends after so many flows.", "flows: 20000"),
         START,
         Key::optional("stop", Shape::Scalar(&TIME), "No flow starts from then on; the duration.", "stop: 1s"),
@@ -161,7 +170,126 @@ static LIST: Record = Record {
     keys: &[Key::required("file", Shape::Scalar(&DATA_PATH), "The file, relative to this file.", "file: flows.csv")],
 };
 
-static KINDS: &[&Record] = &[&TRANSFERS, &RANDOM, &LIST];
+const SIZE_KEY: Key = Key::required("size", Shape::Scalar(&SIZE), "The size of each flow.", "size: 64kB");
+const JITTER: Key = Key::optional(
+    "jitter",
+    Shape::Scalar(&TIME),
+    "Each flow starts at a random time within this after its round began; all at once where not written.",
+    "jitter: 10us",
+);
+const ROUNDS_KEY: Key =
+    Key::optional("rounds", Shape::Scalar(&ROUNDS), "Ends after so many rounds; without end.", "rounds: 10");
+const AMONG: Key =
+    Key::required("among", HOST_OR_LIST, "Who takes part: groups, hosts, ranges, or a list.", "among: all");
+
+static INCAST: Record = Record {
+    id: "incast",
+    what: "incast",
+    doc: "All senders send to one receiver at once, in rounds (DCTCP, SIGCOMM 2010, §4.2.1).",
+    keys: &[
+        FROM,
+        Key::required("to", Shape::Scalar(&HOSTS), "The receiver: one host.", "to: h0"),
+        SIZE_KEY,
+        Key::optional("every", Shape::Scalar(&TIME), "How long after one round the next begins.", "every: 10ms"),
+        Key::optional(
+            "pause",
+            Shape::Scalar(&TIME_OR_ZERO),
+            "How long after the last flow of one round the next begins. Either this or `every`.",
+            "pause: 1ms",
+        ),
+        ROUNDS_KEY,
+        JITTER,
+        START,
+    ],
+};
+static SHUFFLE: Record = Record {
+    id: "shuffle",
+    what: "a shuffle",
+    doc: "Every host sends to every other one, once, a few at a time (VL2, SIGCOMM 2009, §5.1).",
+    keys: &[
+        AMONG,
+        SIZE_KEY,
+        Key::optional(
+            "parallel",
+            Shape::Scalar(&PARALLEL),
+            "Flows that a sender has under way at once; 1.",
+            "parallel: 4",
+        ),
+        Key::optional(
+            "order",
+            Shape::Scalar(&Scalar::Words { what: "an order", words: ORDER_WORDS }),
+            "The order of receivers: `random`, another for each sender (the default), or `staggered`, the hosts after it.",
+            "order: random",
+        ),
+        START,
+    ],
+};
+static BARRIER: Record = Record {
+    id: "barrier",
+    what: "a barrier",
+    doc: "Rounds of flows, each of which begins when all flows of the one before are done.",
+    keys: &[
+        AMONG,
+        SIZE_KEY,
+        Key::optional(
+            "pattern",
+            Shape::Scalar(&Scalar::Words { what: "a pattern", words: BARRIER_WORDS }),
+            "`all-to-all` (the default), `ring` (to the next host), or `to-one`.",
+            "pattern: ring",
+        ),
+        Key::optional("root", Shape::Scalar(&HOSTS), "Whom all send to; with `pattern: to-one` only.", "root: h0"),
+        Key::optional("think", Shape::Scalar(&TIME_OR_ZERO), "The time between two rounds; 0s.", "think: 1ms"),
+        ROUNDS_KEY,
+        JITTER,
+        START,
+    ],
+};
+static REQUESTS: Record = Record {
+    id: "requests",
+    what: "requests",
+    doc: "Clients ask, servers answer: two flows for each request.",
+    keys: &[
+        Key::required("from", HOST_OR_LIST, "The clients.", "from: clients"),
+        Key::required("to", HOST_OR_LIST, "The servers; each request goes to a random one.", "to: servers"),
+        Key::required("request", Shape::Scalar(&SIZE), "The size of a request.", "request: 200B"),
+        Key::required(
+            "response",
+            Shape::Scalar(&SIZES),
+            "The sizes of responses, as `sizes` of random traffic.",
+            "response: 64kB",
+        ),
+        Key::optional(
+            "outstanding",
+            Shape::Scalar(&PARALLEL),
+            "Requests that each client has under way: the next one follows a response. Either this or `gap`.",
+            "outstanding: 1",
+        ),
+        Key::optional(
+            "think",
+            Shape::Scalar(&TIME_OR_ZERO),
+            "The time between a response and the next request; 0s.",
+            "think: 1ms",
+        ),
+        Key::optional(
+            "thinking",
+            Shape::Scalar(&Scalar::Words { what: "a kind of thinking", words: THINKING_WORDS }),
+            "Whether `think` is `constant` (the default) or the mean of an `exponential` time.",
+            "thinking: exponential",
+        ),
+        Key::optional(
+            "gap",
+            Shape::Scalar(&TIME),
+            "The mean time between two requests, of all clients: they come by themselves.",
+            "gap: 100us",
+        ),
+        ARRIVALS_KEY,
+        Key::optional("requests", Shape::Scalar(&MANY_FLOWS), "Ends after so many requests.", "requests: 1000"),
+        START,
+        Key::optional("stop", Shape::Scalar(&TIME), "No request starts from then on; the duration.", "stop: 1s"),
+    ],
+};
+
+static KINDS: &[&Record] = &[&TRANSFERS, &RANDOM, &LIST, &INCAST, &SHUFFLE, &BARRIER, &REQUESTS];
 
 const NAME: Key = Key::optional(
     "name",

@@ -10,7 +10,7 @@
 //! | `network`, `links`, `queue` | `network:` |
 //! | `policy` | what refers to a policy |
 //! | `names` | hosts, groups and links by name |
-//! | `traffic`, `transfers`, `events` | the sections of these names |
+//! | `traffic`, `transfers`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
 //!
 //! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is two
 //! machines; a name that is both a rack and a machine is refused, since either may be meant.
@@ -22,6 +22,7 @@ mod names;
 mod network;
 mod policy;
 mod queue;
+mod rounds;
 mod traffic;
 mod transfers;
 

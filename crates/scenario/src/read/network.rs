@@ -29,7 +29,7 @@ impl<F: Files> Reader<'_, F> {
     /// The graph of a network; `None` only if something was reported.
     pub(super) fn network(&mut self, node: &Node) -> Option<Graph> {
         let before = self.problems.count();
-        let inherited = self.inherited(node);
+        let (inherited, sound) = self.inherited(node);
         let kind = NETWORK.chosen(node)?.id;
         // The key that makes the network large, for messages about its size.
         let (topology, large) = match kind {
@@ -50,10 +50,11 @@ impl<F: Files> Reader<'_, F> {
             return None;
         }
         // A network with a mistake is not worth building, and its numbers may not be those that are meant.
-        (self.problems.count() == before).then(|| topology.build(inherited.common))
+        (sound && self.problems.count() == before).then(|| topology.build(inherited.common))
     }
 
-    fn inherited(&mut self, node: &Node) -> Inherited {
+    /// What links inherit, and whether all of it is sound.
+    fn inherited(&mut self, node: &Node) -> (Inherited, bool) {
         let packets = self.packets(node.get("packets"));
         let shared_buffer = node.get("shared-buffer").and_then(|node| self.shared_buffer(node, packets));
         let own_buffer = node.get("shared-buffer").is_none();
@@ -64,7 +65,8 @@ impl<F: Files> Reader<'_, F> {
         let default = QueueSpec::default();
         let default = QueueSpec { buffer: default.buffer.max(Bytes::new(packets.frame())), ..default };
         let queue = self.queue(node.get("queue"), default, packets, own_buffer);
-        Inherited { queue, common: Common { routing, packets, shared_buffer } }
+        let common = Common { routing, packets, shared_buffer };
+        (Inherited { queue: queue.unwrap_or(default), common }, queue.is_some())
     }
 
     fn packets(&mut self, node: Option<&Node>) -> Packets {

@@ -58,7 +58,7 @@ impl<F: Files> Reader<'_, F> {
             }
             // What headers take does not matter here: the buffer is checked against the mtu.
             let packets = Packets { payload: links.mtu.get() as u32, headers: 0 };
-            links.queue = self.queue(Some(queue), links.queue, packets, true);
+            links.queue = self.queue(Some(queue), links.queue, packets, true).unwrap_or(links.queue);
             links.buffer = links.queue.buffer;
         } else if links.buffer < links.mtu {
             let span = buffer.span().or(mtu.span()).unwrap_or(node.span);

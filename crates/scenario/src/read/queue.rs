@@ -13,7 +13,7 @@ const DELAY: Duration = Duration::from_micros(1);
 const PFABRIC_BUFFER: Bytes = Bytes::new(36_000);
 
 impl<F: Files> Reader<'_, F> {
-    /// A queue; `default` where nothing is written, for packets of at most `packets`. `own_buffer` says whether ports have
+    /// A queue; `None` only if something was reported. `default` where nothing is written, for packets of at most `packets`. `own_buffer` says whether ports have
     /// buffers of their own.
     pub(super) fn queue(
         &mut self,
@@ -21,9 +21,9 @@ impl<F: Files> Reader<'_, F> {
         default: QueueSpec,
         packets: Packets,
         own_buffer: bool,
-    ) -> QueueSpec {
-        let Some(node) = node else { return default };
-        let Some(variant) = QUEUE.chosen(node) else { return default };
+    ) -> Option<QueueSpec> {
+        let Some(node) = node else { return Some(default) };
+        let variant = QUEUE.chosen(node)?;
         let discipline = match variant.id {
             "strict-priority" => Discipline::StrictPriority,
             "deficit-round-robin" => Discipline::DeficitRoundRobin {
@@ -44,6 +44,7 @@ impl<F: Files> Reader<'_, F> {
                 format!("the buffer {size} holds no packet of {}", Bytes::new(packets.frame())),
                 "make it at least as large as a packet with its headers",
             );
+            return None;
         }
         let mark = node.field("mark", scalar::size);
         if let Field::Value(mark, span) = mark
@@ -57,7 +58,7 @@ impl<F: Files> Reader<'_, F> {
                 "write a `mark` below the `buffer`",
             );
         }
-        QueueSpec { discipline, buffer, mark: mark.value() }
+        Some(QueueSpec { discipline, buffer, mark: mark.value() })
     }
 
     /// Weights of all classes.
@@ -119,6 +120,6 @@ impl<F: Files> Reader<'_, F> {
             Field::Absent => DELAY,
             field => field.value()?,
         };
-        Some(LinkSpec { rate: rate?, delay, queue })
+        Some(LinkSpec { rate: rate?, delay, queue: queue? })
     }
 }

@@ -70,7 +70,11 @@ impl<F: Files> Reader<'_, F> {
             let spec = match variant.id {
                 "transfers" => self.transfers(item, context, &mut flows),
                 "random" => self.random(item, context).map(|random| (Spec::Random(random), None)),
-                _ => self.list(item, context).map(|list| (Spec::List(list), None)),
+                "list" => self.list(item, context).map(|list| (Spec::List(list), None)),
+                "incast" => self.incast(item, context).map(|spec| (spec, None)),
+                "shuffle" => self.shuffle(item, context).map(|spec| (spec, None)),
+                "barrier" => self.barrier(item, context).map(|spec| (spec, None)),
+                _ => self.requests(item, context).map(|spec| (spec, None)),
             };
             let service = match service {
                 Some(None) => continue,
@@ -160,6 +164,14 @@ impl<F: Files> Reader<'_, F> {
         Some((from, to))
     }
 
+    /// The end of arrivals: `stop`, but where only a number of flows ends them, they end by that number.
+    pub(super) fn until(&self, item: &Node, number: &str, stop: Duration) -> SimTime {
+        match (item.get("stop"), item.get(number)) {
+            (None, Some(_)) => SimTime::NEVER,
+            _ => stop.into(),
+        }
+    }
+
     /// A deadline or a distribution of them; the outer `None` only if something was reported.
     pub(super) fn deadlines(&mut self, item: &Node) -> Option<Option<Deadlines>> {
         let Some(node) = item.get("deadline") else { return Some(None) };
@@ -190,7 +202,8 @@ impl<F: Files> Reader<'_, F> {
         let (from, to) = (self.accept(item, "from", from)?, self.accept(item, "to", to)?);
         let (start, stop) = interval?;
         let random = self.accept(item, "to", Random::new(from, to, arrivals, gap?, sizes?))?;
-        let random = self.accept(item, "stop", random.times(start.into(), stop.into()))?;
+        let until = self.until(item, "flows", stop);
+        let random = self.accept(item, "stop", random.times(start.into(), until))?;
         let random = match flows {
             Field::Absent => random,
             field => self.accept(item, "flows", random.at_most(u64::try_from(field.value()?).ok()?))?,
