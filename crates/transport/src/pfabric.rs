@@ -16,7 +16,7 @@
 //! Example: 100 kB in packets of 1460 B: 12 leave with rank 100,000. The first is acknowledged: window 13, and the
 //! next two say 98,540.
 //!
-//! Source: Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §4.2 and §5.2.
+//! Source: Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013 (rate control).
 //! Constants from the authors' ns-2 code as used for QJump (github.com/camsas/qjump-ns2: initial window 12,
 //! `maxcwnd_` one less than the queue's 24 packets, `prob_cap_` 5) and from YAPS (github.com/NetSys/simulator:
 //! growth and timeouts).
@@ -35,13 +35,13 @@ use weir_units::SimTime;
 /// Parameters of pFabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// The window at the start, in packets: 12, about the bandwidth-delay product of the paper's network (§5.2).
+    /// The window at the start, in packets: 12, about the bandwidth-delay product of the paper's network.
     pub initial_window: u32,
     /// The largest window, in packets: 23, one less than the queue holds (qjump-ns2). YAPS has 15.
     pub max_window: u32,
-    /// The fixed retransmission timeout: 45 µs, about three round trips (§5.2).
+    /// The fixed retransmission timeout: 45 µs, about three round trips.
     pub rto: SimTime,
-    /// Timeouts without an acknowledgement before the flow only probes: 5 (§4.2; `prob_cap_`).
+    /// Timeouts without an acknowledgement before the flow only probes: 5 (`prob_cap_`).
     pub probe_after: u32,
 }
 

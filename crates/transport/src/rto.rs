@@ -4,8 +4,9 @@
 //! most the maximum; it doubles with each timeout until new data is acknowledged. Every acknowledgement of new data
 //! gives a sample, because its time stamp says which transmission it answers (RFC 7323), retransmissions included.
 //!
-//! G is the granularity of the timer: without it a path whose round trips are all the same and longer than the minimum
-//! would time out with each of them. It is 1 ms, as ns-3's clock and Linux's have it, or the minimum if that is less.
+//! G is the granularity of the timer: without it a path whose round trips are all the same and longer than the
+//! minimum would time out with each of them. It is 1 ms, as ns-3's clock and Linux's have it, or the minimum if
+//! that is less.
 //!
 //! Example: the first sample of 100 ms gives SRTT 100, RTTVAR 50, RTO 300 ms; a second one gives RTTVAR 37.5,
 //! RTO 250 ms.

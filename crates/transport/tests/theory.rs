@@ -15,7 +15,8 @@ fn common() -> tcp::Parameters {
     tcp::Parameters { delayed_ack: 1, receive_window: 1 << 30, ..tcp::Parameters::default() }
 }
 
-/// The mean window in packets over the second half, when the start is forgotten, while every `period`-th of `packets` is lost and a round trip takes `rtt`.
+/// The mean window in packets over the second half, when the start is forgotten, while every `period`-th of
+/// `packets` is lost and a round trip takes `rtt`.
 fn mean_window(parameters: &Parameters, packets: u64, period: u64, rtt: SimTime) -> f64 {
     let delay = SimTime::from_picos(rtt.picos() / 2);
     let (lost, doubled, marked, jitter) = (0, 0, 0, SimTime::ZERO);
@@ -26,7 +27,7 @@ fn mean_window(parameters: &Parameters, packets: u64, period: u64, rtt: SimTime)
     (packets / 2) as f64 * rtt.picos() as f64 / (outcome.delivered - outcome.half).picos() as f64
 }
 
-/// Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", CCR 1997, §2: the mean window
+/// Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", CCR 1997: the mean window
 /// is √(3 / 2p) packets when one of 1/p is lost.
 #[test]
 fn newreno_obeys_the_square_root_law() {
@@ -38,7 +39,7 @@ fn newreno_obeys_the_square_root_law() {
     }
 }
 
-/// RFC 9438 §5.1, equation 6: the mean window is ∜(C·(3 + β) / (4·(1 − β))) · (RTT / p)^¾ packets.
+/// RFC 9438 §5: the mean window is ∜(C·(3 + β) / (4·(1 − β))) · (RTT / p)^¾ packets when one of 1/p is lost.
 #[test]
 fn cubic_obeys_its_response_function() {
     let parameters =
@@ -102,8 +103,8 @@ impl Bottleneck {
     }
 }
 
-/// Alizadeh et al., SIGCOMM 2010, §3.3 with one flow: W* = C·RTT + K, α²·(1 − α/4) = (2·W* + 1) / (W* + 1)², the queue
-/// is at most K + 1 and swings by (W* + 1)·α / 2 (equations 4 to 8 with N = 1).
+/// Alizadeh et al., SIGCOMM 2010, §3.3 with one flow: W* = C·RTT + K, α²·(1 − α/4) = (2·W* + 1) / (W* + 1)², the
+/// queue is at most K + 1 and swings by (W* + 1)·α / 2 (with N = 1).
 #[test]
 fn dctcp_swings_as_its_authors_say() {
     for (delay, threshold) in [(100_u64, 20_usize), (300, 50)] {

@@ -4,18 +4,18 @@
 //!
 //! W(t) = C·(t − K)³ + W_max, with K = ∛((W_max − window at t = 0) / C):
 //!
-//! steep at first, flat around the old maximum, then steep again. Each acknowledgement moves the window toward
-//! its value one round trip later, by not more than half of itself in a round trip. Where Reno would be faster (short round trips, small
-//! windows) the window follows an estimate of Reno's instead. A flow that loses before it is back at its old
-//! maximum gives up some more of it (fast convergence). Time in which the window did not hold the sender back does
-//! not count. The first slow start ends when round trips grow (HyStart++).
+//! steep at first, flat around the old maximum, then steep again. Each acknowledgement moves the window toward its
+//! value one round trip later, by not more than half of itself in a round trip. Where Reno would be faster (short
+//! round trips, small windows) the window follows an estimate of Reno's instead. A flow that loses before it is
+//! back at its old maximum gives up some more of it (fast convergence). Time in which the window did not hold the
+//! sender back does not count. The first slow start ends when round trips grow (HyStart++).
 //!
 //! Only +, −, ×, ÷ of binary64 are used, cube root included, so that every machine gets the same bits.
 //!
 //! Example: loss at 100 segments: the window is 70 and K = ∛(30 / 0.4) = 4.217 s. With round trips of 200 ms it is
 //! about 86.7 after 1 s, 100 after K, and 100.4 a second later.
 //!
-//! Source: RFC 9438 §4 (equation numbers in the comments).
+//! Source: RFC 9438 §4 (sections in the comments).
 
 mod hystart;
 
@@ -138,7 +138,7 @@ impl Window {
         bytes as f64 / self.reno.mss as f64
     }
 
-    /// W(t), equation 1.
+    /// W(t) (§4.2).
     fn cubic(&self, t: f64) -> f64 {
         let d = t - self.k;
         self.c * d * d * d + self.w_max
@@ -150,7 +150,6 @@ impl Window {
         self.window = self.segments(self.reno.window);
         self.estimate = self.window;
         if self.window < self.w_max {
-            // Equation 2.
             self.k = cbrt((self.w_max - self.window) / self.c);
         } else {
             // After slow start or a timeout there is no maximum to go back to (§4.8, §4.10).
@@ -171,7 +170,7 @@ impl Window {
         }
         let t = seconds(progress.now - self.epoch);
         let segments = self.segments(progress.newly);
-        // Equation 4; as fast as Reno itself once the window is what it was (§4.3).
+        // §4.3: Reno's model; as fast as Reno itself once the window is what it was.
         let alpha = if self.estimate < self.prior { 3.0 * (1.0 - self.beta) / (1.0 + self.beta) } else { 1.0 };
         self.estimate += alpha * segments / self.window;
         if self.cubic(t) < self.estimate {
@@ -250,7 +249,7 @@ impl Congestion for Window {
     }
     fn on_loss(&mut self, _now: SimTime, flight: u64, _sent: u64) {
         self.remember();
-        // Equation 5 and §4.6.
+        // §4.6.
         self.reno.reduce((flight as f64 * self.beta) as u64);
     }
     fn on_timeout(&mut self, _now: SimTime, flight: u64, first: bool) {

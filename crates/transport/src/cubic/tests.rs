@@ -77,7 +77,7 @@ fn short_round_trips_follow_reno() {
     assert!((grown - reno).abs() < 0.05 * reno, "{grown} instead of {reno}");
 }
 
-/// §4.3: not more than half of the window in a round trip.
+/// §4.2: not more than half of the window in a round trip.
 #[test]
 fn growth_is_bounded() {
     let mut window = window(10);

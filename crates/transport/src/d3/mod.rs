@@ -26,7 +26,7 @@
 //! Example: 1 MB with a deadline in 10 ms asks for about 800 Mb/s. After 5 ms at 900 Mb/s 437.5 kB remain: it asks
 //! for 700.
 //!
-//! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011, §5;
+//! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011;
 //! github.com/SymbioticLab/Aequitas (`ext/d3_flow.cpp`, `ext/d3_queue.cpp`).
 
 mod router;
@@ -93,7 +93,8 @@ pub struct Parameters {
     pub alpha: f64,
     /// How much capacity it withholds for what waits in its queue, 0 to 10: 1, all of it within one interval.
     pub beta: f64,
-    /// How often it looks: 300 µs, about the paper's round-trip time.
+    /// How often it looks: 300 µs, which Aequitas' simulator takes for the
+    /// round trip of the paper's network.
     pub interval: SimTime,
 }
 

@@ -22,8 +22,8 @@
 //! and gets 0. Then each of the four comes back with 250 and gets 1 Gb/s / 5 = 200; after the first of them there is
 //! something left.
 //!
-//! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011, §5
-//! (Snippet 1); github.com/SymbioticLab/Aequitas (`ext/d3_queue.cpp`). The constants α and β are those of that
+//! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011,
+//! Snippet 1; github.com/SymbioticLab/Aequitas (`ext/d3_queue.cpp`). The constants α and β are those of that
 //! repository's PDQ and of RCP-like controllers; the paper's own were not available.
 
 use super::{MAX_HOPS, Parameters, RateHeader};
