@@ -1,7 +1,7 @@
 //! A scenario from start to result.
 //!
 //! [`simulate`] builds the scenario's network, its traffic and, where it asks for them, the brokers; runs
-//! them for the scenario's duration, or until all traffic has ended where all of it ends by itself; and takes samples of
+//! them for the scenario's duration, or, in a network of its own, until all traffic has ended where all of it ends by itself; and takes samples of
 //! links and flows. The same scenario and seed give the same result to the byte.
 //!
 //! What is random, each with a seed of its own made from the run's: the phases of the brokers, each traffic entry's
@@ -170,7 +170,7 @@ impl<'a, O: Observer> Run<'a, O> {
         let mut interrupted = false;
         loop {
             self.advance(sample.min(end))?;
-            let over = self.world.now() >= end || self.sources.is_done();
+            let over = self.world.now() >= end || self.is_idle();
             // Part of a sample counts only where the run ends before its time.
             if self.world.now() == sample || (over && self.world.now() < end) {
                 self.sample();
@@ -196,7 +196,7 @@ impl<'a, O: Observer> Run<'a, O> {
                     while let Some(id) = self.world.next_over() {
                         self.flows.extend(self.sources.on_over(id, &mut self.world));
                     }
-                    if self.sources.is_done() {
+                    if self.is_idle() {
                         return Ok(());
                     }
                 }
@@ -217,6 +217,11 @@ impl<'a, O: Observer> Run<'a, O> {
                 Stop::Limit => return Ok(()),
             }
         }
+    }
+
+    /// Whether nothing will happen any more. Under a policy the run goes on: its phases are part of what is measured.
+    fn is_idle(&self) -> bool {
+        self.scenario.governed().is_none() && self.sources.is_done()
     }
 
     /// Does to links what is due; routes are computed once for all that happens at one time.
