@@ -34,6 +34,7 @@ pub static PARAMETERS: Record = Record {
         tcp::INITIAL_RTO,
         tcp::MAX_RTO,
         tcp::RECEIVE_WINDOW,
+        tcp::DUP_THRESH_KEY,
         tcp::DELAYED_ACK,
         tcp::ACK_DELAY,
     ],
@@ -71,6 +72,9 @@ impl Congestion for Window {
     }
     fn rto(parameters: &Parameters) -> Rto {
         parameters.tcp.rto()
+    }
+    fn dup_thresh(parameters: &Parameters) -> u32 {
+        parameters.tcp.dup_thresh
     }
     fn receive_window(parameters: &Parameters) -> u64 {
         parameters.tcp.receive_window

@@ -195,7 +195,6 @@ pub(crate) struct Window {
 impl Congestion for Window {
     type Parameters = Parameters;
     const CAPABLE: bool = false;
-    const FAST_RETRANSMIT: bool = false;
 
     fn new(parameters: &Parameters, mss: u32) -> Self {
         let max = u64::from(parameters.max_window) * u64::from(mss);
@@ -204,6 +203,9 @@ impl Congestion for Window {
     fn rto(parameters: &Parameters) -> Rto {
         // The least is the most: it is fixed.
         Rto::new(parameters.rto, parameters.rto, parameters.rto)
+    }
+    fn dup_thresh(_: &Parameters) -> u32 {
+        tcp::NO_FAST_RETRANSMIT
     }
     fn receive_window(_: &Parameters) -> u64 {
         tcp::UNLIMITED

@@ -47,14 +47,15 @@ fn examples_are_the_defaults() {
 #[test]
 fn every_key_is_read() {
     let ms = SimTime::from_millis;
-    let tcp = "initial-window: 4\nmin-rto: 1ms\ninitial-rto: 2ms\nmax-rto: 3ms\nreceive-window: 1MB\ndelayed-ack: 1\n\
-               ack-delay: 5ms\n";
+    let tcp = "initial-window: 4\nmin-rto: 1ms\ninitial-rto: 2ms\nmax-rto: 3ms\nreceive-window: 1MB\ndup-thresh: 9\n\
+               delayed-ack: 1\nack-delay: 5ms\n";
     let common = weir_transport::tcp::Parameters {
         initial_window: 4,
         min_rto: ms(1),
         initial_rto: ms(2),
         max_rto: ms(3),
         receive_window: 1_000_000,
+        dup_thresh: 9,
         delayed_ack: 1,
         ack_delay: ms(5),
     };

@@ -43,13 +43,14 @@ proptest! {
         doubled in prop_oneof![Just(0u64), 0u64..100],
         marked in prop_oneof![Just(0u64), 0u64..1000],
         delayed_ack in 1u32..5,
+        dup_thresh in prop_oneof![Just(3u32), 1u32..10, Just(1 << 20)],
     ) {
         let network = Network { seed, jitter: SimTime::from_micros(jitter), lost, doubled, marked, ..PERFECT };
         for mut parameters in reliable() {
             if let Parameters::NewReno(newreno::Parameters { tcp })
             | Parameters::Dctcp(dctcp::Parameters { tcp, .. }) = &mut parameters
             {
-                tcp.delayed_ack = delayed_ack;
+                (tcp.delayed_ack, tcp.dup_thresh) = (delayed_ack, dup_thresh);
             }
             let outcome = World::new(&parameters, bytes, network).run();
             prop_assert!(outcome.packets >= bytes.div_ceil(1000));
@@ -83,6 +84,18 @@ fn selective_acknowledgements_repeat_what_was_lost() {
     let outcome = World::new(&Parameters::default(), 10_000_000, network).run();
     // Of 10,000 packets 0.5 % are lost: 50, give or take three standard deviations of 7.
     assert!((29..=71).contains(&outcome.again), "{outcome:?}");
+}
+
+/// Reordering by more than a few packets is taken for loss, unless the threshold is raised.
+#[test]
+fn reordering_looks_like_loss_to_a_low_threshold() {
+    let network = Network { jitter: SimTime::from_micros(20), ..PERFECT };
+    let again = |dup_thresh| {
+        let tcp = tcp::Parameters { dup_thresh, ..tcp::Parameters::default() };
+        World::new(&Parameters::NewReno(newreno::Parameters { tcp }), 1_000_000, network).run().again
+    };
+    assert!(again(3) > 10, "{}", again(3));
+    assert_eq!(again(1 << 20), 0);
 }
 
 /// TCP acknowledges every second packet, pFabric each.

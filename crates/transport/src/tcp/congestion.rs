@@ -27,6 +27,10 @@ pub(crate) struct Progress {
     pub(crate) repeated: bool,
 }
 
+/// `DupThresh` of RFC 5681 §3.2.
+pub(crate) const DUP_THRESH: u32 = 3;
+/// More packets above a gap than there ever are.
+pub(crate) const NO_FAST_RETRANSMIT: u32 = u32::MAX;
 /// More bytes than any flow has, and few enough that sums of them do not overflow.
 pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
 
@@ -36,9 +40,11 @@ pub(crate) trait Congestion {
     type Parameters;
     /// Whether queues may mark its packets.
     const CAPABLE: bool;
-    /// Whether selective acknowledgements show losses; if not, only the timer does.
-    const FAST_RETRANSMIT: bool = true;
 
+    /// How many packets above a gap mean that it is lost; [`NO_FAST_RETRANSMIT`] to leave it to the timer.
+    fn dup_thresh(_parameters: &Self::Parameters) -> u32 {
+        DUP_THRESH
+    }
     /// The window of a new connection.
     fn new(parameters: &Self::Parameters, mss: u32) -> Self;
     /// Its retransmission timeouts.

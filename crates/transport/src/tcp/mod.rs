@@ -13,7 +13,7 @@
 //! Loss recovery:
 //! - an acknowledgement is a duplicate if it tells selectively of data that nobody had told of (RFC 6675 §2); the
 //!   first two let a new segment out each (limited transmit, RFC 3042);
-//! - the third, or more than two segments' worth of data above a gap, starts loss recovery, which lasts until
+//! - the third (`dup-thresh`), or more than two segments' worth of data above a gap, starts loss recovery, which lasts until
 //!   everything that was sent before it is acknowledged (RFC 6675 §5);
 //! - a timeout goes back to the first unacknowledged byte and passes over what was selectively acknowledged; until
 //!   all that was sent before it is acknowledged, loss recovery does not start, since the acknowledgements may
@@ -38,9 +38,11 @@ mod scoreboard;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use congestion::{Congestion, Progress, UNLIMITED};
+pub(crate) use congestion::{Congestion, NO_FAST_RETRANSMIT, Progress, UNLIMITED};
 pub use parameters::Parameters;
-pub(crate) use parameters::{ACK_DELAY, DELAYED_ACK, INITIAL_RTO, INITIAL_WINDOW, MAX_RTO, MIN_RTO, RECEIVE_WINDOW};
+pub(crate) use parameters::{
+    ACK_DELAY, DELAYED_ACK, DUP_THRESH_KEY, INITIAL_RTO, INITIAL_WINDOW, MAX_RTO, MIN_RTO, RECEIVE_WINDOW,
+};
 
 use crate::api::{Ack, Connection, Segment, Timeout};
 use crate::registry::Machine;
@@ -48,8 +50,6 @@ use crate::rto::Rto;
 use scoreboard::Scoreboard;
 use weir_units::SimTime;
 
-/// Duplicate acknowledgements that mean a loss (RFC 5681 §3.2).
-const DUPLICATES: u32 = 3;
 /// The part of a second whose traffic a sender may have in its host: Linux shifts the rate by 10 (`sk_pacing_shift`).
 const HOST_LIMIT: SimTime = SimTime::from_picos(1_000_000_000_000 >> 10);
 
@@ -58,6 +58,7 @@ const HOST_LIMIT: SimTime = SimTime::from_picos(1_000_000_000_000 >> 10);
 pub(crate) struct Sender<C> {
     mss: u32,
     duplicates: u32,
+    dup_thresh: u32,
     /// How many bytes the application has to send; `u64::MAX` for a flow without end.
     total: u64,
     /// Everything before is acknowledged.
@@ -120,12 +121,12 @@ impl<C: Congestion> Sender<C> {
         let fresh = board.take(ack.sack, self.acked, self.highest);
         delivered += fresh;
         if board.is_recovering() {
-            board.on_ack(self.acked, self.highest, self.mss);
+            board.on_ack(self.acked, self.highest, self.mss, self.dup_thresh);
         }
         let mut lost = false;
-        if C::FAST_RETRANSMIT && !was_recovering && fresh > 0 && self.acked >= self.timed_out {
+        if !was_recovering && fresh > 0 && self.acked >= self.timed_out {
             self.duplicates += 1;
-            lost = self.duplicates >= DUPLICATES || board.lost_below(self.mss) > self.acked;
+            lost = self.duplicates >= self.dup_thresh || board.lost_below(self.mss, self.dup_thresh) > self.acked;
         }
         self.congestion.on_ack(&Progress {
             now,
@@ -142,7 +143,7 @@ impl<C: Congestion> Sender<C> {
             // What limited transmit sent does not count (RFC 5681 §3.2): the window was full without it.
             let flight = (self.highest - self.acked).min(self.congestion.window());
             self.congestion.on_loss(now, flight, self.highest);
-            board.start(self.acked, self.highest, self.mss);
+            board.start(self.acked, self.highest, self.mss, self.dup_thresh);
             self.deadline = now + self.rto.timeout();
         }
         self.board = (!board.is_empty()).then_some(board);
@@ -158,7 +159,7 @@ impl<C: Congestion> Sender<C> {
             // New data may go within the receive window; `next` is `highest` here.
             let fresh =
                 (self.total - self.next).min(mss).min((self.acked + self.receive_window).saturating_sub(self.next));
-            let (sequence, length) = board.next_segment(self.acked, self.highest, fresh, window, mss)?;
+            let (sequence, length) = board.next_segment(self.acked, self.highest, fresh, window)?;
             self.next = self.next.max(sequence + length);
             return Some(self.segment(sequence, length));
         }
@@ -188,6 +189,7 @@ impl<C: Congestion> Machine for Sender<C> {
         Self {
             mss: connection.payload,
             duplicates: 0,
+            dup_thresh: C::dup_thresh(parameters),
             total: connection.bytes,
             acked: 0,
             next: 0,

@@ -1,5 +1,6 @@
 //! What every TCP has: initial window, timeouts, delayed acknowledgements.
 
+use super::congestion::DUP_THRESH;
 use crate::language::{PACKETS, Reader, SIZE, TIME};
 use crate::receiver::Policy;
 use crate::rto::Rto;
@@ -22,6 +23,8 @@ pub struct Parameters {
     /// The most unacknowledged bytes that the receiver takes: 4 MB, which is what the 6 MB of Linux's default
     /// `tcp_rmem` leave for the window after their own overhead, rounded down.
     pub receive_window: u64,
+    /// How many segments above a gap mean that it is lost: 3 (RFC 5681 §3.2, RFC 6675 §2).
+    pub dup_thresh: u32,
     /// How many segments in order one acknowledgement covers: 2 (RFC 1122 §4.2.3.2).
     pub delayed_ack: u32,
     /// How long an acknowledgement waits for them: 40 ms (Linux's `TCP_DELACK_MIN`; RFC 1122 allows 500 ms).
@@ -36,6 +39,7 @@ impl Default for Parameters {
             initial_rto: SimTime::from_secs(1),
             max_rto: SimTime::from_secs(120),
             receive_window: 4_000_000,
+            dup_thresh: DUP_THRESH,
             delayed_ack: 2,
             ack_delay: SimTime::from_millis(40),
         }
@@ -71,6 +75,13 @@ pub(crate) const RECEIVE_WINDOW: Key = Key::optional(
     "The most unacknowledged bytes that the receiver takes; 4MB (about Linux's default).",
     "receive-window: 4MB",
 );
+pub(crate) const DUP_THRESH_KEY: Key = Key::optional(
+    "dup-thresh",
+    PACKETS,
+    "How many packets above a gap mean that it is lost; 3 (RFC 5681). Raise it where packets take several paths; a \
+     million leaves every loss to the timer.",
+    "dup-thresh: 3",
+);
 pub(crate) const DELAYED_ACK: Key = Key::optional(
     "delayed-ack",
     // RFC 5681 §4.2 allows 2; more are seen where acknowledgements are coalesced.
@@ -97,6 +108,7 @@ impl Parameters {
             read.initial_rto = read.initial_rto.min(read.max_rto);
         }
         reader.size("receive-window", LARGEST_WINDOW, &mut read.receive_window);
+        reader.number("dup-thresh", &mut read.dup_thresh);
         reader.number("delayed-ack", &mut read.delayed_ack);
         reader.time("ack-delay", &mut read.ack_delay);
         for (key, value) in [("min-rto", read.min_rto), ("initial-rto", read.initial_rto)] {

@@ -2,8 +2,8 @@
 //!
 //! Two questions are answered from the ranges that the receiver has told of, all in bytes:
 //!
-//! - **What is lost?** A byte above which three ranges, or more than two segments' worth of bytes, are there
-//!   (`IsLost`, RFC 6675 §4). What lies above a byte only shrinks upward, so everything that is missing below one
+//! - **What is lost?** A byte above which `DupThresh` ranges (three, unless the scenario says otherwise), or more
+//!   than one segment less worth of bytes, are there (`IsLost`, RFC 6675 §4). What lies above a byte only shrinks upward, so everything that is missing below one
 //!   edge is lost, and the edge is found from the last few ranges.
 //! - **How much is in the network?** `pipe`: what was sent, less what is there, less what is lost, plus what was sent
 //!   again (`SetPipe`, §4). It is computed anew by each acknowledgement and counts up with each segment.
@@ -19,9 +19,6 @@
 
 use crate::api::SackBlock;
 use crate::ranges::Ranges;
-
-/// Ranges above a byte that mean it is lost; also one more than the segments that do (`DupThresh`, RFC 6675 §2).
-const DUP_THRESH: u64 = 3;
 
 /// What was acknowledged selectively, and loss recovery. All positions are above what is acknowledged in order.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +37,10 @@ struct Recovery {
     high_again: u64,
     /// Bytes in the network (`pipe`).
     pipe: u64,
+    /// Everything that is missing below is lost.
+    lost_below: u64,
+    /// Bytes of a full segment.
+    mss: u32,
     /// The first missing segment has not been sent again.
     first: bool,
     /// The rescue has been sent (`RescueRxt`).
@@ -63,12 +64,12 @@ impl Scoreboard {
     }
 
     /// Everything that is missing below this is lost.
-    pub(crate) fn lost_below(&self, mss: u32) -> u64 {
+    pub(crate) fn lost_below(&self, mss: u32, dup_thresh: u32) -> u64 {
         let (mut count, mut bytes) = (0, 0);
         for (from, to) in self.sacked.iter().rev() {
             count += 1;
             bytes += to - from;
-            if count >= DUP_THRESH || bytes > (DUP_THRESH - 1) * u64::from(mss) {
+            if count >= dup_thresh || bytes > u64::from(dup_thresh - 1) * u64::from(mss) {
                 return from;
             }
         }
@@ -76,9 +77,17 @@ impl Scoreboard {
     }
 
     /// Loss recovery starts.
-    pub(crate) fn start(&mut self, acked: u64, highest: u64, mss: u32) {
-        self.recovery = Some(Recovery { end: highest, high_again: acked, pipe: 0, first: true, rescued: false });
-        self.on_ack(acked, highest, mss);
+    pub(crate) fn start(&mut self, acked: u64, highest: u64, mss: u32, dup_thresh: u32) {
+        self.recovery = Some(Recovery {
+            end: highest,
+            high_again: acked,
+            pipe: 0,
+            mss,
+            lost_below: 0,
+            first: true,
+            rescued: false,
+        });
+        self.on_ack(acked, highest, mss, dup_thresh);
     }
 
     /// Loss recovery ends: the timer has expired.
@@ -87,8 +96,8 @@ impl Scoreboard {
     }
 
     /// An acknowledgement in loss recovery: it may end, and `pipe` is new.
-    pub(crate) fn on_ack(&mut self, acked: u64, highest: u64, mss: u32) {
-        let lost_below = self.lost_below(mss);
+    pub(crate) fn on_ack(&mut self, acked: u64, highest: u64, mss: u32, dup_thresh: u32) {
+        let lost_below = self.lost_below(mss, dup_thresh);
         let missing_below = |edge: u64| match edge.checked_sub(acked) {
             Some(all) => all - self.sacked.bytes_below(edge),
             None => 0,
@@ -103,27 +112,21 @@ impl Scoreboard {
         let pipe = missing_below(highest) - missing_below(lost_below) + missing_below(high_again);
         if let Some(recovery) = &mut self.recovery {
             recovery.pipe = pipe;
+            recovery.lost_below = lost_below;
         }
     }
 
     /// The next segment of loss recovery as its first byte and length; `fresh` is how much new data could go.
-    pub(crate) fn next_segment(
-        &mut self,
-        acked: u64,
-        highest: u64,
-        fresh: u64,
-        window: u64,
-        mss: u64,
-    ) -> Option<(u64, u64)> {
-        let lost_below = self.lost_below(mss as u32);
+    pub(crate) fn next_segment(&mut self, acked: u64, highest: u64, fresh: u64, window: u64) -> Option<(u64, u64)> {
         let recovery = self.recovery.as_mut()?;
+        let mss = u64::from(recovery.mss);
         // The first goes whatever the window (§5 step 4.3); the others need room for a full segment (step C).
         if !recovery.first && recovery.pipe + mss > window {
             return None;
         }
         let (hole, end) = self.sacked.gap(recovery.high_again.max(acked));
         let length = end.min(highest).saturating_sub(hole).min(mss);
-        let (sequence, length) = if length > 0 && (recovery.first || hole < lost_below) {
+        let (sequence, length) = if length > 0 && (recovery.first || hole < recovery.lost_below) {
             recovery.high_again = hole + length;
             (hole, length)
         } else if fresh > 0 {
@@ -159,11 +162,17 @@ mod tests {
     use proptest::prelude::*;
 
     /// `IsLost` and `SetPipe` of RFC 6675 §4, byte by byte as they are written there.
-    fn by_the_book(sacked: &[bool], acked: usize, high_again: usize, mss: usize) -> (Vec<bool>, u64) {
+    fn by_the_book(
+        sacked: &[bool],
+        acked: usize,
+        high_again: usize,
+        mss: usize,
+        dup_thresh: usize,
+    ) -> (Vec<bool>, u64) {
         let is_lost = |byte: usize| {
             let above = &sacked[byte + 1..];
             let runs = above.split(|there| !there).filter(|run| !run.is_empty()).count();
-            runs >= 3 || above.iter().filter(|there| **there).count() > 2 * mss
+            runs >= dup_thresh || above.iter().filter(|there| **there).count() > (dup_thresh - 1) * mss
         };
         let lost: Vec<_> = (acked..sacked.len()).map(|byte| !sacked[byte] && is_lost(byte)).collect();
         let mut pipe = 0;
@@ -181,6 +190,7 @@ mod tests {
             acked in 0usize..20,
             again in 0usize..40,
             mss in 1usize..6,
+            dup_thresh in 1usize..6,
         ) {
             let mut sacked = vec![false; acked + 1];
             sacked.extend(there);
@@ -190,16 +200,16 @@ mod tests {
                 board.sacked.insert(byte as u64, byte as u64 + 1);
             }
             let high_again = (acked + again).min(highest);
-            let (lost, pipe) = by_the_book(&sacked, acked, high_again, mss);
-            let edge = board.lost_below(mss as u32);
+            let (lost, pipe) = by_the_book(&sacked, acked, high_again, mss, dup_thresh);
+            let edge = board.lost_below(mss as u32, dup_thresh as u32);
             for byte in acked..highest {
                 prop_assert_eq!(!sacked[byte] && (byte as u64) < edge, lost[byte - acked], "byte {}", byte);
             }
-            board.start(acked as u64, highest as u64, mss as u32);
+            board.start(acked as u64, highest as u64, mss as u32, dup_thresh as u32);
             if let Some(recovery) = &mut board.recovery {
                 recovery.high_again = high_again as u64;
             }
-            board.on_ack(acked as u64, highest as u64, mss as u32);
+            board.on_ack(acked as u64, highest as u64, mss as u32, dup_thresh as u32);
             prop_assert_eq!(board.recovery.as_ref().map(|recovery| recovery.pipe), Some(pipe));
         }
     }
