@@ -2,7 +2,8 @@
 //!
 //! Problem: plotters' SVG backend counts whole pixels, which shows as steps in a line on a good screen, and
 //! leaves an SVG without a name. Approach: draw everything ten times too large and let the view box scale it
-//! back; replace the opening tag by one with a title for screen readers.
+//! back; replace the opening tag by one with a title for screen readers. It knows no dashes either: lines that
+//! have some are given them in its text.
 //!
 //! Colours are written as attributes, so that the file stands alone on white; a page with a dark background
 //! overrides exactly these values by its style sheet (see [`crate::page`]).
@@ -64,11 +65,13 @@ pub(crate) struct Font {
 pub(crate) fn draw(size: (u32, u32), title: &str, paint: impl FnOnce(&mut Pen<'_>)) -> String {
     let fine = (size.0 * FINE as u32, size.1 * FINE as u32);
     let mut svg = String::new();
-    let mut pen = Pen { backend: SVGBackend::with_string(&mut svg, fine) };
+    let mut pen = Pen { backend: SVGBackend::with_string(&mut svg, fine), lines: 0, dashes: Vec::new() };
     paint(&mut pen);
     pen.check(|backend| backend.present());
+    let dashes = std::mem::take(&mut pen.dashes);
     drop(pen);
     let (_, body) = svg.split_once(">\n").unwrap_or_default();
+    let body = with_dashes(body, &dashes);
     let title = escape(title);
     let (width, height) = size;
     format!(
@@ -82,6 +85,9 @@ pub(crate) fn draw(size: (u32, u32), title: &str, paint: impl FnOnce(&mut Pen<'_
 /// Draws lines, boxes and texts; places are in pixels from the top left.
 pub(crate) struct Pen<'a> {
     backend: SVGBackend<'a>,
+    /// How many lines were drawn, and which of them are dashed how: the backend knows only solid ones.
+    lines: usize,
+    dashes: Vec<(usize, (f64, f64))>,
 }
 
 impl<'a> Pen<'a> {
@@ -94,14 +100,14 @@ impl<'a> Pen<'a> {
     /// A line through `points`.
     pub(crate) fn line(&mut self, points: &[At], colour: RGBColor, width: f64) {
         let style = ShapeStyle { color: colour.to_rgba(), filled: false, stroke_width: fine(width) as u32 };
+        self.lines += 1;
         self.check(|backend| backend.draw_path(points.iter().map(|at| (fine(at.0), fine(at.1))), &style));
     }
 
-    /// A dashed line through `points`.
-    pub(crate) fn dashed(&mut self, points: &[At], colour: RGBColor, width: f64, (on, off): (f64, f64)) {
-        for dash in dashes(points, on, off) {
-            self.line(&dash, colour, width);
-        }
+    /// A dashed line through `points`; the lengths on and off are in pixels.
+    pub(crate) fn dashed(&mut self, points: &[At], colour: RGBColor, width: f64, on_off: (f64, f64)) {
+        self.dashes.push((self.lines, on_off));
+        self.line(points, colour, width);
     }
 
     /// A filled box.
@@ -139,50 +145,39 @@ fn fine(pixels: f64) -> i32 {
     (pixels * FINE).round() as i32
 }
 
-/// The parts of a line that are drawn when it is dashed; `on` and `off` are more than zero.
-fn dashes(points: &[At], on: f64, off: f64) -> Vec<Vec<At>> {
-    let mut dashes = Vec::new();
-    let mut dash = Vec::from_iter(points.first().copied());
-    let (mut drawing, mut left) = (true, on);
-    for pair in points.windows(2) {
-        let (mut from, to) = (pair[0], pair[1]);
-        let mut length = (to.0 - from.0).hypot(to.1 - from.1);
-        while length >= left {
-            let part = left / length;
-            from = (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part);
-            length -= left;
-            if drawing {
-                dash.push(from);
-                dashes.push(std::mem::take(&mut dash));
-            } else {
-                dash.push(from);
+/// Gives the polylines in `body` their dashes: (which polyline, how long on, how long off).
+fn with_dashes(body: &str, dashes: &[(usize, (f64, f64))]) -> String {
+    let mut out = String::with_capacity(body.len() + 32 * dashes.len());
+    let mut dashes = dashes.iter().peekable();
+    for (i, part) in body.split(POLYLINE).enumerate() {
+        if i > 0 {
+            out.push_str(POLYLINE);
+            if let Some((_, (on, off))) = dashes.next_if(|(polyline, _)| *polyline == i - 1) {
+                out.push_str(&format!(" stroke-dasharray=\"{} {}\"", fine(*on), fine(*off)));
             }
-            drawing = !drawing;
-            left = if drawing { on } else { off };
         }
-        left -= length;
-        if drawing {
-            dash.push(to);
-        }
+        out.push_str(part);
     }
-    if drawing && dash.len() > 1 {
-        dashes.push(dash);
-    }
-    dashes
+    out
 }
+
+/// How a line through points begins; texts cannot hold it, since they are escaped.
+const POLYLINE: &str = "<polyline";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn dashes_alternate_around_corners() {
-        let parts = dashes(&[(0.0, 0.0), (10.0, 0.0), (10.0, 5.0)], 4.0, 2.0);
-        assert_eq!(
-            parts,
-            [vec![(0.0, 0.0), (4.0, 0.0)], vec![(6.0, 0.0), (10.0, 0.0)], vec![(10.0, 2.0), (10.0, 5.0)],]
-        );
-        assert!(dashes(&[], 4.0, 2.0).is_empty());
+    fn dashes_go_to_their_line() {
+        let at = [(0.0, 0.0), (10.0, 0.0), (10.0, 5.0)];
+        let svg = draw((20, 20), "", |pen| {
+            pen.line(&at, INK, 1.0);
+            pen.dashed(&at, INK, 1.0, (4.0, 2.0));
+            pen.line(&at, INK, 1.0);
+        });
+        let dashed: Vec<bool> = svg.split(POLYLINE).skip(1).map(|line| line.contains("dasharray=\"40 20\"")).collect();
+        assert_eq!(dashed, [false, true, false], "{svg}");
     }
 
     #[test]

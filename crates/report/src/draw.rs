@@ -109,6 +109,9 @@ impl<'a> Layout<'a> {
         let left = LEFT + widest + 8.0;
         let right = w - EDGE - 10.0;
         let x = scale(&chart.x, x, steps(right - left, TICKS_APART.0), chart.x.log);
+        // The last tick's text stands under its end.
+        let half = x.ticks.last().map_or(0.0, |(_, text)| width(text, TEXT) / 2.0);
+        let right = right.min(w - half - 2.0);
         let plot = Area { from: (left, top), to: (right, bottom.max(top + 1.0)) };
         Self { chart, title, legend, unit_at, phases_at, plot, x, y }
     }

@@ -71,13 +71,15 @@ impl super::Layout<'_> {
                 line = steps(&line);
             }
             labels.avoid(&line);
+            // Lines that go up and down at every pixel would be a filled area.
+            let wide = if part.len() > columns / 3 && series.style == Style::Line { 1.2 } else { 1.9 };
             match (line.as_slice(), dash) {
                 ([], _) => {}
                 ([at], _) if series.style != Style::Marked => {
                     pen.fill((at.0 - 2.0, at.1 - 2.0), (at.0 + 2.0, at.1 + 2.0), colour, 1.0);
                 }
-                (line, Some(dash)) => pen.dashed(line, colour, 1.9, dash),
-                (line, None) => pen.line(line, colour, 1.9),
+                (line, Some(dash)) => pen.dashed(line, colour, wide, dash),
+                (line, None) => pen.line(line, colour, wide),
             }
             if series.style == Style::Marked {
                 for at in line {
@@ -115,7 +117,7 @@ impl super::Layout<'_> {
 
     /// Whether every bar's number fits above it: else none is written, rather than some.
     fn bars_have_room(&self, wide: f64) -> bool {
-        let room = (self.at(wide, self.y.from).0 - self.at(0.0, self.y.from).0) + 2.0;
+        let room = self.at(wide, self.y.from).0 - self.at(0.0, self.y.from).0 - 2.0;
         let bars = self.chart.series.iter().filter(|series| series.style == Style::Bars);
         let mut values = bars.flat_map(|series| &series.points).map(|point| point.1).filter(|value| value.is_finite());
         values.all(|value| width(&self.bar_text(value), SMALL) <= room)

@@ -77,6 +77,9 @@ impl Page {
     }
 }
 
+/// Texts longer than this go over several lines of their cell.
+const LONG: usize = 48;
+
 /// A table; numbers stand to the right.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
@@ -114,7 +117,11 @@ impl Table {
     /// The table as a block.
     pub fn to_html(&self) -> Html {
         let cell = |tag: &str, text: &str, number: bool| {
-            let class = if number { " class=\"number\"" } else { "" };
+            let class = match number {
+                true => " class=\"number\"",
+                false if text.chars().count() > LONG => " class=\"long\"",
+                false => "",
+            };
             format!("<{tag}{class}>{}</{tag}>", escape(text))
         };
         let head: String = self.columns.iter().map(|(name, number)| cell("th", name, *number)).collect();
@@ -208,7 +215,9 @@ svg.chart text { font-family: inherit; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 0.32rem 1.1rem 0.32rem 0; border-bottom: 1px solid var(--grid); vertical-align: top; }
 th { color: var(--muted); font-weight: 600; }
-.number { text-align: right; }
+td { white-space: nowrap; }
+td.long { white-space: normal; min-width: 24rem; }
+th.number, td.number { text-align: right; }
 @media print { main { max-width: none; padding: 0; } figure { break-inside: avoid; } }
 ";
 

@@ -6,7 +6,7 @@
 //! Worked example: values up to 612 000 000 b/s are drawn in Mb/s, with ticks every 200 up to 800 when there
 //! is room for five ticks.
 //!
-//! A logarithmic axis has ticks at powers of ten, or at 1, 2 and 5 times these where there is room; each says
+//! A logarithmic axis has ticks at powers of ten, or at 1 and 3, or at 1, 2 and 5 times these where there is room; each says
 //! its own unit, since one axis may go from microseconds to seconds. Where it does not reach over a factor of
 //! five, its ticks are those of a linear one.
 
@@ -52,6 +52,17 @@ impl Unit {
     pub fn format(&self, value: f64) -> String {
         let (factor, name) = self.prefix(value.abs());
         let text = number(value / factor, 3);
+        if name.is_empty() { text } else { format!("{text} {name}") }
+    }
+
+    /// One value with its unit in four significant digits at most, for tables that are compared by eye:
+    /// `18.11 ms`, `836.3 µs`.
+    pub fn format_short(&self, value: f64) -> String {
+        // 999.96 µs is written as 1 ms.
+        let (factor, name) = self.prefix(value.abs() * (1.0 + 0.5e-4));
+        let value = value / factor;
+        let decimals = if value == 0.0 { 0 } else { (3 - value.abs().log10().floor() as i32).clamp(0, 9) };
+        let text = number(value, decimals as usize);
         if name.is_empty() { text } else { format!("{text} {name}") }
     }
 }
@@ -119,6 +130,10 @@ impl Scale {
         };
         let inside = |tick: &f64| *tick >= from * (1.0 - 1e-9) && *tick <= to * (1.0 + 1e-9);
         let mut ticks: Vec<f64> = fine.into_iter().filter(inside).collect();
+        if ticks.len() > count + 1 {
+            let some = decades.clone().flat_map(|decade| [1, 3].map(|mantissa| tick(mantissa, decade)));
+            ticks = some.filter(inside).collect();
+        }
         let mut every = 1;
         while ticks.len() > count + 1 {
             let wanted = decades.clone().filter(|decade| decade.rem_euclid(every) == 0);
@@ -196,6 +211,8 @@ mod tests {
         assert_eq!((texts(&scale), scale.unit.as_str()), (vec!["1", "2", "5", "10", "20", "50"], "times"));
         assert_eq!([1.0, 50.0, 0.0].map(|value| scale.place(value)), [0.0, 1.0, 0.0]);
         assert!((scale.place(50f64.sqrt()) - 0.5).abs() < 1e-12);
+        let scale = Scale::log(&Unit::Time, (8e-6, 1.4e-3), 5, true);
+        assert_eq!(texts(&scale), ["10 µs", "30 µs", "100 µs", "300 µs", "1 ms"]);
         let scale = Scale::log(&Unit::Plain(String::new()), (1e-12, 1e12), 6, false);
         assert_eq!(texts(&scale), ["1e-12", "1e-8", "0.0001", "1", "10000", "1e8", "1e12"]);
         let scale = Scale::log(&Unit::Plain(String::new()), (1.0, 1.8), 5, true);
@@ -218,5 +235,8 @@ mod tests {
         assert_eq!(Unit::Time.format(0.000_2), "200 µs");
         assert_eq!(Unit::Plain("%".into()).format(12.5), "12.5 %");
         assert_eq!(Unit::Bandwidth.format(0.0), "0 b/s");
+        let short = [836.333e-6, 18.113e-3, 999.97e-6, 1.0, 1234.5678, 0.0].map(|value| Unit::Time.format_short(value));
+        assert_eq!(short, ["836.3 µs", "18.11 ms", "1 ms", "1 s", "1235 s", "0 s"]);
+        assert_eq!(Unit::Plain(String::new()).format_short(0.012_345_6), "0.01235");
     }
 }

@@ -31,8 +31,9 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
     let unfinished = statistics.all.all.unfinished;
     if unfinished > 0 {
         page = page.notice(&format!(
-            "{unfinished} of {} did not finish. They count as slower than all others: a percentile that falls on one \
+            "{} of {} did not finish. They count as slower than all others: a percentile that falls on one \
              of them is not known (–), and means are of the flows that finished.",
+            text::whole(unfinished),
             text::count(results.flows.len() as u64, "flow")
         ));
     }
@@ -45,7 +46,13 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
             )
             .table(&tables::times(&statistics));
         page = figures(page, charts::of_flows(results, &statistics));
-        page = page.heading("Groups").table(&tables::groups(results, &statistics));
+        page = page
+            .heading("Groups")
+            .paragraph(
+                "Goodput is what was delivered to applications over the simulated time; Jain's index is over the \
+                 goodputs of flows, each over its own life.",
+            )
+            .table(&tables::groups(results, &statistics));
     }
     let over_time = charts::over_time(results);
     if !over_time.is_empty() {

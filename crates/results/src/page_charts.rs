@@ -81,9 +81,15 @@ fn by_size(statistics: &Statistics) -> Option<Chart> {
     chart.categories = used.iter().map(|i| bin(all.bins[*i].bin)).collect();
     for (colour, group) in groups.into_iter().enumerate() {
         let name = |what: &str| format!("{} {what}", if group.name.is_empty() { "all flows" } else { &group.name });
-        let values = |of: fn(&BinStatistics) -> Option<f64>| used.iter().map(move |i| of(&group.bins[*i]));
-        chart.series.push(Series::bars(name("p50"), values(|of| of.slowdown.p50)).look(colour, true));
-        chart.series.push(Series::bars(name("p99"), values(|of| of.slowdown.p99)).look(colour, false));
+        // No bar and no dash where the group has no flows of a size.
+        let here = |point: &(f64, f64)| group.bins[used[point.0 as usize]].slowdown.count > 0;
+        let mut add = |what: &str, of: fn(&BinStatistics) -> Option<f64>, second: bool| {
+            let mut bars = Series::bars(name(what), used.iter().map(|i| of(&group.bins[*i]))).look(colour, second);
+            bars.points.retain(here);
+            chart.series.push(bars);
+        };
+        add("p50", |of| of.slowdown.p50, true);
+        add("p99", |of| of.slowdown.p99, false);
     }
     let values = chart.series.iter().flat_map(|series| &series.points).map(|point| point.1);
     let (least, most) = values

@@ -3,7 +3,7 @@
 use crate::record::{ClassCount, LinkRecord, Results};
 use crate::series::mean_utilisation;
 use crate::statistics::{BinStatistics, Statistics};
-use crate::text::{bin, factor, known, percent, rate, size, time};
+use crate::text::{bin, factor, known, percent, rate, size, time, whole};
 use weir_report::Table;
 
 /// The most links that are shown.
@@ -30,7 +30,7 @@ pub(crate) fn times(statistics: &Statistics) -> Table {
 }
 
 fn times_row(name: &str, of: &BinStatistics) -> Vec<String> {
-    let mut row = vec![name.to_owned(), bin(of.bin), of.flows.to_string(), of.unfinished.to_string()];
+    let mut row = vec![name.to_owned(), bin(of.bin), whole(of.flows), whole(of.unfinished)];
     let (fct, slowdown) = (of.fct, of.slowdown);
     row.extend([fct.mean, fct.p50, fct.p95, fct.p99, fct.p999, fct.max].map(|value| known(value, time)));
     row.extend([slowdown.mean, slowdown.p50, slowdown.p99, slowdown.p999].map(|value| known(value, factor)));
@@ -41,16 +41,17 @@ fn times_row(name: &str, of: &BinStatistics) -> Vec<String> {
 pub(crate) fn groups(results: &Results, statistics: &Statistics) -> Table {
     let deadlines = statistics.all.deadlines.count > 0;
     let mut table = Table::new().text("group").text("transport").number("flows").number("delivered");
-    table = table.number("goodput").number("retransmissions").number("timeouts");
+    table = table.number("goodput").number("Jain's index").number("retransmissions").number("timeouts");
     if deadlines {
         table = table.number("deadlines").number("met").number("missed").number("share met");
     }
     for (group, of) in results.groups.iter().zip(&statistics.groups) {
-        let mut row = vec![group.name.clone(), group.transport.clone(), of.all.flows.to_string()];
-        row.extend([size(of.delivered), rate(of.goodput), of.retransmissions.to_string(), of.timeouts.to_string()]);
+        let mut row = vec![group.name.clone(), group.transport.clone(), whole(of.all.flows)];
+        row.extend([size(of.delivered), rate(of.goodput), known(of.jain, |index| format!("{index:.3}"))]);
+        row.extend([whole(of.retransmissions), whole(of.timeouts)]);
         if deadlines {
             let counts = of.deadlines;
-            row.extend([counts.count, counts.met, counts.missed].map(|count| count.to_string()));
+            row.extend([counts.count, counts.met, counts.missed].map(whole));
             row.push(known(counts.share_met(), percent));
         }
         table.row(row);
@@ -69,7 +70,7 @@ pub(crate) fn busiest(results: &Results) -> Vec<(&LinkRecord, f64)> {
 pub(crate) fn links_are(results: &Results) -> String {
     let sum = |of: fn(&LinkRecord) -> u64| results.links.iter().map(of).fold(0, u64::saturating_add);
     let (dropped, marked) = (sum(|link| link.dropped), sum(|link| link.marked));
-    let counts = format!("Over all links {dropped} packets were dropped and {marked} marked.");
+    let counts = format!("Over all links {} packets were dropped and {} marked.", whole(dropped), whole(marked));
     match results.links.len().saturating_sub(LINKS) {
         0 => format!("The busiest first. {counts}"),
         left_out => format!("The {LINKS} busiest; {left_out} more are in links.csv. {counts}"),
@@ -81,7 +82,7 @@ pub(crate) fn links(results: &Results) -> Table {
     table = table.number("dropped").number("marked").number("largest queue");
     for (link, used) in busiest(results).into_iter().take(LINKS) {
         let mut row = vec![link.name.clone(), rate(link.rate), percent(used), size(link.bytes)];
-        row.extend([link.packets, link.dropped, link.marked].map(|count| count.to_string()));
+        row.extend([link.packets, link.dropped, link.marked].map(whole));
         row.push(size(link.queue_peak));
         table.row(row);
     }
@@ -104,7 +105,7 @@ pub(crate) fn classes(results: &Results) -> Option<Table> {
     }
     let mut table = Table::new().text("class").number("sent").number("packets").number("dropped").number("marked");
     for (class, sum) in used {
-        let counts = [sum.packets, sum.dropped, sum.marked].map(|count| count.to_string());
+        let counts = [sum.packets, sum.dropped, sum.marked].map(whole);
         table.row([class.to_string(), size(sum.bytes)].into_iter().chain(counts));
     }
     Some(table)
@@ -113,7 +114,7 @@ pub(crate) fn classes(results: &Results) -> Option<Table> {
 pub(crate) fn counters(results: &Results) -> Table {
     let mut table = Table::new().text("counter").number("value");
     for (name, value) in &results.counters {
-        table.row([name.replace('_', " "), value.to_string()]);
+        table.row([name.replace('_', " "), whole(*value)]);
     }
     table
 }

@@ -8,6 +8,7 @@
 //! flow's completion time and p99 is not known.
 
 use crate::bins::{Bin, SizeBins};
+use crate::fairness::jain;
 use crate::json;
 use crate::record::{FlowRecord, Results, rate};
 use crate::summary::Summary;
@@ -38,6 +39,8 @@ pub struct GroupStatistics {
     /// These over the whole simulated time.
     #[serde(rename = "goodput_bps", with = "json::bps")]
     pub goodput: Bandwidth,
+    /// Jain's index over the flows' goodputs, each over its own life; `None` when nothing was delivered.
+    pub jain: Option<f64>,
     /// Packets sent again.
     pub retransmissions: u64,
     /// Retransmission timers that expired.
@@ -99,6 +102,7 @@ impl GroupStatistics {
         for flow in flows {
             by_bin[bins.place(flow.bytes)].push(flow);
         }
+        let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput(end).bps() as f64).collect();
         let delivered = flows.iter().map(|flow| flow.delivered).fold(0, u64::saturating_add);
         Self {
             name: name.to_owned(),
@@ -106,6 +110,7 @@ impl GroupStatistics {
             bins: bins.iter().zip(&by_bin).map(|(bin, flows)| BinStatistics::new(bin, flows)).collect(),
             delivered,
             goodput: rate(delivered, end),
+            jain: jain(&goodputs),
             retransmissions: flows.iter().map(|flow| u64::from(flow.retransmissions)).sum(),
             timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum(),
             deadlines: Deadlines::new(flows, end),

@@ -46,6 +46,10 @@ fn by_hand() {
     assert_eq!(small.delivered, 2_515_000);
     // 125,000 bytes are 1 Mb, in 1 ms: 1 Gb/s.
     assert_eq!(statistics.groups[1].goodput, Bandwidth::from_gbps(1));
+    assert_eq!(statistics.groups[1].jain, Some(1.0));
+    // 2.667, 2 and 20 Gb/s.
+    let (sum, squares) = (2.666_666_666 + 2.0 + 20.0, 2.666_666_666f64.powi(2) + 4.0 + 400.0);
+    assert!((small.jain.unwrap() - sum * sum / (3.0 * squares)).abs() < 1e-9, "{:?}", small.jain);
     assert_eq!((statistics.all.all.flows, statistics.all.all.unfinished), (4, 1));
 }
 

@@ -12,8 +12,11 @@
 //! Worked example: `load` in 20 %, 50 %, 80 %; `transport` in dctcp, pfabric; five seeds each: 30 runs become
 //! two lines of three points with error bars.
 
+use crate::bins::SizeBins;
+use crate::record::Results;
 use crate::statistics::Statistics;
 use crate::student::{Interval, confidence};
+use crate::text;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_report::Unit;
@@ -45,6 +48,16 @@ pub enum Outcome {
 }
 
 impl PointSummary {
+    /// The point that a run was. One that was interrupted failed: its statistics are of another length.
+    pub fn new(results: &Results, bins: &SizeBins) -> Self {
+        let outcome = if results.complete {
+            Outcome::Statistics(Box::new(Statistics::new(results, bins)))
+        } else {
+            Outcome::Failure(format!("interrupted after {}", text::time(results.simulated)))
+        };
+        Self { parameters: results.parameters.clone(), seed: results.seed, outcome }
+    }
+
     /// The statistics, if it reached its end.
     pub fn statistics(&self) -> Option<&Statistics> {
         match &self.outcome {

@@ -20,7 +20,8 @@ pub fn sweep_page(title: &str, points: &[PointSummary], command: &str) -> Page {
     let failed = points.iter().filter(|point| point.statistics().is_none()).count();
     let mut page = Page::new(title).paragraph(&what_ran(points, &curves));
     if failed > 0 {
-        page = page.notice(&format!("{failed} of {} failed; they are listed below.", runs(points.len())));
+        let all = runs(points.len());
+        page = page.notice(&format!("{} of {all} failed; see the list below.", text::whole(failed as u64)));
     }
     if unfinished(points) {
         page = page.notice(
@@ -186,7 +187,9 @@ fn logarithmic(mut chart: Chart) -> Chart {
     if y {
         // From the smallest mean on: an error bar that reaches to zero would take the axis with it.
         let least = points().map(|point| point.1).filter(|value| value.is_finite()).fold(f64::INFINITY, f64::min);
-        chart.y.from = Some(least / 2.0);
+        // A slowdown is at least 1.
+        let floor = if chart.y.unit == Unit::Plain(String::new()) && least >= 1.0 { 1.0 } else { 0.0 };
+        chart.y.from = Some((least / 2.0).max(floor));
     }
     chart
 }
@@ -209,7 +212,7 @@ fn table(curves: &Curves<'_>) -> Table {
             let mut row = Vec::from_iter((!curves.others.is_empty()).then(|| name.clone()));
             row.extend(curves.x.as_ref().map(|_| place.written.to_owned()));
             let sum = |of: fn(&BinStatistics) -> u64| place.runs.iter().map(|run| of(&run.all.all)).sum::<u64>();
-            row.extend([place.runs.len() as u64, sum(|of| of.flows), sum(|of| of.unfinished)].map(|n| n.to_string()));
+            row.extend([place.runs.len() as u64, sum(|of| of.flows), sum(|of| of.unfinished)].map(text::whole));
             row.push(interval(place.mean(|run| run.all.all.fct.mean.map(crate::series::seconds)), &Unit::Time));
             row.push(interval(place.mean(|run| run.all.all.fct.p99.map(crate::series::seconds)), &Unit::Time));
             row.push(interval(place.mean(|run| run.all.all.slowdown.mean), &slowdown));
@@ -225,8 +228,13 @@ fn table(curves: &Curves<'_>) -> Table {
 fn interval(interval: Option<Interval>, unit: &Unit) -> String {
     match interval {
         None => UNKNOWN.to_owned(),
-        Some(Interval { mean, half: None, .. }) => unit.format(mean),
-        Some(Interval { mean, half: Some(half), .. }) => format!("{} ± {}", unit.format(mean), unit.format(half)),
+        Some(Interval { mean, half: None, .. }) => unit.format_short(mean),
+        Some(Interval { mean, half: Some(0.0), .. }) => {
+            format!("{} ± 0", unit.format_short(mean))
+        }
+        Some(Interval { mean, half: Some(half), .. }) => {
+            format!("{} ± {}", unit.format_short(mean), unit.format_short(half))
+        }
     }
 }
 

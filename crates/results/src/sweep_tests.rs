@@ -96,6 +96,14 @@ fn values_with_units_are_numbers() {
 }
 
 #[test]
+fn an_interrupted_run_is_not_a_point_of_a_curve() {
+    let point = PointSummary::new(&sample(), &SizeBins::default());
+    assert!(point.seed == 7 && point.parameters.len() == 1 && point.statistics().is_some());
+    let broken = PointSummary::new(&Results { complete: false, ..sample() }, &SizeBins::default());
+    assert_eq!(broken.outcome, Outcome::Failure("interrupted after 4 ms".to_owned()));
+}
+
+#[test]
 fn points_as_json() {
     for point in sweep() {
         let text = point.to_json();

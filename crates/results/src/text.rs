@@ -9,15 +9,15 @@ use weir_units::{Bandwidth, SimTime};
 pub(crate) const UNKNOWN: &str = "–";
 
 pub(crate) fn time(time: SimTime) -> String {
-    Unit::Time.format(seconds(time))
+    Unit::Time.format_short(seconds(time))
 }
 
 pub(crate) fn size(bytes: u64) -> String {
-    Unit::Size.format(bytes as f64)
+    Unit::Size.format_short(bytes as f64)
 }
 
 pub(crate) fn rate(rate: Bandwidth) -> String {
-    if rate.is_unlimited() { "unlimited".to_owned() } else { Unit::Bandwidth.format(rate.bps() as f64) }
+    if rate.is_unlimited() { "unlimited".to_owned() } else { Unit::Bandwidth.format_short(rate.bps() as f64) }
 }
 
 pub(crate) fn percent(share: f64) -> String {
@@ -33,9 +33,22 @@ pub(crate) fn known<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
     value.map_or(UNKNOWN.to_owned(), text)
 }
 
-/// `1 flow`, `2 flows`.
+/// `20,000`.
+pub(crate) fn whole(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 flow`, `2,000 flows`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    format!("{} {noun}{}", whole(number), if number == 1 { "" } else { "s" })
 }
 
 /// `≤ 10 kB`, `10 kB to 1 MB`, `> 1 MB`; `all sizes` for the bin without bounds.
@@ -57,7 +70,8 @@ mod tests {
         let names: Vec<String> = crate::SizeBins::qjump().iter().map(bin).collect();
         assert_eq!(names, ["≤ 10 kB", "10 kB to 10 MB", "> 10 MB"]);
         assert_eq!(bin(Bin { over: 0, up_to: None }), "all sizes");
-        assert_eq!((count(1, "flow"), count(0, "flow")), ("1 flow".to_owned(), "0 flows".to_owned()));
+        assert_eq!([0, 1, 2_000].map(|number| count(number, "flow")), ["0 flows", "1 flow", "2,000 flows"]);
+        assert_eq!([999, 1_234_567].map(whole), ["999", "1,234,567"]);
         assert_eq!((percent(0.12345), factor(1.0), known(None, factor)), ("12.3 %".into(), "1.00".into(), "–".into()));
         assert_eq!(
             (time(SimTime::from_picos(1_211_200)), rate(Bandwidth::UNLIMITED)),

@@ -1,5 +1,5 @@
 //! Writes the pages of an invented run and of an invented sweep, to look at:
-//! `cargo run -p weir-results --example sample -- DIRECTORY`.
+//! `cargo run -p weir-results --example pages -- DIRECTORY`.
 
 use std::path::PathBuf;
 use weir_results::{
