@@ -10,7 +10,7 @@ use crate::page_tables as tables;
 use crate::record::Results;
 use crate::statistics::Statistics;
 use crate::text;
-use weir_report::{Chart, Page};
+use weir_report::{Chart, Page, Panel, side_by_side};
 
 /// The page of a run with the default size bins. `command` is what gives the same result again.
 pub fn page(results: &Results, command: &str) -> Page {
@@ -57,6 +57,15 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
     let over_time = charts::over_time(results);
     if !over_time.is_empty() {
         page = figures(page.heading("Over time"), over_time);
+    }
+    let (queues, watched) = charts::queues(results);
+    if !queues.is_empty() {
+        let shown = match watched - queues.len() {
+            0 => "The watched links, the busiest first.".to_owned(),
+            more => format!("The busiest of the watched links; {more} more are in link_samples.csv."),
+        };
+        let panels: Vec<Panel<'_>> = queues.iter().map(|(name, chart)| Panel::new(name, chart)).collect();
+        page = page.heading("Queue lengths").paragraph(&shown).push(side_by_side(&panels));
     }
     if !results.links.is_empty() {
         page = page.heading("Links").paragraph(&tables::links_are(results)).table(&tables::links(results));

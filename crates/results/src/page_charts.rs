@@ -101,16 +101,20 @@ fn by_size(statistics: &Statistics) -> Option<Chart> {
     (!used.is_empty() && most > 0.0).then_some(chart)
 }
 
-/// Goodput and fairness of groups, utilisation and queues of links, by time.
+/// From the start of the run to its end.
+fn time_axis(results: &Results) -> Axis {
+    let end = Some(seconds(results.simulated)).filter(|end| *end > 0.0);
+    Axis { from: Some(0.0), to: end, ..Axis::new("time", Unit::Time) }
+}
+
+/// Goodput and fairness of groups and utilisation of links, by time.
 pub(crate) fn over_time(results: &Results) -> Vec<Chart> {
-    let end = seconds(results.simulated);
-    let x = || Axis { from: Some(0.0), to: Some(end).filter(|end| *end > 0.0), ..Axis::new("time", Unit::Time) };
     let mut charts = Vec::new();
     let mut add = |title: &str, of: &str, y: Axis, lines: Vec<Series>| {
         let lines: Vec<Series> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
         if !lines.is_empty() {
             let shown = lines.len().min(LINES);
-            let chart = titled(title, (shown, lines.len()), of, x(), y);
+            let chart = titled(title, (shown, lines.len()), of, time_axis(results), y);
             charts.push(Chart { series: lines.into_iter().take(LINES).collect(), ..chart });
         }
     };
@@ -130,10 +134,23 @@ pub(crate) fn over_time(results: &Results) -> Vec<Chart> {
     let percent = Axis::new("utilisation", plain("%"));
     let used = |link| series::utilisation(results, link).into_iter().map(|(at, share)| (at, share * 100.0)).collect();
     add("Link utilisation", "watched links", percent, by_link(&used));
-    let waiting = Axis::new("bytes waiting", Unit::Size);
-    let queue = |link| series::queue(results, link).into_iter().map(|(at, queue, _)| (at, queue as f64)).collect();
-    add("Queue lengths", "watched links", waiting, by_link(&queue));
     charts
+}
+
+/// Queue lengths by time, a chart for each of the busiest watched links: several in one would hide each other.
+/// With the number of watched links.
+pub(crate) fn queues(results: &Results) -> (Vec<(&str, Chart)>, usize) {
+    let links = busiest_watched(results);
+    let chart = |link: &u32| {
+        let samples = series::queue(results, *link);
+        let mut chart = Chart::new(time_axis(results), Axis::new("bytes waiting", Unit::Size));
+        chart.size = (720, 280);
+        let line = |of: fn(&(f64, u64, u64)) -> u64| samples.iter().map(|at| (at.0, of(at) as f64)).collect();
+        chart.series.push(Series::new("most in the interval", line(|at| at.2)).look(LINES - 1, false));
+        chart.series.push(Series::new("at its end", line(|at| at.1)).look(0, false));
+        (results.links[*link as usize].name.as_str(), chart)
+    };
+    (links.iter().take(LINES).map(chart).collect(), links.len())
 }
 
 /// The places of watched links, the busiest first.
