@@ -68,7 +68,7 @@ fn main() -> Result<()> {
     match case.as_str() {
         "once-leafspine" => print_once(&leaf_spine(Silent, 2000)?),
         "once-dumbbell" => print_once(&dumbbell(Silent)?),
-        "once-scale" => print_once(&fat_tree(24)?),
+        "once-scale" => print_once(&fat_tree(36)?),
         "all" | "leafspine" | "dumbbell" | "scale" | "checked" => {}
         other => return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked").into()),
     }

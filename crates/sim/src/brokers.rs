@@ -173,7 +173,7 @@ impl Brokers {
                 let readings: Vec<MeterReading> = self
                     .classes
                     .iter()
-                    .map(|(service, class)| MeterReading { service, bytes: world.host(host).bytes(class) })
+                    .map(|(service, class)| MeterReading { service, bytes: world.host_bytes(host, class) })
                     .collect();
                 self.brokers[index].handle_input(now, Input::Meters(&readings));
             }

@@ -12,8 +12,8 @@
 use crate::events::Event;
 use crate::ids::{PacketId, PortId};
 use crate::observer::Observer;
-use crate::port::Service;
-use crate::world::World;
+use crate::port::{Profile, Service};
+use crate::world::{World, known_profile};
 use weir_scenario::graph::PRIORITIES;
 use weir_units::{Bandwidth, SimTime};
 
@@ -21,18 +21,19 @@ impl<O: Observer> World<O> {
     /// Gives a link another rate.
     pub fn set_rate(&mut self, port: PortId, rate: Bandwidth) {
         let now = self.now;
-        let counts = &mut self.counts[port.index()];
+        let record = &mut self.records[port.index()];
         let out = &mut self.ports[port.index()];
+        let old = self.profiles[out.profile as usize].clone();
         // The peak is kept in picoseconds of the rate.
-        counts.peak_bytes = counts.peak_bytes.max(counts.peak_time / out.byte.max(1));
-        counts.peak_time = 0;
+        record.peak_bytes = record.peak_bytes.max(old.bytes_in(SimTime::from_picos(out.peak_time)));
+        out.peak_time = 0;
         let ids: Vec<PacketId> = out.flight.iter(&self.packets).collect();
         // Where each transmission ended, and so where the next began at the earliest.
-        let delay = out.delay;
+        let delay = old.delay();
         let begun = |id: &PacketId| {
             let packet = self.packets.get(*id);
             let end = packet.arrival - delay;
-            end.saturating_sub(time_of(out.rate(), packet.size)) <= now
+            end.saturating_sub(time_of(old.rate(), packet.size)) <= now
         };
         let waiting = ids.iter().position(|id| !begun(id)).unwrap_or(ids.len());
         let free_at = match waiting.checked_sub(1) {
@@ -41,9 +42,12 @@ impl<O: Observer> World<O> {
         };
         let any_waits = waiting < ids.len();
         let end = if any_waits { free_at.max(now) } else { out.free_at };
-        self.observer.rate_changed(now, port, out.rate(), (ids.len() - waiting) as u64, end);
+        self.observer.rate_changed(now, port, old.rate(), (ids.len() - waiting) as u64, end);
         out.free_at = end;
-        out.set_rate(rate);
+        let profile = Profile::new(rate, delay, old.buffer, old.mark);
+        record.clock = profile.clock().clone();
+        out.profile = known_profile(&mut self.profiles, profile);
+        let profile = &self.profiles[out.profile as usize];
         if any_waits {
             out.flight = crate::packet::List::default();
             for &id in &ids {
@@ -52,7 +56,7 @@ impl<O: Observer> World<O> {
             }
             for &id in &ids[waiting..] {
                 let packet = self.packets.get_mut(id);
-                let transmission = out.transmit(now, packet.size);
+                let transmission = out.transmit(profile, &mut record.clock, now, packet.size);
                 packet.arrival = transmission.arrival;
                 let size = packet.size;
                 self.observer.transmitted(port, size, transmission);
@@ -79,7 +83,7 @@ impl<O: Observer> World<O> {
             lost.push(id);
         }
         let place = out.queue as usize;
-        let owned = out.owner.is_some();
+        let owned = out.owner().is_some();
         for id in lost {
             self.drop(port, id, false);
         }
@@ -97,7 +101,7 @@ impl<O: Observer> World<O> {
         if out.service != Service::Down {
             return;
         }
-        out.service = out.usual;
+        out.service = self.records[port.index()].usual;
         let waits = self.queues.get(out.queue as usize).is_some_and(|queue| !queue.is_empty());
         if waits && !out.waking {
             out.waking = true;
@@ -113,10 +117,11 @@ impl<O: Observer> World<O> {
 
     /// Takes the most bytes that a port held since the last call.
     pub fn take_peak(&mut self, port: PortId) -> u64 {
-        let out = &self.ports[port.index()];
-        let counts = &mut self.counts[port.index()];
-        let bytes = out.clock.bytes_in(SimTime::from_picos(counts.peak_time)).max(counts.peak_bytes);
-        (counts.peak_time, counts.peak_bytes) = (0, 0);
+        let out = &mut self.ports[port.index()];
+        let record = &mut self.records[port.index()];
+        let profile = &self.profiles[out.profile as usize];
+        let bytes = profile.bytes_in(SimTime::from_picos(out.peak_time)).max(record.peak_bytes);
+        (out.peak_time, record.peak_bytes) = (0, 0);
         bytes
     }
 }

@@ -102,7 +102,7 @@ impl<O: Observer> World<O> {
         debug_assert_eq!(packet.to, host, "a packet went astray");
         self.counters.delivered += 1;
         self.observer.delivered(self.now, id, packet.size);
-        self.hosts[host.index()].bytes[packet.class.index()].rx += u64::from(packet.size);
+        self.host_bytes[host.index() * self.classes + packet.class.index()].rx += u64::from(packet.size);
         match packet.kind() {
             Kind::Segment => self.on_segment(&packet),
             Kind::Ack => self.on_ack(&packet),
@@ -235,10 +235,10 @@ impl<O: Observer> World<O> {
     pub(crate) fn request(&mut self, port: PortId, id: PacketId) {
         let packet = self.packets.get(id);
         let (kind, place) = (packet.kind(), packet.extension);
-        let held = self.held(port);
+        let (held, taken) = (self.held(port), self.counts(port).taken);
         let (Kind::Segment, Some(router)) = (kind, self.routers.get_mut(port.index())) else { return };
         if let Some(Extension::Rate(header)) = self.extensions.get_mut(place) {
-            let taken: u64 = self.counts[port.index()].taken.iter().map(|count| count.bytes).sum();
+            let taken: u64 = taken.iter().map(|count| count.bytes).sum();
             router.observe(self.now, taken.saturating_sub(held), held);
             router.on_request(self.now, header);
         }

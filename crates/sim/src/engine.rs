@@ -125,9 +125,10 @@ impl<O: Observer> World<O> {
         self.counters.packet_hops += 1;
         let packet = self.packets.get(id);
         if from.metered {
-            self.meters[from.meter.index()][packet.class.index()] += u64::from(packet.size);
+            let meter = self.records[port.index()].meter;
+            self.meters[meter.index()][packet.class.index()] += u64::from(packet.size);
         }
-        match from.to {
+        match from.to() {
             Node::Switch(switch) => {
                 let hash = match &mut self.spray {
                     Some(random) => random.next().picos() as u32,
@@ -150,22 +151,24 @@ impl<O: Observer> World<O> {
         if out.service != Service::Fifo {
             return self.enqueue_scheduled(port, id);
         }
+        let profile = &self.profiles[out.profile as usize];
         let packet = self.packets.get_mut(id);
         let wait = out.wait(self.now);
-        if !out.fits(wait, packet.size) {
+        if !profile.fits(wait, packet.size) {
             return self.drop(port, id, false);
         }
-        let counts = &mut self.counts[port.index()];
         let class = usize::from(packet.priority);
-        if out.marks(wait) && packet.has(CAPABLE) {
+        if profile.marks(wait) && packet.has(CAPABLE) {
             packet.set(MARKED, true);
-            counts.marked[class].bytes += u64::from(packet.size);
-            counts.marked[class].packets += 1;
+            self.records[port.index()].marked[class].add(packet.size);
             self.counters.marked += 1;
         }
-        counts.taken[class].bytes += u64::from(packet.size);
-        counts.taken[class].packets += 1;
-        counts.peak_time = counts.peak_time.max(wait.picos() + u64::from(packet.size) * out.byte);
+        out.peak_time = out.peak_time.max(profile.with(wait, packet.size));
+        if class == 0 {
+            out.taken.add(packet.size);
+        } else {
+            self.records[port.index()].taken[class].add(packet.size);
+        }
         let size = packet.size;
         if packet.extension != Extensions::NONE {
             self.request(port, id);
@@ -179,11 +182,12 @@ impl<O: Observer> World<O> {
         let out = &mut self.ports[port.index()];
         let down = out.service == Service::Down;
         // A host keeps what it cannot send, as a computer whose cable is pulled.
-        if down && out.owner.is_none() {
+        if down && out.owner().is_none() {
             return self.drop(port, id, false);
         }
-        let (buffer, mark, place, owned) = (out.buffer, out.mark, out.queue as usize, out.owner.is_some());
-        let unsent = out.unsent(self.now);
+        let profile = &self.profiles[out.profile as usize];
+        let (buffer, mark, place, owned) = (profile.buffer, profile.mark, out.queue as usize, out.owner().is_some());
+        let unsent = profile.bytes_in(out.wait(self.now));
         let idle = !out.waking && out.free_at <= self.now;
         let (size, rank, priority) = {
             let packet = self.packets.get(id);
@@ -199,17 +203,14 @@ impl<O: Observer> World<O> {
             }
         }
         let held = self.queues[place].held(priority);
-        let counts = &mut self.counts[port.index()];
-        let class = &mut counts.taken[usize::from(priority)];
-        class.bytes += u64::from(size);
-        class.packets += 1;
         let waiting = self.queues[place].bytes() + unsent + u64::from(size);
-        counts.peak_bytes = counts.peak_bytes.max(waiting);
+        self.count(port, priority, size);
+        let record = &mut self.records[port.index()];
+        record.peak_bytes = record.peak_bytes.max(waiting);
         let packet = self.packets.get_mut(id);
         if held > mark && packet.has(CAPABLE) {
             packet.set(MARKED, true);
-            counts.marked[usize::from(priority)].bytes += u64::from(size);
-            counts.marked[usize::from(priority)].packets += 1;
+            record.marked[usize::from(priority)].add(size);
             self.counters.marked += 1;
         }
         if packet.extension != Extensions::NONE {
@@ -230,6 +231,16 @@ impl<O: Observer> World<O> {
         }
     }
 
+    /// Counts a frame that a port takes.
+    #[inline]
+    fn count(&mut self, port: PortId, priority: u8, size: u32) {
+        if priority == 0 {
+            self.ports[port.index()].taken.add(size);
+        } else {
+            self.records[port.index()].taken[usize::from(priority)].add(size);
+        }
+    }
+
     /// Whether a frame of `size` bytes fits into a queue: its own buffer, or its part of a shared one.
     fn has_room(&self, place: usize, buffer: u64, unsent: u64, size: u32) -> bool {
         let queue = &self.queues[place];
@@ -243,9 +254,7 @@ impl<O: Observer> World<O> {
     #[cold]
     pub(crate) fn drop(&mut self, port: PortId, id: PacketId, held: bool) {
         let packet = self.packets.get(id);
-        let class = &mut self.counts[port.index()].dropped[usize::from(packet.priority)];
-        class.bytes += u64::from(packet.size);
-        class.packets += 1;
+        self.records[port.index()].dropped[usize::from(packet.priority)].add(packet.size);
         self.counters.dropped += 1;
         self.observer.dropped(self.now, port, id, packet.size, held);
         if held
@@ -282,7 +291,8 @@ impl<O: Observer> World<O> {
         let out = &mut self.ports[port.index()];
         let packet = self.packets.get_mut(id);
         let size = packet.size;
-        let transmission = out.transmit(at, size);
+        let profile = &self.profiles[out.profile as usize];
+        let transmission = out.transmit(profile, &mut self.records[port.index()].clock, at, size);
         packet.arrival = transmission.arrival;
         if out.flight.is_empty() {
             self.events.push(transmission.arrival, Event::Arrive(port));
@@ -303,7 +313,7 @@ impl<O: Observer> World<O> {
             out.waking = true;
             return self.events.push(out.free_at, Event::Free(port));
         }
-        let owner = out.owner;
+        let owner = out.owner();
         let queue = &mut self.queues[out.queue as usize];
         let Some(id) = queue.pop(&mut self.packets) else { return };
         let more = !queue.is_empty();
@@ -386,10 +396,8 @@ impl<O: Observer> World<O> {
             return false;
         }
         let packet = self.packets.get(id);
-        let (size, priority, extension) = (packet.size, usize::from(packet.priority), packet.extension);
-        let counts = &mut self.counts[port.index()].taken[priority];
-        counts.bytes += u64::from(size);
-        counts.packets += 1;
+        let (size, priority, extension) = (packet.size, packet.priority, packet.extension);
+        self.count(port, priority, size);
         if extension != Extensions::NONE {
             self.request(port, id);
         }
@@ -404,7 +412,7 @@ impl<O: Observer> World<O> {
     #[inline]
     fn left(&mut self, host: HostId, id: PacketId) {
         let packet = self.packets.get(id);
-        self.hosts[host.index()].bytes[packet.class.index()].tx += u64::from(packet.size);
+        self.host_bytes[host.index() * self.classes + packet.class.index()].tx += u64::from(packet.size);
         if packet.kind() == Kind::Segment {
             self.flows[packet.flow.index()].in_host -= u64::from(packet.size);
         }

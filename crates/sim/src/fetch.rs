@@ -76,10 +76,10 @@ impl<O: Observer> World<O> {
                     }
                     let packet = self.packets.get(from.flight.head);
                     self.packets.fetch(packet.next);
-                    match from.to {
+                    match from.to() {
                         Node::Host(host) => {
                             fetch(&self.flows, packet.flow.index());
-                            fetch_first(&self.hosts, host.index());
+                            fetch_first(&self.host_bytes, host.index() * self.classes);
                         }
                         Node::Switch(switch) => self.routes.fetch(switch.index(), packet.leaf),
                     }
@@ -92,7 +92,7 @@ impl<O: Observer> World<O> {
             match event {
                 Event::Arrive(port) if self.spray.is_none() => {
                     let from = &self.ports[port.index()];
-                    let Node::Switch(switch) = from.to else { continue };
+                    let Node::Switch(switch) = from.to() else { continue };
                     if from.flight.head == PacketId::NONE {
                         continue;
                     }
@@ -101,7 +101,6 @@ impl<O: Observer> World<O> {
                     let next = self.routes.route(number, &self.switches[number], leaf, packet.to, hash);
                     if let Some(next) = next {
                         fetch_first(&self.ports, next.index());
-                        fetch_first(&self.counts, next.index());
                     }
                 }
                 Event::Free(port) => {

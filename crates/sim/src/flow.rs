@@ -29,18 +29,19 @@ pub struct FlowSpec {
     pub hash: u32,
 }
 
-/// A flow in a world.
+/// A flow in a world. Its sender's half comes first and what its receiver's half needs last, so that a packet touches one of them.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Flow {
     pub(crate) sender: Sender,
     pub(crate) timer: Timer,
-    pub(crate) spec: FlowSpec,
     /// Bytes of its frames that have not left the sending host.
     pub(crate) in_host: u64,
-    /// Its packets that exist, acknowledgements included.
-    pub(crate) packets: u32,
     pub(crate) retransmissions: u32,
     pub(crate) timeouts: u32,
+    pub(crate) spec: FlowSpec,
+    /// Its packets that exist, acknowledgements included.
+    pub(crate) packets: u32,
     pub(crate) life: Life,
     pub(crate) receiver: Receiver,
     pub(crate) delayed_ack: Timer,

@@ -26,7 +26,7 @@ use crate::ids::{Class, PortId};
 use crate::packet::List;
 use crate::timer::Timer;
 use weir_datapath::Limiter;
-use weir_units::{Bandwidth, Bytes, Instant, PerDirection, SimTime};
+use weir_units::{Bandwidth, Bytes, Instant, SimTime};
 
 /// A host.
 #[derive(Debug)]
@@ -37,25 +37,11 @@ pub struct Host {
     /// How many of its services have a limiter.
     pub(crate) limited: u32,
     pub(crate) services: Vec<ServiceQueue>,
-    /// Bytes of each class that left by the interface and that arrived.
-    pub(crate) bytes: Vec<PerDirection<u64>>,
 }
 
 impl Host {
     pub(crate) fn new(interface: PortId, classes: usize) -> Self {
-        Self {
-            interface,
-            leaf: 0,
-            limited: 0,
-            services: (0..classes).map(|_| ServiceQueue::default()).collect(),
-            bytes: vec![PerDirection::default(); classes],
-        }
-    }
-
-    /// Bytes of a class since the start: what its meter reads.
-    pub fn bytes(&self, class: Class) -> PerDirection<Bytes> {
-        let bytes = self.bytes[class.index()];
-        PerDirection { tx: Bytes::new(bytes.tx), rx: Bytes::new(bytes.rx) }
+        Self { interface, leaf: 0, limited: 0, services: (0..classes).map(|_| ServiceQueue::default()).collect() }
     }
 
     /// The limit of a class; [`Bandwidth::UNLIMITED`] when it has none.

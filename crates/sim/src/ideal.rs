@@ -63,7 +63,7 @@ impl<O: Observer> World<O> {
     /// The ideal completion time of a flow ([`ideal_time`]); zero if there is no way.
     pub fn ideal(&self, from: HostId, to: HostId, hash: u32, bytes: u64) -> SimTime {
         let Some(ports) = self.way(from, to, hash) else { return SimTime::ZERO };
-        let link = |port: &PortId| (self.port(*port).rate(), self.port(*port).delay());
+        let link = |port: &PortId| (self.rate(*port), self.delay(*port));
         let links: Vec<_> = ports.iter().map(link).collect();
         ideal_time(&links, bytes, self.sizes.payload, self.sizes.headers)
     }

@@ -9,7 +9,7 @@
 //! and only its first packet has an event. A port whose queue is first in, first out ([`Service::Fifo`]) hands each
 //! frame over at once, so a hop costs one event, and the bytes that wait need no book: they are what the transmitter carries
 //! until it is free, (free − now) · rate. "Does it fit" and "is it to be marked" compare times, not bytes, so
-//! no hop divides. A port that chooses among frames ([`crate::queue`]) hands one over only when the transmitter is free.
+//! no hop divides; they are the same for all links of a kind ([`Profile`]), so a port itself is one cache line. A port that chooses among frames ([`crate::queue`]) hands one over only when the transmitter is free.
 //!
 //! So a byte leaves the buffer when it has been sent, not when its whole frame has: a buffer holds up to a
 //! frame more than one that is freed frame by frame (htsim's).
@@ -17,7 +17,7 @@
 //! Example: at 8 Mb/s a frame of 1000 B takes 1 ms. Two frames handed over at 0 leave at 1 and 2 ms; at 1.5 ms the port
 //! holds 500 B.
 
-use crate::ids::{HostId, MeterId, Node};
+use crate::ids::{HostId, MeterId, Node, SwitchId};
 use crate::packet::List;
 use crate::serial_clock::SerialClock;
 use weir_scenario::graph::PRIORITIES;
@@ -45,85 +45,40 @@ pub(crate) enum Service {
     Down,
 }
 
-/// An output port and the link behind it; what every packet touches is in the first cache line.
-#[derive(Debug)]
-#[repr(C, align(128))]
-pub struct Port {
-    /// When the transmitter has sent what it was given.
-    pub(crate) free_at: SimTime,
-    /// What the transmitter was given and has not arrived.
-    pub(crate) flight: List,
+/// What the ports of equal links have in common. A network has few kinds of links, so these stay in the nearest cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Profile {
     /// Picoseconds of a byte, where they are a whole number.
-    pub(crate) byte: u64,
-    pub(crate) delay: SimTime,
-    /// The time that a full buffer takes to send, where [`Port::exact`].
-    pub(crate) buffer_time: u64,
-    /// The time that the marking threshold takes, where [`Port::exact`].
-    pub(crate) mark_time: u64,
-    /// What the link leads to.
-    pub(crate) to: Node,
-    pub(crate) service: Service,
-    /// Whether times are products of [`Port::byte`].
-    pub(crate) exact: bool,
-    /// A [`crate::events::Event::Free`] is pending.
-    pub(crate) waking: bool,
-    /// Bytes are counted by a meter where they arrive.
-    pub(crate) metered: bool,
-    /// Its place in the queues' table, for [`Service::Scheduled`].
-    pub(crate) queue: u32,
-    // The second line.
-    pub(crate) clock: SerialClock,
+    byte: u64,
+    delay: SimTime,
+    /// The time that a full buffer takes to send, where [`Profile::exact`].
+    buffer_time: u64,
+    /// The time that the marking threshold takes, where [`Profile::exact`].
+    mark_time: u64,
+    /// Whether times are products of [`Profile::byte`].
+    exact: bool,
+    clock: SerialClock,
     /// The buffer in bytes; `u64::MAX` where nothing is dropped.
     pub(crate) buffer: u64,
     /// The marking threshold in bytes; `u64::MAX` where nothing is marked.
     pub(crate) mark: u64,
-    /// The service when the link is up.
-    pub(crate) usual: Service,
-    pub(crate) meter: MeterId,
-    /// The host that it is the interface of, if any.
-    pub(crate) owner: Option<HostId>,
 }
 
-impl Port {
-    pub(crate) fn new(rate: Bandwidth, delay: SimTime, to: Node, owner: Option<HostId>) -> Self {
-        let mut port = Self {
-            free_at: SimTime::ZERO,
-            flight: List::default(),
-            byte: 0,
+impl Profile {
+    /// A link's profile; `u64::MAX` for no buffer's end and no threshold.
+    pub(crate) fn new(rate: Bandwidth, delay: SimTime, buffer: u64, mark: u64) -> Self {
+        let clock = SerialClock::new(rate);
+        let byte = clock.byte();
+        Self {
+            byte,
             delay,
-            buffer_time: u64::MAX,
-            mark_time: u64::MAX,
-            to,
-            service: Service::Fifo,
-            exact: true,
-            waking: false,
-            metered: false,
-            queue: u32::MAX,
-            clock: SerialClock::new(rate),
-            buffer: u64::MAX,
-            mark: u64::MAX,
-            usual: Service::Fifo,
-            meter: MeterId(u32::MAX),
-            owner,
-        };
-        port.set_rate(rate);
-        port
-    }
-
-    /// Takes a new rate for what is handed over from now on.
-    pub(crate) fn set_rate(&mut self, rate: Bandwidth) {
-        self.clock = SerialClock::new(rate);
-        self.exact = self.clock.is_exact();
-        self.byte = self.clock.byte();
-        self.buffer_time = self.buffer.saturating_mul(self.byte);
-        self.mark_time = self.mark.saturating_mul(self.byte);
-    }
-
-    /// The buffer and the marking threshold in bytes; `u64::MAX` for none.
-    pub(crate) fn set_thresholds(&mut self, buffer: u64, mark: u64) {
-        (self.buffer, self.mark) = (buffer, mark);
-        self.buffer_time = buffer.saturating_mul(self.byte);
-        self.mark_time = mark.saturating_mul(self.byte);
+            buffer_time: buffer.saturating_mul(byte),
+            mark_time: mark.saturating_mul(byte),
+            exact: clock.is_exact(),
+            clock,
+            buffer,
+            mark,
+        }
     }
 
     /// Whether a frame fits behind `wait` of backlog.
@@ -142,129 +97,233 @@ impl Port {
         if self.exact { wait.picos() > self.mark_time } else { self.clock.bytes_in(wait) > self.mark }
     }
 
+    /// The backlog behind a frame of `size` bytes that has joined `wait` of it, rounded down.
+    #[inline]
+    pub(crate) fn with(&self, wait: SimTime, size: u32) -> u64 {
+        wait.picos() + u64::from(size) * self.byte
+    }
+
+    /// Bytes that take `time`, one that has begun counting in full.
+    #[inline]
+    pub(crate) fn bytes_in(&self, time: SimTime) -> u64 {
+        self.clock.bytes_in(time)
+    }
+
+    pub(crate) fn rate(&self) -> Bandwidth {
+        self.clock.rate()
+    }
+    pub(crate) fn delay(&self) -> SimTime {
+        self.delay
+    }
+    pub(crate) fn clock(&self) -> &SerialClock {
+        &self.clock
+    }
+}
+
+/// No host, queue or meter.
+pub(crate) const NONE: u32 = u32::MAX;
+/// Set in [`Port::to`] where the link leads to a host.
+const TO_HOST: u32 = 1 << 31;
+
+/// An output port and the link behind it: what every packet touches, in one cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Port {
+    /// When the transmitter has sent what it was given.
+    pub(crate) free_at: SimTime,
+    /// What the transmitter was given and has not arrived.
+    pub(crate) flight: List,
+    /// What it took of class 0, the only class of most networks.
+    pub(crate) taken: ClassCount,
+    /// The most picoseconds of backlog since the peak was last taken.
+    pub(crate) peak_time: u64,
+    /// The profile's place in the world's table.
+    pub(crate) profile: u32,
+    to: u32,
+    /// Its place in the queues' table, for [`Service::Scheduled`].
+    pub(crate) queue: u32,
+    /// The host that it is the interface of, or [`NONE`].
+    owner: u32,
+    pub(crate) service: Service,
+    /// A [`crate::events::Event::Free`] is pending.
+    pub(crate) waking: bool,
+    /// Bytes are counted by a meter where they arrive.
+    pub(crate) metered: bool,
+}
+
+impl Port {
+    pub(crate) fn new(profile: u32, to: Node, owner: Option<HostId>) -> Self {
+        let to = match to {
+            Node::Host(HostId(host)) => TO_HOST | host,
+            Node::Switch(SwitchId(switch)) => switch,
+        };
+        Self {
+            free_at: SimTime::ZERO,
+            flight: List::default(),
+            taken: ClassCount::default(),
+            peak_time: 0,
+            profile,
+            to,
+            queue: NONE,
+            owner: owner.map_or(NONE, |host| host.0),
+            service: Service::Fifo,
+            waking: false,
+            metered: false,
+        }
+    }
+
     /// The time until the transmitter is free.
     #[inline]
     pub(crate) fn wait(&self, now: SimTime) -> SimTime {
         self.free_at.saturating_sub(now)
     }
 
-    /// Hands a frame of `size` bytes to the transmitter, which begins with it at `at` or when it is free.
+    /// Hands a frame of `size` bytes to the transmitter, which begins with it at `at` or when it is free. `clock` is the
+    /// port's own, which keeps the fractions of a busy period.
     #[inline]
-    pub(crate) fn transmit(&mut self, at: SimTime, size: u32) -> Transmission {
+    pub(crate) fn transmit(
+        &mut self,
+        profile: &Profile,
+        clock: &mut SerialClock,
+        at: SimTime,
+        size: u32,
+    ) -> Transmission {
         let start = self.free_at.max(at);
-        let time = if self.exact {
-            SimTime::from_picos(u64::from(size) * self.byte)
+        let time = if profile.exact {
+            SimTime::from_picos(u64::from(size) * profile.byte)
         } else {
             if self.free_at < at {
-                self.clock.reset();
+                clock.reset();
             }
-            self.clock.advance(size)
+            clock.advance(size)
         };
         let end = start + time;
         self.free_at = end;
-        Transmission { start, end, arrival: end + self.delay }
+        Transmission { start, end, arrival: end + profile.delay }
     }
 
-    /// The link's rate.
-    pub fn rate(&self) -> Bandwidth {
-        self.clock.rate()
+    /// What the link leads to.
+    #[inline]
+    pub fn to(&self) -> Node {
+        if self.to & TO_HOST == 0 { Node::Switch(SwitchId(self.to)) } else { Node::Host(HostId(self.to & !TO_HOST)) }
     }
-    /// The link's propagation delay.
-    pub fn delay(&self) -> SimTime {
-        self.delay
+    /// The host that it is the interface of, if any.
+    #[inline]
+    pub fn owner(&self) -> Option<HostId> {
+        (self.owner != NONE).then_some(HostId(self.owner))
     }
     /// When the transmitter has sent what it was given.
     #[inline]
     pub fn free_at(&self) -> SimTime {
         self.free_at
     }
-    /// Bytes that have been handed to the transmitter and not been sent at `now`.
-    pub fn unsent(&self, now: SimTime) -> u64 {
-        self.clock.bytes_in(self.wait(now))
-    }
-    /// The size of the buffer in bytes; `None` where nothing is dropped.
-    pub fn buffer(&self) -> Option<u64> {
-        (self.buffer != u64::MAX).then_some(self.buffer)
-    }
     /// Whether the link is up.
     pub fn is_up(&self) -> bool {
         self.service != Service::Down
-    }
-    /// What the link leads to.
-    pub fn to(&self) -> Node {
-        self.to
     }
 }
 
 /// Bytes and packets of a class at a port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClassCount {
-    /// Bytes taken.
+    /// Bytes.
     pub bytes: u64,
-    /// Packets taken.
+    /// Packets.
     pub packets: u64,
 }
 
-/// What a port counted since the start.
-#[derive(Debug, Clone, Default)]
-#[repr(C, align(64))]
-pub struct PortCounts {
-    /// The most picoseconds of backlog since the peak was last taken.
-    pub(crate) peak_time: u64,
-    /// The most bytes since then, of ports that keep books.
+impl ClassCount {
+    #[inline]
+    pub(crate) fn add(&mut self, size: u32) {
+        self.bytes += u64::from(size);
+        self.packets += 1;
+    }
+}
+
+/// What of a port few packets touch.
+#[derive(Debug, Clone)]
+pub(crate) struct PortRecord {
+    /// The clock of a port where a byte takes a fraction of a picosecond.
+    pub(crate) clock: SerialClock,
+    /// The service when the link is up.
+    pub(crate) usual: Service,
+    pub(crate) meter: MeterId,
+    /// The most bytes since the peak was last taken, of ports that keep books.
     pub(crate) peak_bytes: u64,
-    /// Taken, by class.
+    /// What it took, by class; of class 0, see [`Port::taken`].
     pub(crate) taken: [ClassCount; PRIORITIES],
-    /// Dropped, by class.
     pub(crate) dropped: [ClassCount; PRIORITIES],
-    /// Marked, by class.
     pub(crate) marked: [ClassCount; PRIORITIES],
 }
 
-impl PortCounts {
-    /// What it took, by class.
-    pub fn taken(&self) -> &[ClassCount; PRIORITIES] {
-        &self.taken
+impl PortRecord {
+    pub(crate) fn new(clock: SerialClock) -> Self {
+        let none = [ClassCount::default(); PRIORITIES];
+        Self {
+            clock,
+            usual: Service::Fifo,
+            meter: MeterId(NONE),
+            peak_bytes: 0,
+            taken: none,
+            dropped: none,
+            marked: none,
+        }
     }
-    /// What it dropped, by class.
-    pub fn dropped(&self) -> &[ClassCount; PRIORITIES] {
-        &self.dropped
-    }
-    /// What it marked, by class.
-    pub fn marked(&self) -> &[ClassCount; PRIORITIES] {
-        &self.marked
-    }
+}
+
+/// What a port counted since the start, by class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortCounts {
+    /// What it took.
+    pub taken: [ClassCount; PRIORITIES],
+    /// What it dropped.
+    pub dropped: [ClassCount; PRIORITIES],
+    /// What it marked.
+    pub marked: [ClassCount; PRIORITIES],
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ZERO: SimTime = SimTime::ZERO;
+
+    fn port() -> Port {
+        Port::new(0, Node::Host(HostId(3)), None)
+    }
+
     #[test]
     fn the_worked_example() {
         let ms = SimTime::from_millis;
-        let mut port = Port::new(Bandwidth::from_mbps(8), ms(5), Node::Host(HostId(0)), None);
-        port.set_thresholds(2500, 1000);
-        assert!(port.fits(port.wait(SimTime::ZERO), 2500) && !port.fits(port.wait(SimTime::ZERO), 2501));
-        port.transmit(SimTime::ZERO, 1000);
-        let second = port.transmit(SimTime::ZERO, 1000);
+        let profile = Profile::new(Bandwidth::from_mbps(8), ms(5), 2500, 1000);
+        let (mut port, mut clock) = (port(), profile.clock().clone());
+        assert!(profile.fits(port.wait(ZERO), 2500) && !profile.fits(port.wait(ZERO), 2501));
+        port.transmit(&profile, &mut clock, ZERO, 1000);
+        let second = port.transmit(&profile, &mut clock, ZERO, 1000);
         assert_eq!(second, Transmission { start: ms(1), end: ms(2), arrival: ms(7) });
-        assert_eq!(port.unsent(SimTime::from_micros(1500)), 500);
-        assert!(port.marks(port.wait(SimTime::ZERO)) && !port.marks(port.wait(ms(1))));
-        assert_eq!(port.transmit(ms(6), 1000).start, ms(6));
-        assert_eq!(size_of::<Port>(), 128);
+        assert_eq!(profile.bytes_in(port.wait(SimTime::from_micros(1500))), 500);
+        assert!(profile.marks(port.wait(ZERO)) && !profile.marks(port.wait(ms(1))));
+        assert_eq!(port.transmit(&profile, &mut clock, ms(6), 1000).start, ms(6));
+    }
+
+    #[test]
+    fn a_port_is_a_cache_line_and_knows_its_ends() {
+        assert_eq!(size_of::<Port>(), 64);
+        assert_eq!((port().to(), port().owner()), (Node::Host(HostId(3)), None));
+        let interface = Port::new(0, Node::Switch(SwitchId(7)), Some(HostId(2)));
+        assert_eq!((interface.to(), interface.owner()), (Node::Switch(SwitchId(7)), Some(HostId(2))));
     }
 
     #[test]
     fn thresholds_are_exact_where_a_byte_takes_a_fraction() {
         // At 300 Mb/s three bytes take 80,000 ps.
-        let mut port = Port::new(Bandwidth::from_mbps(300), SimTime::ZERO, Node::Host(HostId(0)), None);
-        port.set_thresholds(1000, 600);
-        port.transmit(SimTime::ZERO, 600);
-        assert!(!port.marks(port.wait(SimTime::ZERO)));
-        assert!(port.fits(port.wait(SimTime::ZERO), 400) && !port.fits(port.wait(SimTime::ZERO), 401));
-        port.transmit(SimTime::ZERO, 1);
-        assert!(port.marks(port.wait(SimTime::ZERO)));
-        assert!(!port.marks(port.wait(SimTime::from_picos(26_667))));
+        let profile = Profile::new(Bandwidth::from_mbps(300), ZERO, 1000, 600);
+        let (mut port, mut clock) = (port(), profile.clock().clone());
+        port.transmit(&profile, &mut clock, ZERO, 600);
+        assert!(!profile.marks(port.wait(ZERO)));
+        assert!(profile.fits(port.wait(ZERO), 400) && !profile.fits(port.wait(ZERO), 401));
+        port.transmit(&profile, &mut clock, ZERO, 1);
+        assert!(profile.marks(port.wait(ZERO)));
+        assert!(!profile.marks(port.wait(SimTime::from_picos(26_667))));
     }
 }

@@ -320,7 +320,7 @@ fn source(traffic: &Traffic, classes: Option<&Classes>) -> Source {
 
 /// The time of a frame at the slowest link.
 fn frame_time<O: Observer>(world: &World<O>, frame: u32) -> SimTime {
-    let slowest = world.ports().iter().map(|port| port.rate()).min();
+    let slowest = (0..world.ports().len()).map(|port| world.rate(PortId(port as u32))).min();
     slowest.map_or(SimTime::ZERO, |rate| SerialClock::new(rate).advance(frame))
 }
 

@@ -51,10 +51,10 @@ impl LinkSampler {
             let held = world.held(watched.port);
             let counts = world.counts(watched.port);
             let sum = |counts: &[crate::port::ClassCount]| counts.iter().map(|count| count.packets).sum::<u64>();
-            let taken: u64 = counts.taken().iter().map(|count| count.bytes).sum();
+            let taken: u64 = counts.taken.iter().map(|count| count.bytes).sum();
             // What is lost with a link was taken and not sent, and shows as nothing sent.
             let sent = taken.saturating_sub(held).max(watched.sent);
-            let (dropped, marked) = (sum(counts.dropped()), sum(counts.marked()));
+            let (dropped, marked) = (sum(&counts.dropped), sum(&counts.marked));
             self.samples.push(LinkSample {
                 at,
                 link: watched.link,
@@ -92,16 +92,16 @@ pub(crate) fn link_records<O: Observer>(graph: &Graph, world: &mut World<O>, sam
         let queue_peak = world.take_peak(port).max(sampler.peak(port));
         let counts = world.counts(port);
         let class = |place: usize| ClassCount {
-            bytes: counts.taken()[place].bytes,
-            packets: counts.taken()[place].packets,
-            dropped: counts.dropped()[place].packets,
-            marked: counts.marked()[place].packets,
+            bytes: counts.taken[place].bytes,
+            packets: counts.taken[place].packets,
+            dropped: counts.dropped[place].packets,
+            marked: counts.marked[place].packets,
         };
         let classes: [ClassCount; 8] = std::array::from_fn(class);
         let sum = |of: fn(&ClassCount) -> u64| classes.iter().map(of).sum();
         LinkRecord {
             name: graph.link_name(link),
-            rate: world.port(port).rate(),
+            rate: world.rate(port),
             bytes: sum(|class| class.bytes),
             packets: sum(|class| class.packets),
             dropped: sum(|class| class.dropped),

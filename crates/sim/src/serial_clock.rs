@@ -12,7 +12,7 @@ use weir_units::{Bandwidth, SimTime};
 const BYTE_PICOS: u64 = 8 * 1_000_000_000_000;
 
 /// How long frames take at a rate, exactly: see the module's documentation.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SerialClock {
     bps: u64,
     /// Whole picoseconds of a byte.

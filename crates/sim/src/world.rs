@@ -34,7 +34,7 @@ use crate::host::{Host, Jitter};
 use crate::ids::{Class, FlowId, HostId, MeterId, Node, PortId, SwitchId};
 use crate::observer::Observer;
 use crate::packet::{Arena, Extensions};
-use crate::port::{Port, PortCounts, Service};
+use crate::port::{Port, PortCounts, PortRecord, Profile, Service};
 use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
 use crate::switch::{NOT_A_LEAF, Routes, Switch};
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ use weir_scenario::Graph;
 use weir_scenario::graph::{Discipline, LinkRef, LinkSpec, Packets, Routing};
 use weir_transport::d3::Router;
 use weir_transport::{Connection, Parameters};
-use weir_units::{Bytes, MachineId, SimTime};
+use weir_units::{Bandwidth, Bytes, MachineId, PerDirection, SimTime};
 
 /// What happened in a world so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,8 +87,10 @@ pub struct World<O> {
     pub(crate) packets: Arena,
     pub(crate) extensions: Extensions,
     pub(crate) ports: Vec<Port>,
-    /// By port.
-    pub(crate) counts: Vec<PortCounts>,
+    /// By port: what few packets touch.
+    pub(crate) records: Vec<PortRecord>,
+    /// What equal links have in common.
+    pub(crate) profiles: Vec<Profile>,
     /// The queues of scheduled ports.
     pub(crate) queues: Vec<Queue>,
     pub(crate) shared: Vec<SharedBuffer>,
@@ -97,6 +99,8 @@ pub struct World<O> {
     pub(crate) switches: Vec<Switch>,
     pub(crate) routes: Routes,
     pub(crate) hosts: Vec<Host>,
+    /// By host and class: bytes that left by the interface and that arrived.
+    pub(crate) host_bytes: Vec<PerDirection<u64>>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) free_flows: Vec<FlowId>,
     /// Flows that are over and have not been told of.
@@ -110,7 +114,8 @@ pub struct World<O> {
     /// Random numbers for packets that go their own ways.
     pub(crate) spray: Option<Jitter>,
     pub(crate) sizes: Packets,
-    classes: usize,
+    /// Classes at the hosts, control traffic's included.
+    pub(crate) classes: usize,
     /// The ports of each switch and, for each host, the switch that it hangs on.
     switch_ports: Vec<Vec<PortId>>,
     host_switch: Vec<SwitchId>,
@@ -132,13 +137,15 @@ impl<O: Observer> World<O> {
             packets: Arena::default(),
             extensions: Extensions::default(),
             ports: Vec::new(),
-            counts: Vec::new(),
+            records: Vec::new(),
+            profiles: Vec::new(),
             queues: Vec::new(),
             shared: Vec::new(),
             routers: Vec::new(),
             switches: Vec::new(),
             routes: Routes::default(),
             hosts: Vec::new(),
+            host_bytes: Vec::new(),
             flows: Vec::new(),
             free_flows: Vec::new(),
             over: VecDeque::new(),
@@ -235,8 +242,9 @@ impl<O: Observer> World<O> {
             }
             discipline => Queue::of(discipline),
         };
-        let interface = self.add_port(up, Node::Switch(switch), Some(host));
+        let interface = self.add_port(up, u64::MAX, Node::Switch(switch), Some(host));
         self.schedule(interface, queue);
+        self.host_bytes.extend(std::iter::repeat_n(PerDirection::default(), self.classes));
         self.hosts.push(Host::new(interface, self.classes));
         self.host_switch.push(switch);
         self.add_link(switch, Node::Host(host), down);
@@ -249,12 +257,9 @@ impl<O: Observer> World<O> {
     }
 
     fn add_link(&mut self, from: SwitchId, to: Node, link: LinkSpec) -> PortId {
-        let port = self.add_port(link, to, None);
-        let out = &mut self.ports[port.index()];
-        let mark = link.queue.mark.map_or(u64::MAX, Bytes::get);
         let shared = self.switches[from.index()].shared;
         let buffer = if shared.is_some() { u64::MAX } else { link.queue.buffer.get() };
-        out.set_thresholds(buffer, mark);
+        let port = self.add_port(link, buffer, to, None);
         if shared.is_some() || link.queue.discipline != Discipline::Fifo {
             let mut queue = Queue::of(link.queue.discipline);
             queue.shared = shared;
@@ -264,16 +269,21 @@ impl<O: Observer> World<O> {
         port
     }
 
-    fn add_port(&mut self, link: LinkSpec, to: Node, owner: Option<HostId>) -> PortId {
+    fn add_port(&mut self, link: LinkSpec, buffer: u64, to: Node, owner: Option<HostId>) -> PortId {
         let id = PortId(self.ports.len() as u32);
-        self.ports.push(Port::new(link.rate, SimTime::from(link.delay), to, owner));
-        self.counts.push(PortCounts::default());
+        // A host holds its senders back instead of marking.
+        let mark = if owner.is_some() { u64::MAX } else { link.queue.mark.map_or(u64::MAX, Bytes::get) };
+        let profile = Profile::new(link.rate, SimTime::from(link.delay), buffer, mark);
+        self.records.push(PortRecord::new(profile.clock().clone()));
+        let profile = known_profile(&mut self.profiles, profile);
+        self.ports.push(Port::new(profile, to, owner));
         id
     }
 
     fn schedule(&mut self, port: PortId, queue: Queue) {
         let out = &mut self.ports[port.index()];
-        (out.service, out.usual) = (Service::Scheduled, Service::Scheduled);
+        out.service = Service::Scheduled;
+        self.records[port.index()].usual = Service::Scheduled;
         out.queue = self.queues.len() as u32;
         self.queues.push(queue);
     }
@@ -300,7 +310,7 @@ impl<O: Observer> World<O> {
         let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); self.switches.len()];
         for (at, ports) in self.switch_ports.iter().enumerate() {
             for &port in ports {
-                match self.ports[port.index()].to {
+                match self.ports[port.index()].to() {
                     Node::Host(host) => down[host.index()] = port,
                     Node::Switch(to) if self.ports[port.index()].is_up() => {
                         neighbours[at].push((port, to.index()));
@@ -330,12 +340,13 @@ impl<O: Observer> World<O> {
             headers: self.sizes.headers,
             start: spec.start.max(self.now),
             deadline: spec.deadline,
-            line_rate: self.ports[self.interface(spec.from).index()].rate(),
+            line_rate: self.rate(self.interface(spec.from)),
         };
         if let Parameters::D3(d3) = parameters
             && self.routers.is_empty()
         {
-            self.routers = self.ports.iter().map(|port| Router::with_parameters(port.rate(), d3)).collect();
+            let rate = |port: &Port| self.profiles[port.profile as usize].rate();
+            self.routers = self.ports.iter().map(|port| Router::with_parameters(rate(port), d3)).collect();
         }
         let flow = Flow::new(spec, parameters, &connection);
         let id = match self.free_flows.pop() {
@@ -361,8 +372,9 @@ impl<O: Observer> World<O> {
         }
         self.started = true;
         let frame = u64::from(self.sizes.payload + self.sizes.headers);
-        let time = |port: &Port| frame.saturating_mul(8_000_000_000_000) / port.rate().bps().max(1);
-        let reach = self.ports.iter().map(|port| port.delay + SimTime::from_picos(time(port))).max();
+        let profile = |port: &Port| &self.profiles[port.profile as usize];
+        let time = |port: &Port| frame.saturating_mul(8_000_000_000_000) / profile(port).rate().bps().max(1);
+        let reach = self.ports.iter().map(|port| profile(port).delay() + SimTime::from_picos(time(port))).max();
         // Were every link busy with full frames, so many events would come in a second.
         let mean = self.ports.iter().map(|port| u128::from(time(port))).sum::<u128>() / self.ports.len() as u128;
         let events = if self.is_large() { EVENTS_PER_LARGE_BUCKET } else { EVENTS_PER_BUCKET };
@@ -405,8 +417,8 @@ impl<O: Observer> World<O> {
         let id = MeterId(self.meters.len() as u32);
         self.meters.push(vec![0; self.classes]);
         for port in ports {
-            let port = &mut self.ports[port.index()];
-            (port.metered, port.meter) = (true, id);
+            self.ports[port.index()].metered = true;
+            self.records[port.index()].meter = id;
         }
         id
     }
@@ -445,9 +457,33 @@ impl<O: Observer> World<O> {
     pub fn ports(&self) -> &[Port] {
         &self.ports
     }
+    /// The rate of a port's link.
+    pub fn rate(&self, id: PortId) -> Bandwidth {
+        self.profile(id).rate()
+    }
+    /// The propagation delay of a port's link.
+    pub fn delay(&self, id: PortId) -> SimTime {
+        self.profile(id).delay()
+    }
+    /// The size of a port's own buffer in bytes; `None` where nothing is dropped, or where the switch shares its buffer.
+    pub fn buffer(&self, id: PortId) -> Option<u64> {
+        let buffer = self.profile(id).buffer;
+        (buffer != u64::MAX).then_some(buffer)
+    }
+    fn profile(&self, id: PortId) -> &Profile {
+        &self.profiles[self.ports[id.index()].profile as usize]
+    }
     /// What a port counted.
-    pub fn counts(&self, id: PortId) -> &PortCounts {
-        &self.counts[id.index()]
+    pub fn counts(&self, id: PortId) -> PortCounts {
+        let record = &self.records[id.index()];
+        let mut taken = record.taken;
+        taken[0] = self.ports[id.index()].taken;
+        PortCounts { taken, dropped: record.dropped, marked: record.marked }
+    }
+    /// Bytes of a class since the start at a host: what its meter reads.
+    pub fn host_bytes(&self, host: HostId, class: Class) -> PerDirection<Bytes> {
+        let bytes = self.host_bytes[host.index() * self.classes + class.index()];
+        PerDirection { tx: Bytes::new(bytes.tx), rx: Bytes::new(bytes.rx) }
     }
     /// The port that leads down to a host.
     pub fn down_port(&self, host: HostId) -> PortId {
@@ -456,7 +492,7 @@ impl<O: Observer> World<O> {
     /// Bytes that a port holds: what waits and what is not yet sent of the frame on the wire.
     pub fn held(&self, id: PortId) -> u64 {
         let port = &self.ports[id.index()];
-        port.unsent(self.now) + self.queues.get(port.queue as usize).map_or(0, Queue::bytes)
+        self.profile(id).bytes_in(port.wait(self.now)) + self.queues.get(port.queue as usize).map_or(0, Queue::bytes)
     }
     /// The interface of a host.
     pub fn interface(&self, host: HostId) -> PortId {
@@ -486,6 +522,15 @@ impl<O: Observer> World<O> {
     pub fn next_delivery(&mut self) -> Option<Delivery> {
         self.inbox.pop_front()
     }
+}
+
+/// The place of a profile in the table, where it is put if it is new.
+pub(crate) fn known_profile(profiles: &mut Vec<Profile>, profile: Profile) -> u32 {
+    let place = profiles.iter().position(|known| *known == profile).unwrap_or_else(|| {
+        profiles.push(profile);
+        profiles.len() - 1
+    });
+    place as u32
 }
 
 /// How many events a bucket of the event queue is to have when every link is busy: enough that few buckets are

@@ -119,17 +119,17 @@ fn a_limiter_holds_a_service_at_its_rate() {
     let rate = Bandwidth::from_bps(87_654_321);
     world.set_limit(from, SERVICE, rate);
     run(&mut world, SimTime::from_secs(1));
-    let mut before = world.host(from).bytes(SERVICE).tx.get();
+    let mut before = world.host_bytes(from, SERVICE).tx.get();
     let rest = delivered(&world, unlimited);
     for second in 2..=5 {
         run(&mut world, SimTime::from_secs(second));
-        let now = world.host(from).bytes(SERVICE).tx.get();
+        let now = world.host_bytes(from, SERVICE).tx.get();
         let (sent, exact) = (now - before, rate.bps() / 8);
         assert!(sent.abs_diff(exact) <= 2 * 1514, "second {second}: {sent} B at a limit of {exact} B/s");
         before = now;
     }
     // The limiter is lossless: its senders wait, and the other service has the rest of the interface.
-    assert_eq!(world.counts(world.interface(from)).dropped()[0].packets, 0);
+    assert_eq!(world.counts(world.interface(from)).dropped[0].packets, 0);
     let rest = delivered(&world, unlimited) - rest;
     assert!(rest as f64 > 4.0 * 0.85 * 125e6 * 1448.0 / 1514.0, "{rest}");
     // Backpressure: each of the five flows keeps about a millisecond or two segments in its host.
@@ -146,9 +146,9 @@ fn limits_change_and_are_lifted() {
     {
         world.set_limit(from, SERVICE, limit);
         assert_eq!(world.host(from).limit(SERVICE), limit);
-        let before = world.host(from).bytes(SERVICE).tx.get();
+        let before = world.host_bytes(from, SERVICE).tx.get();
         run(&mut world, SimTime::from_secs(second));
-        got.push(world.host(from).bytes(SERVICE).tx.get() - before);
+        got.push(world.host_bytes(from, SERVICE).tx.get() - before);
     }
     assert!((23_000..=25_000 + 3 * 1514).contains(&got[0]), "{got:?}");
     assert!((6_000_000..6_260_000).contains(&got[1]), "{got:?}");
@@ -165,8 +165,8 @@ fn services_take_turns_at_the_interface() {
     }
     add(&mut world, flow(pairs[0].0, pairs[1].1, OTHER, SimTime::ZERO));
     run(&mut world, SimTime::from_secs(1));
-    let from = world.host(pairs[0].0);
-    let (a, b) = (from.bytes(SERVICE).tx.get(), from.bytes(OTHER).tx.get());
+    let sent = |class| world.host_bytes(pairs[0].0, class).tx.get();
+    let (a, b) = (sent(SERVICE), sent(OTHER));
     assert!(a.abs_diff(b) < (a + b) / 50, "{a} and {b}");
 }
 

@@ -87,10 +87,9 @@ impl Observer for Checkers {
 pub fn check(world: &World<Checkers>) {
     let checkers = world.observer();
     checkers.conservation.check(world.packets(), &world.counters());
-    for (index, port) in world.ports().iter().enumerate() {
-        let id = PortId(index as u32);
-        checkers.transmitters.check(id, port.rate());
-        if let Some(buffer) = port.buffer() {
+    for id in (0..world.ports().len()).map(|index| PortId(index as u32)) {
+        checkers.transmitters.check(id, world.rate(id));
+        if let Some(buffer) = world.buffer(id) {
             checkers.buffers.check(id, buffer);
         }
     }
