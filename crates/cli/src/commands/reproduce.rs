@@ -165,7 +165,7 @@ fn sim_run(experiment: &Experiment, seed: u64, interrupt: &Interrupt, ui: &mut U
     Ok(BodyRun {
         body: "sim",
         file: sim::to_file(&experiment.scenario, seed, &outcome),
-        measured: measured(experiment, &outcome.result, outcome.interrupted),
+        measured: measured(experiment, &outcome.uplink, outcome.interrupted),
         wall_s: (now() - start).as_secs_f64(),
     })
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use weir_document::Diagnostic;
+use weir_results::FlowRecord;
 use weir_scenario::Scenario;
 use weir_sim::{Options, RunError, RunOutcome, simulate};
 
@@ -154,7 +155,7 @@ pub(super) fn simulate_watched(
     ui: &mut Ui,
 ) -> Result<RunOutcome, CommandError> {
     let mut watch = Watch::new(scenario.duration(), "simulated", ui.err_is_terminal());
-    let mut step = |progress: weir_sim::Progress<'_>| {
+    let mut step = |progress: weir_sim::Progress| {
         watch.step(progress.at, ui);
         if interrupt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -170,38 +171,25 @@ pub(super) fn simulate_watched(
 
 /// The result with what the simulator alone knows.
 pub(super) fn to_file(scenario: &Scenario, seed: u64, outcome: &RunOutcome) -> RunFile {
-    let mut file = RunFile::new(scenario, "sim", seed, &outcome.result, !outcome.interrupted);
-    let statistics = &outcome.statistics;
+    let mut file = RunFile::new(scenario, "sim", seed, &outcome.uplink, !outcome.interrupted);
+    let results = &outcome.results;
+    let service = |flow: &FlowRecord| scenario.entries().get(flow.group as usize).and_then(|entry| entry.service);
     file.transfers = file
         .services
         .iter()
-        .map(|service| {
-            let id = scenario.policy().services().named(service);
-            let flows = statistics.flows.iter().filter(|flow| Some(flow.service) == id);
-            flows.fold(TransferEntry { service: service.clone(), ..TransferEntry::default() }, |mut sum, flow| {
+        .map(|name| {
+            let id = scenario.policy().services().named(name);
+            let flows = results.flows.iter().filter(|flow| id.is_some() && service(flow) == id);
+            flows.fold(TransferEntry { service: name.clone(), ..TransferEntry::default() }, |mut sum, flow| {
                 sum.flows += 1;
-                sum.delivered_bytes += flow.delivered.get();
-                sum.retransmissions += flow.retransmissions;
-                sum.timeouts = Some(sum.timeouts.unwrap_or(0) + flow.timeouts);
+                sum.delivered_bytes += flow.delivered;
+                sum.retransmissions += u64::from(flow.retransmissions);
+                sum.timeouts = Some(sum.timeouts.unwrap_or(0) + u64::from(flow.timeouts));
                 sum
             })
         })
         .collect();
-    let (counters, brokers) = (statistics.counters, statistics.brokers);
-    let named = [
-        ("events", counters.events),
-        ("packet_hops", counters.packet_hops),
-        ("packets_sent", counters.sent),
-        ("packets_delivered", counters.delivered),
-        ("packets_dropped", counters.dropped),
-        ("retransmissions", counters.retransmissions),
-        ("timeouts", counters.timeouts),
-        ("peak_packets", statistics.peak_packets as u64),
-        ("broker_datagrams_sent", brokers.sent),
-        ("broker_datagrams_received", brokers.received),
-        ("broker_datagrams_refused", brokers.refused),
-    ];
-    file.counters = named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    file.counters = results.counters.clone();
     file
 }
 
