@@ -13,8 +13,8 @@
 //! Loss recovery:
 //! - an acknowledgement is a duplicate if it tells selectively of data that nobody had told of (RFC 6675 §2); the
 //!   first two let a new segment out each (limited transmit, RFC 3042);
-//! - the third (`dup-thresh`), or more than two segments' worth of data above a gap, starts loss recovery, which lasts until
-//!   everything that was sent before it is acknowledged (RFC 6675 §5);
+//! - the third (`dup-thresh`), or more than two segments' worth of data above a gap, starts loss recovery, which
+//!   lasts until everything that was sent before it is acknowledged (RFC 6675 §5);
 //! - a timeout goes back to the first unacknowledged byte and passes over what was selectively acknowledged; until
 //!   all that was sent before it is acknowledged, loss recovery does not start, since the acknowledgements may
 //!   answer repetitions (RFC 6675 §5.1).

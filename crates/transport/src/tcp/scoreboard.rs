@@ -2,9 +2,9 @@
 //!
 //! Two questions are answered from the ranges that the receiver has told of, all in bytes:
 //!
-//! - **What is lost?** A byte above which `DupThresh` ranges (three, unless the scenario says otherwise), or more
-//!   than one segment less worth of bytes, are there (`IsLost`, RFC 6675 §4). What lies above a byte only shrinks upward, so everything that is missing below one
-//!   edge is lost, and the edge is found from the last few ranges.
+//! - **What is lost?** A byte above which `DupThresh` ranges are there (three, unless the scenario says otherwise),
+//!   or more bytes than one segment less than that has (`IsLost`, RFC 6675 §4). What lies above a byte only shrinks
+//!   upward, so everything that is missing below one edge is lost, and the edge is found from the last few ranges.
 //! - **How much is in the network?** `pipe`: what was sent, less what is there, less what is lost, plus what was sent
 //!   again (`SetPipe`, §4). It is computed anew by each acknowledgement and counts up with each segment.
 //!
