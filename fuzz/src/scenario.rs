@@ -2,11 +2,13 @@
 
 use crate::{fixed_policy, refusal};
 use std::path::Path;
-use std::sync::LazyLock;
-use weir_document::Source;
+use std::sync::{Arc, LazyLock};
+use weir_document::{Diagnostic, Diagnostics, Source};
 use weir_policy::Policy;
-use weir_scenario::{Pattern, Scenario};
-use weir_units::{Bytes, Duration, MachineId};
+use weir_scenario::graph::LinkRef;
+use weir_scenario::{Files, Pattern, ReadOptions, Scenario};
+use weir_units::{Bandwidth, Bytes, Duration, MachineId};
+use weir_workload::Workload;
 
 static POLICY: LazyLock<Policy> = LazyLock::new(fixed_policy);
 
@@ -16,9 +18,26 @@ const LIMIT: u64 = 1 << 20;
 /// Flows above which pairs are not listed: a fuzz case should take a millisecond.
 const MOST_PAIRS: usize = 10_000;
 
-/// Reads `data` as a scenario file; whatever policy it names is the fixed one. A refusal has its places in
-/// the text. A scenario has its times in order, its machines ascending and nobody who sends to itself. Returns
-/// whether it is accepted.
+/// What the network of a case may take: some ten thousand hosts, so that a case stays short.
+const MEMORY: Bytes = Bytes::new(20_000_000);
+
+/// Whatever policy is named is the fixed one; tables of sizes and of flows are short ones.
+struct Shelf;
+
+impl Files for Shelf {
+    fn policy(&mut self, path: &Path) -> Result<(Policy, Vec<Diagnostic>), Diagnostics> {
+        assert!(path != Path::new("directory"), "a policy without a name is read");
+        Ok((POLICY.clone(), Vec::new()))
+    }
+    fn table(&mut self, path: &Path) -> Result<Arc<Source>, Diagnostics> {
+        let sizes = path.to_string_lossy().contains("sizes");
+        let text = if sizes { "size_bytes,cdf\n1000,0.5\n3000,1\n" } else { "start_s,src,dst,bytes\n0,0,1,100\n" };
+        Ok(Source::from_text(path.display().to_string(), text))
+    }
+}
+
+/// Reads `data` as a scenario file. A refusal has its places in the text. A scenario has its times in order, its
+/// machines ascending, links with rates, and nobody who sends to itself. Returns whether it is accepted.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
@@ -27,11 +46,8 @@ pub fn scenario(data: &[u8]) -> bool {
         Ok(source) => source,
         Err(errors) => return refusal::check(&errors),
     };
-    let read = Scenario::from_source(&source, Path::new("directory"), |path| {
-        assert!(path != Path::new("directory"), "a policy without a name is read");
-        Ok((POLICY.clone(), Vec::new()))
-    });
-    let scenario = match read {
+    let options = ReadOptions { memory: Some(MEMORY), ..ReadOptions::default() };
+    let scenario = match Scenario::from_files(&source, Path::new("directory"), &mut Shelf, &options) {
         Ok((scenario, notes)) => {
             notes.iter().for_each(refusal::one);
             scenario
@@ -40,12 +56,49 @@ pub fn scenario(data: &[u8]) -> bool {
     };
     let duration = scenario.duration();
     assert!(!duration.is_zero() && !scenario.name().is_empty());
+    network(&scenario);
+    if scenario.governed().is_some() {
+        governed(&scenario);
+    }
+    assert!(!scenario.entries().is_empty(), "a scenario without traffic");
+    for entry in scenario.entries() {
+        assert!(entry.priority < 8 && entry.service.is_some() == scenario.governed().is_some());
+        let mut workload = Workload::new(&entry.spec, 1);
+        if let Some(flow) = workload.next().and_then(|at| workload.poll(at)) {
+            assert!(flow.from != flow.to, "a machine sends to itself");
+            assert!(flow.bytes > 0 && flow.from.index().max(flow.to.index()) < scenario.graph().hosts.len());
+        }
+    }
+    true
+}
+
+/// Checks the graph, and what refers to it.
+fn network(scenario: &Scenario) {
+    let graph = scenario.graph();
+    let within = |link: LinkRef| match link {
+        LinkRef::Up(host) | LinkRef::Down(host) => host.index() < graph.hosts.len(),
+        LinkRef::Forward(cable) | LinkRef::Backward(cable) => cable < graph.cables.len(),
+    };
+    assert!(graph.hosts.iter().all(|host| host.switch < graph.switches.len()));
+    assert!(graph.links().all(|link| graph.link(link).rate > Bandwidth::ZERO));
+    let events = scenario.events();
+    assert!(events.windows(2).all(|pair| pair[0].at <= pair[1].at), "events are not in order");
+    for event in events {
+        assert!(event.at <= scenario.duration() && !event.links.is_empty());
+        assert!(event.links.iter().all(|link| within(*link)));
+    }
+    let measurement = scenario.measurement();
+    assert!(!measurement.every.is_zero() && measurement.every <= scenario.duration());
+    assert!(measurement.links.iter().all(|link| within(*link)));
+}
+
+/// Checks what only policies have.
+fn governed(scenario: &Scenario) {
+    let duration = scenario.duration();
     let (links, measure) = (scenario.links(), scenario.measure());
     assert!(links.mtu > Bytes::ZERO && links.buffer >= links.mtu, "a buffer of {} for {}", links.buffer, links.mtu);
     assert!(links.spines > 0 && !links.delay.is_zero());
-    assert!(!measure.every.is_zero() && measure.every <= duration);
     assert!(measure.rack.index() < scenario.policy().network().racks().len());
-    assert!(!scenario.traffic().is_empty(), "a scenario without traffic");
     let ascending = |ids: &[MachineId]| !ids.is_empty() && ids.windows(2).all(|pair| pair[0] < pair[1]);
     for traffic in scenario.traffic() {
         assert!(scenario.policy().services().get(traffic.service).is_leaf());
@@ -60,5 +113,4 @@ pub fn scenario(data: &[u8]) -> bool {
             assert!(traffic.pattern != Pattern::Pairs || pairs.len() == traffic.to.len());
         }
     }
-    true
 }

@@ -147,6 +147,24 @@ fn what_is_not_written() {
 }
 
 #[test]
+fn transports_without_their_queues_are_remarked_on() {
+    let notes = |protocol: &str, queue: &str| {
+        let text = format!(
+            "scenario: 1\nname: t\nduration: 1s\nnetwork: {{ topology: star, hosts: 2, queue: {queue}, host-link: {{ rate: 10Gb/s }} }}\ntransport: {protocol}\ntraffic: [ {{ from: h0, to: h1 }} ]\n"
+        );
+        let source = Source::from_text("test.scenario.yaml", text);
+        let (_, notes) =
+            Scenario::from_files(&source, Path::new(""), &mut Shelf, &ReadOptions::default()).expect("good");
+        notes.iter().map(|note| note.render(false)).collect::<String>()
+    };
+    assert_eq!(
+        notes("dctcp", "{ discipline: ecn, mark: 30kB }") + &notes("pfabric", "pfabric") + &notes("cubic", "fifo"),
+        ""
+    );
+    insta::assert_snapshot!(notes("dctcp", "drop-tail") + &notes("pfabric", "{ discipline: ecn, mark: 30kB }"));
+}
+
+#[test]
 fn oversubscription_sets_the_fabrics_rate() {
     let rate = |network: &str| {
         let text =

@@ -4,7 +4,7 @@
 mod validator;
 
 use std::path::Path;
-use weir_document::{Problems, Source, schema, tree};
+use weir_document::{Problems, Source, reference, schema, tree};
 use weir_scenario::language;
 
 #[test]
@@ -19,6 +19,25 @@ fn the_file_in_the_tree_is_current() {
         found == text,
         "schemas/scenario.schema.json is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-scenario --test schema`"
     );
+}
+
+/// The part of docs/scenarios.md behind this line is made from the language.
+const MARK: &str = "<!-- What follows is made from the language: `make schema` writes it anew. -->\n";
+
+#[test]
+fn the_reference_in_the_tree_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios.md");
+    let text = std::fs::read_to_string(&path).expect("docs/scenarios.md");
+    let (written, found) = text.split_once(MARK).expect("the line that begins the reference");
+    let made = format!("\n{}", reference::tables(&language::SCENARIO, 3).trim_end()) + "\n";
+    if std::env::var_os("WEIR_UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, format!("{written}{MARK}{made}")).expect("docs/ can be written");
+    } else {
+        assert!(
+            found == made,
+            "docs/scenarios.md is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-scenario --test schema`"
+        );
+    }
 }
 
 #[test]

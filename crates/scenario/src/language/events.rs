@@ -75,7 +75,7 @@ pub(super) static MEASURE_RACK: Record = Record {
 static MEASURED_LINKS: List = List { what: "a list of links", item: Shape::Scalar(&LINK_NAME), min: 1 };
 pub(super) static MEASURE_LINKS: Record = Record {
     id: "measure-links",
-    what: "the measurement",
+    what: "the measurement of links",
     doc: "Which links and queues are watched, and how often.",
     keys: &[
         Key::optional(

@@ -314,7 +314,7 @@ const PRIORITY_KEY: Key = Key::optional(
 pub static TRAFFIC: Choice = Choice {
     id: "traffic",
     what: "traffic",
-    doc: "What is sent.",
+    doc: "What is sent over a network of its own.",
     tag: "kind",
     tag_what: "a kind of traffic",
     tag_doc: "What kind of traffic; `transfers` where not written.",
@@ -328,6 +328,8 @@ pub(super) static TRAFFIC_LIST: List = List { what: "a list of traffic", item: S
 /// An entry of `traffic` under a policy.
 pub static SERVICE_TRAFFIC: Choice = Choice {
     id: "service-traffic",
+    what: "traffic of a service",
+    doc: "What is sent under a policy.",
     common: &[
         Key::required("service", Shape::Scalar(&SERVICE_NAME), "The leaf service that sends.", "service: dfs"),
         NAME,

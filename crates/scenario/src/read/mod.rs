@@ -28,7 +28,7 @@ mod transfers;
 
 pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
-use crate::graph::Graph;
+use crate::graph::{Discipline, Graph, LinkRef};
 use crate::language::{ENFORCEMENT_WORDS, MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
 use crate::model::{Enforcement, Governed, Scenario};
 use crate::topology::{self, Size};
@@ -158,6 +158,7 @@ impl<F: Files> Reader<'_, F> {
         let transport = self.transport(root.get("transport"));
         let policy = governed.as_ref().map(|((policy, _), _)| policy);
         let traffic = self.traffic(root.get("traffic"), &names, policy, transport.as_ref(), duration);
+        self.remarks(root, &traffic, &graph);
         let events = self.events(root.get("events"), &names, duration);
         let measurement;
         let governed = match governed {
@@ -197,6 +198,28 @@ impl<F: Files> Reader<'_, F> {
             governed,
             simulator_only,
         })
+    }
+
+    /// Remarks on transports that find nothing in the network of what they are made for.
+    fn remarks(&mut self, root: &Node, traffic: &[traffic::Read], graph: &Graph) {
+        let sent_by = |protocol| traffic.iter().any(|read| read.traffic.transport.protocol() == protocol);
+        // From the switches: what hosts order in their own interfaces is not what these transports need.
+        let queues = || graph.links().filter(|link| !matches!(link, LinkRef::Up(_))).map(|link| graph.link(link).queue);
+        let at = root.get("transport").or(root.get("traffic")).map_or(root.span, |node| node.span);
+        if sent_by("dctcp") && !queues().any(|queue| queue.mark.is_some()) {
+            self.problems.note(
+                at,
+                "no queue marks packets, so dctcp will do as newreno does",
+                "give queues a `mark`, for example `queue: { discipline: ecn, mark: 97500B }`",
+            );
+        }
+        if sent_by("pfabric") && !queues().any(|queue| queue.discipline == Discipline::PFabric) {
+            self.problems.note(
+                at,
+                "no queue orders packets by what their flow has left, so pfabric's priorities have no effect",
+                "write `queue: pfabric`",
+            );
+        }
     }
 
     /// A time above zero and at most `most`.
