@@ -146,11 +146,7 @@ impl ResultsDirectory {
         self.put(LINKS, |out| csv(tables::write_links(results, out)))?;
         self.put(LINK_SAMPLES, |out| csv(tables::write_link_samples(results, out)))?;
         self.put(GROUP_SAMPLES, |out| csv(tables::write_group_samples(results, out)))?;
-        let file = ResultFile::new(results, Statistics::new(results, bins), &FILES);
-        self.put(RESULT, |out| {
-            serde_json::to_writer_pretty(&mut *out, &file)?;
-            out.write_all(b"\n")
-        })
+        self.write_text(RESULT, &results.to_json(bins))
     }
 
     /// Writes one more file, for example `report.html`, in the same careful way.
@@ -198,6 +194,14 @@ fn io_error(error: csv::Error) -> io::Error {
 }
 
 impl Results {
+    /// The text of `result.json`, with the statistics by `bins`.
+    pub fn to_json(&self, bins: &SizeBins) -> String {
+        let file = ResultFile::new(self, Statistics::new(self, bins), &FILES);
+        // Numbers, strings and maps with text keys: there is nothing in it that JSON cannot say.
+        let text = serde_json::to_string_pretty(&file);
+        text.unwrap_or_else(|error| unreachable!("results are plain data: {error}")) + "\n"
+    }
+
     /// Reads what [`ResultsDirectory::write`] wrote.
     ///
     /// # Errors
