@@ -16,6 +16,8 @@ pub(super) const MARK: f64 = 3.2;
 const WHISKER: f64 = 4.0;
 /// The part of a category that bars fill.
 const FILLED: f64 = 0.82;
+/// The width of a bar in pixels where there are few.
+const WIDEST: f64 = 72.0;
 /// Series of bars beyond the colours are paler.
 const PALE: f64 = 0.5;
 
@@ -93,12 +95,13 @@ impl super::Layout<'_> {
     fn bars(&self, pen: &mut Pen<'_>, i: usize, series: &Series) {
         let beside = self.chart.series.iter().filter(|series| series.style == Style::Bars).count().max(1);
         let before = self.chart.series[..i].iter().filter(|series| series.style == Style::Bars).count();
-        let wide = FILLED / beside as f64;
+        let category = self.at(1.0, self.y.from).0 - self.at(0.0, self.y.from).0;
+        let wide = (FILLED / beside as f64).min(WIDEST / category.max(1.0));
         let floor = self.at(0.0, self.y.from).1;
         let (colour, dash) = look(self.chart, i);
         let labelled = self.bars_have_room(wide);
         for (category, value) in &series.points {
-            let start = category + (1.0 - FILLED) / 2.0 + before as f64 * wide;
+            let start = category + (1.0 - wide * beside as f64) / 2.0 + before as f64 * wide;
             let (left, right) = (self.at(start, self.y.from).0, self.at(start + wide, self.y.from).0);
             // A pixel between neighbours, while there is one to spare.
             let right = if right - left > 4.0 { right - 1.0 } else { right };

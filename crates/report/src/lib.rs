@@ -12,6 +12,7 @@
 //! |---|---|
 //! | [`chart`] | what a chart shows, and its SVG |
 //! | `canvas` | lines, boxes and texts, in SVG |
+//! | `draw`, `draw_series` | the parts of a chart, and what is inside its plot |
 //! | `scale` | units, ticks and places on an axis |
 //! | `labels` | where a text stands without covering another |
 //! | [`page`] | HTML |

@@ -111,7 +111,8 @@ fn time_axis(results: &Results) -> Axis {
 pub(crate) fn over_time(results: &Results) -> Vec<Chart> {
     let mut charts = Vec::new();
     let mut add = |title: &str, of: &str, y: Axis, lines: Vec<Series>| {
-        let lines: Vec<Series> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
+        let lines: Vec<Series> =
+            lines.into_iter().filter(|line| line.points.iter().any(|at| at.1.is_finite())).collect();
         if !lines.is_empty() {
             let shown = lines.len().min(LINES);
             let chart = titled(title, (shown, lines.len()), of, time_axis(results), y);

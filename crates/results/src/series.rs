@@ -68,10 +68,10 @@ pub fn goodput(results: &Results, group: u32) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Jain's index over the flows of a group, by time; intervals in which it is not known are left out.
+/// Jain's index over the flows of a group, by time; not a number where it is not known: a gap in a line.
 pub fn fairness(results: &Results, group: u32) -> Vec<(f64, f64)> {
     intervals(results, &results.group_samples, move |sample| sample.group == group, |sample| sample.at)
-        .filter_map(|(from, to, sample)| Some((middle(from, to), sample.jain()?)))
+        .map(|(from, to, sample)| (middle(from, to), sample.jain().unwrap_or(f64::NAN)))
         .collect()
 }
 
@@ -153,7 +153,9 @@ mod tests {
         assert_eq!(watched(&run), [1]);
         // A group without a sample at 2 ms: the next one speaks of its own interval only.
         close(&goodput(&run, 0), &[(0.000_5, 1e9), (0.002, 0.0)]);
-        close(&fairness(&run, 0), &[(0.000_5, 1.0)]);
+        let fairness = fairness(&run, 0);
+        close(&fairness[..1], &[(0.000_5, 1.0)]);
+        assert!(fairness.len() == 2 && fairness[1].1.is_nan(), "nothing was delivered");
     }
 
     #[test]
