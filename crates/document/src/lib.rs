@@ -12,7 +12,7 @@
 //! | [`tree`] | YAML text → a tree in which every node knows its place |
 //! | [`shape`], [`scalar`], [`check`] | a static description of what may stand where; one check over a tree |
 //! | [`set()`] | values from outside, put into a tree before the check |
-//! | [`schema`], [`reference`] | JSON Schema for editors and tables for people, from the same description |
+//! | [`schema`], [`mod@reference`] | JSON Schema for editors and tables for people, from the same description |
 //!
 //! All of them report through [`Problems`], which ends in a value or in [`Diagnostics`].
 //!

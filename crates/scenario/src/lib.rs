@@ -1,11 +1,12 @@
-//! Scenarios: what traffic runs over a policy's network, for how long, and what is measured.
+//! Scenarios: what traffic runs over which network, for how long, and what is measured.
 //!
-//! A scenario is data. The simulator and the lab take the same file and give the same kind of result, so
-//! that the two can be laid side by side.
+//! A scenario is data. It runs over a policy's network, which the simulator and the lab take alike and give the same kind
+//! of result for, so that the two can be laid side by side; or over a network of its own, in the simulator.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`model`](Scenario) | the valid scenario |
+//! | [`graph`], [`topology`] | a network as hosts, switches and cables, and what makes one |
 //! | [`language`] | what a file may contain, as one description; the JSON Schema |
 //! | `read` | file → scenario |
 //! | [`result`](RunResult) | what a run gives |
@@ -22,6 +23,24 @@
 //!   - { service: a, from: senders, to: receivers, stop: 40s }
 //!   - { service: b, from: senders, to: receivers, start: 20s }
 //! measure: { rack: senders, direction: tx, every: 1s }
+//! ```
+//!
+//! and one with a network of its own:
+//!
+//! ```
+//! use weir_document::Source;
+//! use weir_scenario::{Disk, ReadOptions, Scenario};
+//!
+//! let text = "scenario: 1\nname: star\nduration: 1s\n\
+//!     network: { topology: star, hosts: 4, host-link: { rate: 10Gb/s } }\n\
+//!     traffic: [ { from: h1, to: h0 }, { kind: random, from: all, to: all, sizes: websearch, load: 60% } ]\n";
+//! let source = Source::from_text("star.scenario.yaml", text);
+//! let set = vec![("traffic[1].load".to_owned(), "30%".to_owned())];
+//! let options = ReadOptions { set, ..ReadOptions::default() };
+//! let (scenario, _) = Scenario::from_files(&source, "".as_ref(), &mut Disk, &options)?;
+//! assert_eq!(scenario.graph().hosts.len(), 4);
+//! assert_eq!(scenario.entries()[1].name, "random1");
+//! # Ok::<(), weir_document::Diagnostics>(())
 //! ```
 
 pub mod experiment;

@@ -102,6 +102,19 @@ fn fat_trees_by_the_formula() {
     assert!(million.memory() > Bytes::new(5_000_000_000));
 }
 
+/// What `weir sim` took at its peak, in kB, on networks with one flow: the estimate is above it and not twice as much.
+#[test]
+fn the_estimate_of_memory_is_near_what_was_measured() {
+    let fat_tree = |k| FatTree { k, host_link: link(10), fabric_link: link(10) }.size();
+    let leaf_spine = LeafSpine { racks: 1000, hosts: 40, spines: 16, host_link: link(10), fabric_link: link(40) };
+    for (size, measured) in
+        [(fat_tree(16), 9_752), (fat_tree(32), 55_256), (fat_tree(48), 185_672), (leaf_spine.size(), 123_688)]
+    {
+        let estimate = size.memory().get() / 1_024;
+        assert!(estimate > measured && estimate < 2 * measured, "{estimate} kB for {measured} kB");
+    }
+}
+
 #[test]
 fn an_uplink_is_divided_without_loss() {
     let rate = Bandwidth::from_bps(10_000_000_001);
