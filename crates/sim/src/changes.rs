@@ -101,6 +101,7 @@ impl<O: Observer> World<O> {
         if out.service != Service::Down {
             return;
         }
+        self.observer.restored(self.now, port);
         out.service = self.records[port.index()].usual;
         let waits = self.queues.get(out.queue as usize).is_some_and(|queue| !queue.is_empty());
         if waits && !out.waking {

@@ -195,7 +195,7 @@ impl<O: Observer> World<O> {
         };
         if !idle && !owned {
             while !self.has_room(place, buffer, unsent, size) {
-                let worst = self.queues[place].give_up(&mut self.packets, rank);
+                let worst = self.queues[place].give_up(&mut self.packets, priority, rank);
                 match worst {
                     Some(worst) => self.drop(port, worst, true),
                     None => return self.drop(port, id, false),

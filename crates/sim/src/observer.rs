@@ -35,6 +35,9 @@ pub trait Observer {
     /// What a port's transmitter was handed is lost: the link went down.
     #[inline]
     fn cut(&mut self, _now: SimTime, _port: PortId) {}
+    /// A port's link is up again, and what waits may go.
+    #[inline]
+    fn restored(&mut self, _now: SimTime, _port: PortId) {}
     /// A receiver acknowledged everything before `next`; its sender has sent everything before `highest`.
     #[inline]
     fn acknowledged(&mut self, _now: SimTime, _flow: FlowId, _next: u64, _highest: u64) {}

@@ -75,6 +75,9 @@ impl Observer for Checkers {
         self.transmitters.transmitted(port, size, transmission);
         self.buffers.transmitted(port, size, transmission);
     }
+    fn restored(&mut self, now: SimTime, port: PortId) {
+        self.transmitters.restored(now, port);
+    }
     fn acknowledged(&mut self, _now: SimTime, flow: FlowId, next: u64, highest: u64) {
         self.acknowledgements.acknowledged(flow, next, highest);
     }

@@ -112,6 +112,11 @@ impl Transmitters {
         transmitter.afresh = true;
     }
 
+    /// A port's link is up again.
+    pub fn restored(&mut self, now: SimTime, port: PortId) {
+        entry(&mut self.ports, port.index()).waiting_since = now;
+    }
+
     /// Checks a port's busy periods against its rate.
     pub fn check(&self, port: PortId, rate: Bandwidth) {
         let Some(transmitter) = self.ports.get(port.index()) else { return };

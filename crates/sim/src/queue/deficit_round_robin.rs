@@ -8,6 +8,9 @@
 //! Example: weights 3 and 1 with a quantum of 1000 B and frames of 1000 B leave as a a a b a a a b. Over any time in
 //! which both have frames, their bytes differ from 3 : 1 by less than one turn and one frame each.
 //!
+//! A full queue gives up the oldest frame of the class that holds most for its weight, as the paper does
+//! (its `FreeBuffer`): otherwise classes that come first fill the buffer and keep the others out of their shares.
+//!
 //! Weights may change at any time; they count from each class's next turn.
 //!
 //! Source: Shreedhar and Varghese, "Efficient fair queuing using deficit round-robin" (ToN 1996), §III.
@@ -81,6 +84,32 @@ impl DeficitRoundRobin {
             return id;
         }
     }
+
+    /// Takes out the oldest frame of the class that holds most for its weight, unless that is `priority` itself.
+    pub(crate) fn give_up(
+        &mut self,
+        packets: &mut Arena,
+        held: &[u64; PRIORITIES],
+        priority: usize,
+    ) -> Option<PacketId> {
+        // held / weight, compared without fractions; of several the last.
+        let more = |a: &usize, b: &usize| {
+            let (left, right) = (u128::from(held[*a]), u128::from(held[*b]));
+            (left * u128::from(self.weights[*b])).cmp(&(right * u128::from(self.weights[*a])))
+        };
+        let longest = (0..PRIORITIES).max_by(more)?;
+        if longest == priority || held[longest] == 0 {
+            return None;
+        }
+        let id = self.classes[longest].pop(packets);
+        if self.classes[longest].is_empty() {
+            self.deficits[longest] = 0;
+            let place = self.turns.iter().position(|&class| usize::from(class) == longest);
+            self.granted &= place != Some(0);
+            self.turns.retain(|&class| usize::from(class) != longest);
+        }
+        id
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +152,23 @@ mod tests {
         assert_eq!(classes(&mut queue, &mut packets, 2), [0]);
         assert_eq!(queue.deficits[0], 0);
         assert_eq!(queue.pop(&mut packets), None);
+    }
+
+    #[test]
+    fn the_longest_for_its_weight_makes_room() {
+        let (mut packets, mut queue) = (Arena::default(), DeficitRoundRobin::new(weights(4, 1), 1000));
+        fill(&mut queue, &mut packets, 0, 6, 1000);
+        fill(&mut queue, &mut packets, 1, 2, 1000);
+        let mut held = [0; PRIORITIES];
+        (held[0], held[1]) = (6000, 2000);
+        // 1500 per weight, and 2000: class 1 is the longer one.
+        assert_eq!(queue.give_up(&mut packets, &held, 1), None);
+        let id = queue.give_up(&mut packets, &held, 0).expect("a frame");
+        assert_eq!(packets.get(id).priority, 1);
+        held[1] = 1000;
+        let id = queue.give_up(&mut packets, &held, 1).expect("a frame");
+        assert_eq!(packets.get(id).priority, 0);
+        assert_eq!(classes(&mut queue, &mut packets, 6), [0, 0, 0, 0, 1, 0]);
     }
 
     proptest! {

@@ -11,8 +11,12 @@
 //! switch share ([`SharedBuffer`]). Disciplines are an enum, not trait objects: the set is known, and the
 //! decision inlines.
 //!
-//! Example: a strict-priority queue of 3000 B with one frame of 1514 B of class 1 takes one of 1400 B of class 0, drops
-//! the next of 1514 B, and sends the one of class 0 first.
+//! What is dropped when there is no room is the discipline's choice, too: a FIFO drops what comes; strict priority what is
+//! less urgent; weighted classes what belongs to the longest of them; pFabric what is ranked last. Otherwise a class could
+//! keep another one out of the buffer and so out of its share.
+//!
+//! Example: a strict-priority queue of 3000 B with two frames of 1500 B of class 1 gives one of them up for a frame of
+//! class 0, which leaves first.
 
 mod deficit_round_robin;
 mod pfabric;
@@ -126,11 +130,15 @@ impl Queue {
         Some(id)
     }
 
-    /// Takes a frame out to make room for a more urgent one; `None` if the discipline drops what comes last, or if
-    /// nothing that waits is less urgent than `rank`.
-    pub(crate) fn give_up(&mut self, packets: &mut Arena, rank: u32) -> Option<PacketId> {
-        let Order::PFabric(order) = &mut self.order else { return None };
-        let id = order.take_worst(packets, rank)?;
+    /// Takes a frame out to make room for one of this class and rank; `None` if that one is the one to drop.
+    pub(crate) fn give_up(&mut self, packets: &mut Arena, priority: u8, rank: u32) -> Option<PacketId> {
+        let priority = usize::from(priority);
+        let id = match (&mut self.order, &self.held) {
+            (Order::StrictPriority(order), _) => order.give_up(packets, priority),
+            (Order::DeficitRoundRobin(order), Some(held)) => order.give_up(packets, held, priority),
+            (Order::PFabric(order), _) => order.take_worst(packets, rank),
+            _ => None,
+        }?;
         self.taken_out(packets, id);
         Some(id)
     }

@@ -38,13 +38,6 @@ impl SharedBuffer {
     pub(crate) fn give_back(&mut self, size: u32) {
         self.used -= u64::from(size);
     }
-
-    pub(crate) fn used(&self) -> u64 {
-        self.used
-    }
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
 }
 
 #[cfg(test)]
@@ -86,6 +79,6 @@ mod tests {
         assert!(!buffer.fits(500, 1));
         buffer.give_back(400);
         assert!(buffer.fits(100, 350) && !buffer.fits(100, 851));
-        assert_eq!((buffer.used(), buffer.size()), (100, 1000));
+        assert_eq!((buffer.used, buffer.size), (100, 1000));
     }
 }

@@ -36,6 +36,20 @@ impl StrictPriority {
         }
         id
     }
+
+    /// Takes out the oldest frame of the least urgent class, if that is less urgent than `priority`. The oldest, since its
+    /// sender then hears of it first (Lakshman, Neidhardt and Ott, "The drop from front strategy in TCP", INFOCOM 1996).
+    pub(crate) fn give_up(&mut self, packets: &mut Arena, priority: usize) -> Option<PacketId> {
+        let worst = self.waiting.checked_ilog2()? as usize;
+        if worst <= priority {
+            return None;
+        }
+        let id = self.classes[worst].pop(packets);
+        if self.classes[worst].is_empty() {
+            self.waiting &= !(1 << worst);
+        }
+        id
+    }
 }
 
 #[cfg(test)]
@@ -54,5 +68,20 @@ mod tests {
             std::iter::from_fn(|| queue.pop(&mut packets).map(|id| packets.get(id).priority)).collect();
         assert_eq!(order, [0, 0, 1, 2]);
         assert_eq!(queue.pop(&mut packets), None);
+    }
+
+    #[test]
+    fn the_least_urgent_makes_room() {
+        let (mut packets, mut queue) = (Arena::default(), StrictPriority::default());
+        let ids = [5, 5, 2].map(|class| {
+            let id = packet(&mut packets, 1, class);
+            queue.push(&mut packets, class.into(), id);
+            id
+        });
+        assert_eq!(queue.give_up(&mut packets, 5), None);
+        assert_eq!(queue.give_up(&mut packets, 0), Some(ids[0]));
+        assert_eq!(queue.give_up(&mut packets, 4), Some(ids[1]));
+        assert_eq!(queue.give_up(&mut packets, 2), None);
+        assert_eq!(queue.pop(&mut packets), Some(ids[2]));
     }
 }

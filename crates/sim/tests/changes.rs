@@ -1,0 +1,127 @@
+//! Links that change: other rates, failures and repairs.
+
+mod support;
+
+use support::{SIZES, delivered, dumbbell, flow, link, run};
+use weir_sim::checkers::Checkers;
+use weir_sim::{FlowSpec, HostId, PortId, SimTime, World};
+use weir_transport::{Parameters, udp};
+use weir_units::{Bandwidth, Duration};
+
+const DELAY: Duration = Duration::from_micros(10);
+
+#[test]
+fn a_new_rate_holds_from_the_next_frame_on() {
+    let edge = link(Bandwidth::from_gbps(100), DELAY, 1_000_000);
+    let (mut world, pairs, port) = dumbbell(1, SIZES, edge, link(Bandwidth::from_mbps(100), DELAY, 1_000_000));
+    // Ten frames at once: each takes 121.12 µs at 100 Mb/s.
+    let burst = Parameters::Udp(udp::Parameters { burst: 10, ..Default::default() });
+    let id = world.add_flow(flow(pairs[0].0, pairs[0].1, Some(14_480)), &burst);
+    // At 300 µs two have left and the third is on the wire; the other seven go ten times as fast.
+    run(&mut world, SimTime::from_micros(300));
+    world.set_rate(port, Bandwidth::from_gbps(1));
+    run(&mut world, SimTime::from_secs(1));
+    let frame = 121_120_000;
+    let edge = 121_120;
+    let ends = 2 * edge + 3 * frame + 7 * frame / 10 + 3 * 10_000_000;
+    assert_eq!(world.flow(id).finished(), Some(SimTime::from_picos(ends)));
+    // Back again, while frames wait at the faster rate: TCP goes on, and every checker agrees.
+    let tcp = world.add_flow(flow(pairs[0].0, pairs[0].1, None), &Parameters::default());
+    let mut before = 0;
+    for (second, mbps) in [(2, 1000), (3, 50), (4, 300), (5, 1000)] {
+        world.set_rate(port, Bandwidth::from_mbps(mbps));
+        run(&mut world, SimTime::from_secs(second));
+        let got = delivered(&world, tcp) - before;
+        before += got;
+        let most = mbps * 1_000_000 / 8 * 1448 / 1514;
+        assert!(got <= most + 1_000_000 && got as f64 > 0.8 * most as f64, "{got} B at {mbps} Mb/s");
+    }
+}
+
+/// Two leaves, two spines, a host on each leaf.
+fn square() -> (World<Checkers>, HostId, HostId, [(PortId, PortId); 4]) {
+    let mut world = World::new(0, SIZES, Checkers::default());
+    let spec = link(Bandwidth::from_gbps(1), DELAY, 300_000);
+    let leaves = [world.add_switch(), world.add_switch()];
+    let spines = [world.add_switch(), world.add_switch()];
+    let (a, b) = (world.add_host(leaves[0], spec, spec), world.add_host(leaves[1], spec, spec));
+    let cables = [(0, 0), (0, 1), (1, 0), (1, 1)];
+    let cables = cables.map(|(leaf, spine)| world.connect(leaves[leaf], spines[spine], spec, spec));
+    world.compute_routes();
+    (world, a, b, cables)
+}
+
+#[test]
+fn traffic_goes_round_a_link_that_is_down_and_comes_back() {
+    let (mut world, a, b, cables) = square();
+    let id = world.add_flow(flow(a, b, None), &Parameters::default());
+    run(&mut world, SimTime::from_millis(500));
+    let way = world.way(a, b, flow(a, b, None).hash).expect("a way");
+    let used = cables.iter().position(|&(up, _)| up == way[1]).expect("one of the leaf's two ports");
+    let other = 1 - used;
+    for port in [cables[used].0, cables[used].1] {
+        world.take_down(port);
+    }
+    world.compute_routes();
+    let lost = world.counters().dropped;
+    assert!(lost > 0, "what was on the link is lost");
+    let before = delivered(&world, id);
+    run(&mut world, SimTime::from_millis(1500));
+    let got = delivered(&world, id) - before;
+    // The sender notices by its timer (200 ms at least), then has the other way to itself.
+    assert!(got > 70_000_000, "{got} B in a second");
+    let way = world.way(a, b, flow(a, b, None).hash).expect("a way");
+    assert_eq!(way[1], cables[other].0);
+    // Now nothing leads there, until the first link is back.
+    for port in [cables[other].0, cables[other].1] {
+        world.take_down(port);
+    }
+    world.compute_routes();
+    assert_eq!(world.way(a, b, 0), None);
+    // What is behind the failure still arrives.
+    run(&mut world, SimTime::from_millis(1510));
+    let before = delivered(&world, id);
+    run(&mut world, SimTime::from_millis(2500));
+    assert_eq!(delivered(&world, id), before, "nothing gets through");
+    assert!(world.counters().unroutable > 0);
+    for port in [cables[used].0, cables[used].1] {
+        world.bring_up(port);
+    }
+    world.compute_routes();
+    run(&mut world, SimTime::from_millis(10_000));
+    assert!(delivered(&world, id) - before > 100_000_000, "TCP has come back");
+}
+
+#[test]
+fn a_host_whose_cable_is_pulled_keeps_its_packets() {
+    let edge = link(Bandwidth::from_gbps(1), DELAY, 300_000);
+    let (mut world, pairs, _) = dumbbell(1, SIZES, edge, edge);
+    let datagrams = Parameters::Udp(udp::Parameters { rate: Some(Bandwidth::from_mbps(100)), ..Default::default() });
+    let id = world.add_flow(flow(pairs[0].0, pairs[0].1, Some(1_448_000)), &datagrams);
+    run(&mut world, SimTime::from_millis(10));
+    let up = world.interface(pairs[0].0);
+    world.take_down(up);
+    run(&mut world, SimTime::from_millis(20));
+    let before = delivered(&world, id);
+    run(&mut world, SimTime::from_millis(30));
+    assert_eq!(delivered(&world, id), before);
+    world.bring_up(up);
+    run(&mut world, SimTime::from_secs(1));
+    let lost = world.counters().dropped;
+    assert_eq!(delivered(&world, id) + lost * 1448, 1_448_000);
+    assert!(lost <= 1, "only what was on the wire");
+}
+
+#[test]
+fn sprayed_packets_use_all_ways() {
+    let (mut world, a, b, cables) = square();
+    world.set_spraying(7);
+    let datagrams = Parameters::Udp(udp::Parameters { rate: Some(Bandwidth::from_mbps(500)), ..Default::default() });
+    let spec = FlowSpec { stop: SimTime::from_millis(100), ..flow(a, b, None) };
+    world.add_flow(spec, &datagrams);
+    run(&mut world, SimTime::from_millis(200));
+    let used = [cables[0].0, cables[1].0].map(|port| world.counts(port).taken[0].packets);
+    let all = used[0] + used[1];
+    // 4128 frames; four standard deviations of a binomial distribution are 129.
+    assert!(all > 4000 && used[0].abs_diff(all / 2) < 129, "{used:?}");
+}
