@@ -11,7 +11,8 @@
 //! - the noise of the hosts: they take up to one full frame's time at the slowest link longer for a packet that finds the
 //!   interface idle, which keeps flows out of step (Floyd and Jacobson 1992, see [`crate::World::set_jitter`]).
 //!
-//! In a network of the scenario's own hosts are exact unless it says otherwise, so that formulas are.
+//! In a network of the scenario's own, hosts have no noise, so that formulas are exact, and take two frames of a flow at a time
+//! ([`crate::World::set_eager_hosts`]); under a policy they hold as much as Linux does, as in the lab.
 //!
 //! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`) gives service a
 //! 300 Mb/s alone, 300 and 300 Mb/s together, and service b 600 Mb/s alone.
@@ -101,9 +102,9 @@ pub fn simulate(
 ) -> Result<RunOutcome, RunError> {
     if options.check {
         let run = Run::new(scenario, seed, options, Checkers::default())?;
-        run.to_end(progress, checkers::check)
+        run.finish(progress, checkers::check)
     } else {
-        Run::new(scenario, seed, options, Silent)?.to_end(progress, |_| ())
+        Run::new(scenario, seed, options, Silent)?.finish(progress, |_| ())
     }
 }
 
@@ -139,6 +140,8 @@ impl<'a, O: Observer> Run<'a, O> {
             headers = Some(Headers::new(&governed.policy)?);
             let frame = graph.packets.payload + graph.packets.headers;
             world.set_jitter(frame_time(&world, frame), rng.random());
+        } else {
+            world.set_eager_hosts();
         }
         let source = |traffic: &Traffic| source(traffic, classes.as_ref());
         let sources = Sources::new(scenario.entries().iter().map(source).collect(), rng.random(), headers);
@@ -159,7 +162,7 @@ impl<'a, O: Observer> Run<'a, O> {
     }
 
     /// Runs to the end and gives the outcome.
-    fn to_end(
+    fn finish(
         mut self,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
         check: impl Fn(&World<O>),

@@ -114,6 +114,8 @@ pub struct World<O> {
     /// Random numbers for packets that go their own ways.
     pub(crate) spray: Option<Jitter>,
     pub(crate) sizes: Packets,
+    /// Hosts take two frames of a flow at most.
+    pub(crate) eager_hosts: bool,
     /// Classes at the hosts, control traffic's included.
     pub(crate) classes: usize,
     /// The ports of each switch and, for each host, the switch that it hangs on.
@@ -156,6 +158,7 @@ impl<O: Observer> World<O> {
             jitter: Jitter::default(),
             spray: None,
             sizes,
+            eager_hosts: false,
             classes: services + 1,
             switch_ports: Vec::new(),
             host_switch: Vec::new(),
@@ -206,6 +209,13 @@ impl<O: Observer> World<O> {
     /// and Jacobson 1992); the transmission time of a packet at the bottleneck is enough.
     pub fn set_jitter(&mut self, most: SimTime, seed: u64) {
         self.jitter = Jitter::new(most, seed);
+    }
+
+    /// Makes hosts take at most two frames of a flow: one that is being sent and the one behind it. What waits at a busy interface is then
+    /// short and shared evenly by its flows. Without it a flow may have as much in its host as Linux lets it, about a
+    /// millisecond's worth, and a short flow waits behind all of that.
+    pub fn set_eager_hosts(&mut self) {
+        self.eager_hosts = true;
     }
 
     /// Makes switches choose among shortest paths for every packet anew, at random.

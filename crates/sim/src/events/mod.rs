@@ -257,7 +257,7 @@ impl EventQueue {
             self.far.pop();
         }
         // Keys differ, so an unstable sort is as good as a stable one.
-        self.current.sort_unstable_by(|a, b| b.key.cmp(&a.key));
+        self.current.sort_unstable_by_key(|due| std::cmp::Reverse(due.key));
         true
     }
 
