@@ -20,6 +20,7 @@ use weir_units::{Bandwidth, SimTime};
 impl<O: Observer> World<O> {
     /// Gives a link another rate.
     pub fn set_rate(&mut self, port: PortId, rate: Bandwidth) {
+        self.events.forget_hints();
         let now = self.now;
         let record = &mut self.records[port.index()];
         let out = &mut self.ports[port.index()];
@@ -75,6 +76,7 @@ impl<O: Observer> World<O> {
         if out.service == Service::Down {
             return;
         }
+        self.events.forget_hints();
         self.observer.cut(self.now, port);
         out.service = Service::Down;
         out.free_at = self.now;

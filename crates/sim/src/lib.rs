@@ -10,7 +10,7 @@
 //! | [`packet`], [`port`], [`serial_clock`], `queue`, [`switch`] | what the network is made of |
 //! | [`host`], [`flow`] | what stands at its ends; the transports are [`weir_transport`]'s |
 //! | [`world`] | building a network |
-//! | [`engine`], `ends`, `changes`, `fetch` | running it: packets, the ends of flows, links that change, memory ahead of its use |
+//! | [`engine`], `ends`, `changes`, `fetch`, `pages` | running it: packets, the ends of flows, links that change, memory ahead of its use |
 //! | [`sources`], [`ideal`] | workloads in a world, and the time that a flow would take alone |
 //! | [`observer`], [`checkers`] | what watches a run |
 //! | [`brokers`], [`headers`] | the control plane in the simulated network; what its services' packets look like |
@@ -30,6 +30,7 @@ pub mod ideal;
 pub mod ids;
 pub mod observer;
 pub mod packet;
+mod pages;
 pub mod port;
 mod queue;
 pub mod run;

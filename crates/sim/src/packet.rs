@@ -13,6 +13,7 @@
 //! 1500 B MTU is 1514 B. Linux's HTB and TBF count the same, so a limit means the same in the simulator and in the lab.
 
 use crate::ids::{Class, FlowId, HostId, PacketId};
+use crate::pages;
 use std::sync::Arc;
 use weir_transport::SackBlocks;
 use weir_transport::d3::RateHeader;
@@ -151,7 +152,7 @@ impl Arena {
             return id;
         }
         let id = PacketId(self.packets.len() as u32);
-        self.packets.push(packet);
+        pages::push(&mut self.packets, packet);
         id
     }
 

@@ -7,8 +7,8 @@
 //! has sent left would all be sent left by the next. With spraying each packet has a number of its own instead.
 //!
 //! Problem: a table of hosts at every switch of a fat-tree of 10,000 hosts is 150 MB, and every hop would miss the
-//! cache. Approach: leaves instead of hosts, and since most leaves are reached by the same ports (all that lead up), a
-//! table of 16-bit places in a short list of such sets: 2 MB for the same network.
+//! cache. Approach: leaves instead of hosts, and one word for each: the port, or where most leaves are reached by the same ports
+//! (all that lead up), the place of that set. That is 4 MB for the same network, and one cache line for a look.
 //!
 //! Example: in a fat-tree with k = 4 an edge switch has one set for the other 7 edge switches: its 2 ports up.
 
@@ -21,8 +21,6 @@ pub struct Switch {
     salt: u32,
     /// Its number among the leaves, or [`NOT_A_LEAF`].
     pub(crate) leaf: u32,
-    /// Its first set of ports in [`Routes::sets`].
-    first_set: u32,
     /// Its shared buffer, a place in the world's table.
     pub(crate) shared: Option<u32>,
 }
@@ -44,7 +42,7 @@ pub(crate) fn mix(number: u32) -> u32 {
 impl Switch {
     /// A switch without hosts; `number` tells it from the others.
     pub(crate) fn new(number: u32) -> Self {
-        Self { salt: mix(number.wrapping_add(1)), leaf: NOT_A_LEAF, first_set: 0, shared: None }
+        Self { salt: mix(number.wrapping_add(1)), leaf: NOT_A_LEAF, shared: None }
     }
 }
 
@@ -52,40 +50,62 @@ impl Switch {
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     leaves: usize,
-    /// For each switch and leaf, the place of its set of ports, counted from the switch's first.
-    table: Vec<u16>,
-    /// Sets of ports: the first one's place in `ports` and how many there are.
-    sets: Vec<(u32, u32)>,
+    /// For each switch and leaf, how it is reached.
+    table: Vec<Way>,
+    /// The ports of all sets, one set behind the other.
     ports: Vec<PortId>,
     /// For each host, the port that leads down to it.
     pub(crate) down: Vec<PortId>,
 }
 
+/// How a switch reaches a leaf, in one word: a port, or a set of ports (its first place in the table of ports and how many it has).
+#[derive(Debug, Clone, Copy)]
+struct Way(u32);
+
+impl Way {
+    const NONE: Self = Self(u32::MAX);
+    /// Set in the word of a set; the 8 bits below are how many ports it has.
+    const SET: u32 = 1 << 31;
+    const COUNT_SHIFT: u32 = 23;
+    /// The most ports that a set may have: the widest switches have 128 ports up.
+    const MOST: usize = 254;
+
+    fn new(first: usize, ports: &[PortId]) -> Self {
+        match ports {
+            [] => Self::NONE,
+            [port] => Self(port.0),
+            _ => Self(Self::SET | (ports.len() as u32) << Self::COUNT_SHIFT | first as u32),
+        }
+    }
+}
+
 impl Routes {
     /// Builds the tables. `towards(switch, leaf)` gives the ports on shortest paths, none where there is no way.
     pub(crate) fn build(
-        switches: &mut [Switch],
+        switches: &[Switch],
         leaves: usize,
         down: Vec<PortId>,
         mut towards: impl FnMut(usize, usize) -> Vec<PortId>,
     ) -> Self {
         let mut routes = Self { leaves, down, ..Self::default() };
         routes.table.reserve(switches.len() * leaves);
-        for (number, switch) in switches.iter_mut().enumerate() {
-            switch.first_set = routes.sets.len() as u32;
-            let mut known: BTreeMap<Vec<PortId>, u16> = BTreeMap::new();
+        for number in 0..switches.len() {
+            let mut known: BTreeMap<Vec<PortId>, Way> = BTreeMap::new();
             for leaf in 0..leaves {
-                let ports = towards(number, leaf);
-                let place = known.get(&ports).copied().unwrap_or_else(|| {
-                    let place = known.len() as u16;
-                    routes.sets.push((routes.ports.len() as u32, ports.len() as u32));
-                    routes.ports.extend_from_slice(&ports);
-                    known.insert(ports, place);
-                    place
+                let mut ports = towards(number, leaf);
+                ports.truncate(Way::MOST);
+                let way = known.get(&ports).copied().unwrap_or_else(|| {
+                    let way = Way::new(routes.ports.len(), &ports);
+                    if ports.len() > 1 {
+                        routes.ports.extend_from_slice(&ports);
+                    }
+                    known.insert(ports, way);
+                    way
                 });
-                routes.table.push(place);
+                routes.table.push(way);
             }
         }
+        assert!(routes.ports.len() < 1 << Way::COUNT_SHIFT, "too many sets of ports for the table of routes");
         routes
     }
 
@@ -101,13 +121,15 @@ impl Routes {
         if switch.leaf == leaf {
             return Some(self.down[host.index()]);
         }
-        let place = self.table[number * self.leaves + leaf as usize];
-        let (first, count) = self.sets[switch.first_set as usize + usize::from(place)];
-        let chosen = match count {
-            0 => return None,
-            1 => 0,
-            _ => (u64::from(mix(hash ^ switch.salt)) * u64::from(count)) >> 32,
-        };
+        let way = self.table[number * self.leaves + leaf as usize];
+        if way.0 & Way::SET == 0 {
+            return Some(PortId(way.0));
+        }
+        if way.0 == Way::NONE.0 {
+            return None;
+        }
+        let (first, count) = (way.0 & ((1 << Way::COUNT_SHIFT) - 1), way.0 << 1 >> (Way::COUNT_SHIFT + 1));
+        let chosen = (u64::from(mix(hash ^ switch.salt)) * u64::from(count)) >> 32;
         Some(self.ports[first as usize + chosen as usize])
     }
 }
@@ -117,9 +139,9 @@ mod tests {
     use super::*;
 
     fn routes(count: u32) -> (Routes, Vec<Switch>) {
-        let mut switches = vec![Switch::new(0), Switch::new(1)];
+        let switches = vec![Switch::new(0), Switch::new(1)];
         let ports: Vec<PortId> = (0..count).map(PortId).collect();
-        (Routes::build(&mut switches, 1, vec![PortId(99)], |_, _| ports.clone()), switches)
+        (Routes::build(&switches, 1, vec![PortId(99)], |_, _| ports.clone()), switches)
     }
 
     fn chosen(routes: &Routes, switches: &[Switch], number: usize, hash: u32) -> PortId {

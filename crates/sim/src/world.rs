@@ -34,6 +34,7 @@ use crate::host::{Host, Jitter};
 use crate::ids::{Class, FlowId, HostId, MeterId, Node, PortId, SwitchId};
 use crate::observer::Observer;
 use crate::packet::{Arena, Extensions};
+use crate::pages;
 use crate::port::{Port, PortCounts, PortRecord, Profile, Service};
 use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
 use crate::switch::{NOT_A_LEAF, Routes, Switch};
@@ -220,6 +221,7 @@ impl<O: Observer> World<O> {
 
     /// Makes switches choose among shortest paths for every packet anew, at random.
     pub fn set_spraying(&mut self, seed: u64) {
+        self.events.forget_hints();
         self.spray = Some(Jitter::new(SimTime::NEVER, seed));
     }
 
@@ -286,7 +288,7 @@ impl<O: Observer> World<O> {
         let profile = Profile::new(link.rate, SimTime::from(link.delay), buffer, mark);
         self.records.push(PortRecord::new(profile.clock().clone()));
         let profile = known_profile(&mut self.profiles, profile);
-        self.ports.push(Port::new(profile, to, owner));
+        pages::push(&mut self.ports, Port::new(profile, to, owner));
         id
     }
 
@@ -295,7 +297,7 @@ impl<O: Observer> World<O> {
         out.service = Service::Scheduled;
         self.records[port.index()].usual = Service::Scheduled;
         out.queue = self.queues.len() as u32;
-        self.queues.push(queue);
+        pages::push(&mut self.queues, queue);
     }
 
     /// Gives every switch all shortest paths over links that are up to every host. Call it when all links are there, and
@@ -330,8 +332,9 @@ impl<O: Observer> World<O> {
                 }
             }
         }
+        self.events.forget_hints();
         let hops: Vec<Vec<u32>> = leaf_switches.iter().map(|&leaf| hops_to(leaf, &backwards)).collect();
-        self.routes = Routes::build(&mut self.switches, leaf_switches.len(), down, |at, leaf| {
+        self.routes = Routes::build(&self.switches, leaf_switches.len(), down, |at, leaf| {
             let hops = &hops[leaf];
             neighbours[at].iter().filter(|&&(_, next)| hops[next] < hops[at]).map(|&(port, _)| port).collect()
         });
@@ -365,7 +368,7 @@ impl<O: Observer> World<O> {
                 id
             }
             None => {
-                self.flows.push(flow);
+                pages::push(&mut self.flows, flow);
                 FlowId((self.flows.len() - 1) as u32)
             }
         };

@@ -19,6 +19,9 @@ pub enum Event {
     DelayedAck(FlowId),
 }
 
+/// The bits of a hint.
+const HINT: u32 = (1 << 24) - 1;
+
 impl Event {
     /// The event as one word: kind in the low byte, class above it, id in the high half. It is written and read
     /// in one go; a compiler's layout would be written in parts, and reading those together stalls.
@@ -33,6 +36,18 @@ impl Event {
             Self::Timer(flow) => word(4, flow.0),
             Self::DelayedAck(flow) => word(5, flow.0),
         }
+    }
+
+    /// What stands beside an arrival: 0, or a number below 2^24.
+    #[inline]
+    pub(super) fn hint(word: u64) -> u32 {
+        if word as u8 == 0 { (word >> 8) as u32 & HINT } else { 0 }
+    }
+
+    /// The word of an arrival with a hint beside it; the lowest 24 bits of `hint` count.
+    #[inline]
+    pub(super) fn with_hint(word: u64, hint: u32) -> u64 {
+        (word & !(u64::from(HINT) << 8)) | u64::from(hint & HINT) << 8
     }
 
     /// The event of a word made by [`Event::pack`].
@@ -66,6 +81,10 @@ mod tests {
             Event::DelayedAck(FlowId(id)),
         ] {
             assert_eq!(Event::unpack(event.pack()), event);
+            assert_eq!(Event::hint(event.pack()), 0);
         }
+        let word = Event::with_hint(Event::Arrive(PortId(id)).pack(), 0xAB_CDEF);
+        assert_eq!((Event::unpack(word), Event::hint(word)), (Event::Arrive(PortId(id)), 0xAB_CDEF));
+        assert_eq!(Event::hint(Event::with_hint(word, 0)), 0);
     }
 }

@@ -30,6 +30,8 @@ mod heap;
 
 pub use event::Event;
 
+use crate::ids::PortId;
+use crate::pages;
 use heap::{Entry, Heap};
 use weir_units::SimTime;
 
@@ -176,19 +178,19 @@ impl EventQueue {
         if self.current.is_empty() && !self.advance(limit) {
             return None;
         }
-        self.pop(limit)
+        self.pop(limit).map(|(time, event, _)| (time, event))
     }
 
-    /// Takes the first event of the bucket at hand if it is due at or before `limit`.
+    /// Takes the first event of the bucket at hand, with its hint, if it is due at or before `limit`.
     #[inline]
-    pub fn pop(&mut self, limit: SimTime) -> Option<(SimTime, Event)> {
+    pub fn pop(&mut self, limit: SimTime) -> Option<(SimTime, Event, u32)> {
         let first = *self.current.last()?;
         let time = SimTime::from_picos(self.bucket << self.shift | first.key >> (u64::BITS - MAX_SHIFT));
         if time > limit {
             return None;
         }
         self.current.pop();
-        Some((time, Event::unpack(first.event)))
+        Some((time, Event::unpack(first.event), Event::hint(first.event)))
     }
 
     /// Whether the bucket at hand has been emptied: [`EventQueue::advance`] goes on to the next one.
@@ -201,6 +203,22 @@ impl EventQueue {
     #[inline]
     pub fn bucket(&self) -> impl Iterator<Item = Event> {
         self.current.iter().rev().map(|due| Event::unpack(due.event))
+    }
+
+    /// Puts hints beside the arrivals of the bucket at hand: `hint` gives a number below 2^24, or 0 for none. They come with the
+    /// events, for those who would otherwise find out the same thing twice.
+    #[inline]
+    pub fn give_hints(&mut self, mut hint: impl FnMut(PortId) -> u32) {
+        for due in self.current.iter_mut().rev() {
+            if let Event::Arrive(port) = Event::unpack(due.event) {
+                due.event = Event::with_hint(due.event, hint(port));
+            }
+        }
+    }
+
+    /// Takes all hints away: what they were made from has changed.
+    pub fn forget_hints(&mut self) {
+        self.give_hints(|_| 0);
     }
 
     #[inline]
@@ -222,7 +240,7 @@ impl EventQueue {
             (chunk.count, chunk.next) = (1, first);
             place
         } else {
-            self.chunks.push(Chunk { due: [due; CHUNK], count: 1, next: first });
+            pages::push(&mut self.chunks, Chunk { due: [due; CHUNK], count: 1, next: first });
             (self.chunks.len() - 1) as u32
         };
         self.slots[slot] = place;

@@ -1,0 +1,58 @@
+//! Large pages for large tables.
+//!
+//! Problem: the tables of a large network are tens of megabytes, touched at random; with pages of 4 kB the processor
+//! spends a fifth of its time looking up where they are. Approach: tables that have grown beyond some megabytes ask
+//! the kernel for pages of 2 MB (`madvise`, which Linux grants where it can). It is a hint: nothing depends on it.
+
+/// Tables below this many bytes are left alone: 4 MB, two large pages.
+const LARGE: usize = 4 << 20;
+
+/// Asks for large pages for a table that is not in use yet.
+pub(crate) fn advise<T>(table: &Vec<T>) {
+    #[cfg(target_os = "linux")]
+    {
+        let bytes = table.capacity() * size_of::<T>();
+        if bytes < LARGE {
+            return;
+        }
+        // Pages begin at multiples of their size; what lies before the first and after the last is left alone.
+        const PAGE: usize = 4096;
+        let start = table.as_ptr().addr().next_multiple_of(PAGE);
+        let end = (table.as_ptr().addr() + bytes) / PAGE * PAGE;
+        let first = table.as_ptr().with_addr(start);
+        // SAFETY: the range lies within memory that the table owns, and advice on pages changes no contents.
+        let _hint = unsafe { libc::madvise(first.cast_mut().cast(), end - start, libc::MADV_HUGEPAGE) };
+    }
+}
+
+/// Moves a full table to a place twice as large. The advice comes before the pages are touched: the kernel decides then.
+#[cold]
+fn grow<T>(table: &mut Vec<T>) {
+    let mut larger = Vec::with_capacity(2 * table.capacity().max(32));
+    advise(&larger);
+    larger.append(table);
+    *table = larger;
+}
+
+/// Puts an element at the end of a table that asks for large pages as it grows.
+#[inline]
+pub(crate) fn push<T>(table: &mut Vec<T>, element: T) {
+    if table.len() == table.capacity() {
+        grow(table);
+    }
+    table.push(element);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_grow_as_ever() {
+        let mut table = Vec::new();
+        for number in 0..(2 * LARGE / 8) as u64 {
+            push(&mut table, number);
+        }
+        assert!(table.iter().zip(0..).all(|(element, number)| *element == number));
+    }
+}
