@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 /// What `weir --help` lists, in this order. A command that is in no group is listed at the end.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Policies", &["check", "allocate", "explain", "plan", "place", "schema"]),
-    ("Experiments", &["sim", "lab", "reproduce"]),
+    ("Experiments", &["sim", "report", "lab", "reproduce"]),
     ("Running", &["agent", "key", "fabric", "top", "dashboard"]),
 ];
 

@@ -8,6 +8,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use weir_document::Diagnostics;
+use weir_results::FileError;
+use weir_sim::RunError;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +102,43 @@ impl CommandError {
 impl From<Diagnostics> for CommandError {
     fn from(diagnostics: Diagnostics) -> Self {
         Self { cause: Cause::Document(diagnostics), hints: Vec::new() }
+    }
+}
+
+/// From the files of a report.
+impl From<FileError> for CommandError {
+    fn from(error: FileError) -> Self {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let message = error.to_string();
+        match error {
+            FileError::NotADirectory(_) => Self::refused(message).hint("name a directory for the report"),
+            FileError::NotEmpty(_) => Self::refused(message)
+                .hint("name another directory, or add --force to replace the files of the run in this one"),
+            FileError::Io { cause, .. } if matches!(cause.kind(), FileTooLarge | QuotaExceeded | StorageFull) => {
+                Self::failed(message).hint("make room on the disk, or name a directory on another one")
+            }
+            FileError::Io { what: "read", .. } => {
+                Self::failed(message).hint("name the directory of a report that `--report` wrote")
+            }
+            FileError::Io { .. } => {
+                Self::failed(message).hint("check that the directory exists, is writable and that the disk has room")
+            }
+            FileError::Malformed { .. } | FileError::Format { .. } | FileError::Invalid { .. } => {
+                Self::failed(message).hint("run the scenario again; `--force` replaces the files")
+            }
+        }
+    }
+}
+
+/// From the simulator.
+impl From<RunError> for CommandError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Unclassified { .. } => Self::refused(error.to_string())
+                .hint("give the service a match that TCP packets between these machines have"),
+            RunError::Classifier(_) => Self::refused(format!("the policy's filters cannot be used: {error}"))
+                .hint("use fewer or simpler matches"),
+        }
     }
 }
 

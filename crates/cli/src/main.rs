@@ -17,13 +17,16 @@ mod error;
 mod input;
 mod interrupt;
 mod json;
+mod memory;
 mod output;
 mod papers;
 mod progress;
 mod report_files;
 mod reproduce_page;
 mod run_file;
+mod run_files;
 mod run_page;
+mod sweep;
 mod text;
 
 use clap::FromArgMatches as _;

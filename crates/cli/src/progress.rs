@@ -3,54 +3,75 @@
 //! On a terminal a bar; elsewhere a line now and then, so that a log stays short and still shows life.
 
 use crate::output::Ui;
+use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Instant;
+use weir_sim::Progress;
 use weir_units::Duration;
 
 /// Between two lines where nobody watches, in wall-clock seconds.
 const QUIET: f64 = 5.0;
+/// Between two looks at a bar, in wall-clock seconds: more often nobody can read.
+const LIVELY: f64 = 0.1;
+/// Steps of a bar: finer than a terminal's columns.
+const STEPS: f64 = 1000.0;
+
+/// Wall-clock time since a start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "progress is about wall-clock time; the run itself sees none")]
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+    /// Seconds since the start.
+    pub(crate) fn seconds(self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}
 
 /// Follows a run in wall-clock time.
 pub(crate) struct Watch {
-    of: Duration,
-    /// `simulated`, or nothing where time is real.
-    what: &'static str,
-    started: Instant,
-    /// When the last line was written, in seconds since the start.
-    told: f64,
+    started: Stopwatch,
+    /// When something was last shown, in seconds since the start.
+    shown: f64,
     bar: Option<ProgressBar>,
-}
-
-#[expect(clippy::disallowed_methods, reason = "progress is about wall-clock time; the run itself sees none")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl Watch {
     /// Starts the clock.
-    pub(crate) fn new(of: Duration, what: &'static str, is_terminal: bool) -> Self {
+    pub(crate) fn new(is_terminal: bool) -> Self {
         let bar = is_terminal.then(|| {
-            let bar = ProgressBar::with_draw_target(Some(of.nanos()), ProgressDrawTarget::stderr());
+            let bar = ProgressBar::with_draw_target(Some(STEPS as u64), ProgressDrawTarget::stderr());
             if let Ok(style) = ProgressStyle::with_template("{bar:20} {wide_msg}") {
                 bar.set_style(style);
             }
             bar
         });
-        Self { of, what, started: now(), told: 0.0, bar }
+        Self { started: Stopwatch::start(), shown: 0.0, bar }
     }
 
-    /// A sample was taken.
-    pub(crate) fn step(&mut self, at: Duration, ui: &mut Ui) {
-        let elapsed = (now() - self.started).as_secs_f64();
-        let text = describe(at, self.of, self.what, elapsed);
+    /// Shows how much is done, 0 to 1, if it is time to; `text` is given the seconds since the start.
+    pub(crate) fn show(&mut self, done: f64, ui: &mut Ui, text: impl FnOnce(f64) -> String) {
+        let elapsed = self.elapsed();
+        if elapsed - self.shown < if self.bar.is_some() { LIVELY } else { QUIET } {
+            return;
+        }
+        self.shown = elapsed;
+        let text = text(elapsed);
         if let Some(bar) = &self.bar {
             bar.set_message(text);
-            bar.set_position(at.nanos());
-        } else if elapsed - self.told >= QUIET {
-            self.told = elapsed;
+            bar.set_position((done * STEPS) as u64);
+        } else {
             // Progress that nobody reads is no reason to end a run.
             let _ = ui.tell(&format!("{text}\n"));
         }
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn elapsed(&self) -> f64 {
+        self.started.seconds()
     }
 
     /// Takes the bar away.
@@ -61,30 +82,80 @@ impl Watch {
     }
 }
 
-/// `12 s of 60 s, 8.20 simulated s per second, 6 s left`.
-fn describe(at: Duration, of: Duration, what: &str, elapsed: f64) -> String {
-    // Samples end a little late where time is real; nobody wants to read nanoseconds.
-    let at = Duration::from_millis(at.nanos() / 1_000_000);
-    if what.is_empty() {
-        let left = of.saturating_sub(at).as_secs_f64();
-        return format!("{:.0} s of {of}, {left:.0} s left", at.as_secs_f64());
+/// `12 s of 1 min, 48 s left`, of a run in real time.
+pub(crate) fn of_real_time(at: Duration, of: Duration) -> String {
+    let left = of.saturating_sub(at).as_secs_f64();
+    format!("{:.0} s of {of}, {left:.0} s left", at.as_secs_f64())
+}
+
+/// How much of a simulated run is done, 0 to 1: a run ends with its time or with its flows, whichever is sooner.
+pub(crate) fn fraction(progress: &Progress) -> f64 {
+    let of_time = progress.at.as_secs_f64() / progress.of.as_secs_f64();
+    let of_flows = progress.expected.map_or(0.0, |expected| progress.over as f64 / expected.max(1) as f64);
+    of_time.max(of_flows).min(1.0)
+}
+
+/// How long what is left will take, in seconds, if it goes on as it has gone.
+pub(crate) fn left(done: f64, elapsed: f64) -> Option<f64> {
+    (done > 0.0).then(|| elapsed * (1.0 - done) / done)
+}
+
+/// `1.2 ms of 10 ms simulated, 1,200 of 20,000 flows, 10.2 M packet-hops/s, 9 s left`.
+pub(crate) fn of_run(progress: &Progress, elapsed: f64) -> String {
+    let mut parts = vec![of_simulated_time(progress)];
+    if let Some(expected) = progress.expected {
+        parts.push(format!("{} of {} flows", text::whole(progress.over), text::whole(expected)));
+    } else if progress.started > 0 {
+        parts.push(format!("{} of {} started flows", text::whole(progress.over), text::whole(progress.started)));
     }
-    let speed = if elapsed > 0.0 { at.as_secs_f64() / elapsed } else { 0.0 };
-    let mut text = format!("{at} of {of}");
-    if speed > 0.0 {
-        let left = of.saturating_sub(at).as_secs_f64() / speed;
-        text.push_str(&format!(", {speed:.2} {what} s per second, {left:.0} s left"));
+    parts.extend(speed(progress.counters.packet_hops, elapsed));
+    parts.extend(left(fraction(progress), elapsed).map(|seconds| format!("{} left", wall(seconds))));
+    parts.join(", ")
+}
+
+/// `1.2 ms of 10 ms simulated`.
+pub(crate) fn of_simulated_time(progress: &Progress) -> String {
+    let (at, of) = (progress.at.as_secs_f64(), progress.of.as_secs_f64());
+    format!("{} of {} simulated", text::time(at), text::time(of))
+}
+
+/// `10.2 M packet-hops/s`.
+pub(crate) fn speed(packet_hops: u64, elapsed: f64) -> Option<String> {
+    (elapsed > 0.0).then(|| format!("{:.1} M packet-hops/s", packet_hops as f64 / elapsed / 1e6))
+}
+
+/// `9 s`, `4 min`, `2 h 5 min`: nobody needs to know more.
+pub(crate) fn wall(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).round() as u64;
+    match minutes {
+        _ if seconds < 99.5 => format!("{seconds:.0} s"),
+        0..120 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
     }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn progress(expected: Option<u64>) -> Progress {
+        let counters = weir_sim::Counters { packet_hops: 15_000_000, ..Default::default() };
+        let (at, of) = (Duration::from_millis(10), Duration::from_millis(100));
+        Progress { at, of, started: 900, over: 800, expected, counters }
+    }
+
     #[test]
     fn says_how_fast_and_how_long() {
-        let text = describe(Duration::from_secs(12), Duration::from_secs(60), "simulated", 1.5);
-        assert_eq!(text, "12 s of 60 s, 8.00 simulated s per second, 6 s left");
+        let text = of_run(&progress(Some(1_000)), 1.5);
+        assert_eq!(text, "10 ms of 100 ms simulated, 800 of 1,000 flows, 10.0 M packet-hops/s, 0 s left");
+        // Without a known number of flows only time counts: 1.5 s for a tenth.
+        let text = of_run(&progress(None), 1.5);
+        assert_eq!(text, "10 ms of 100 ms simulated, 800 of 900 started flows, 10.0 M packet-hops/s, 14 s left");
+        assert_eq!(of_real_time(Duration::from_secs(12), Duration::from_secs(50)), "12 s of 50 s, 38 s left");
+    }
+
+    #[test]
+    fn wall_time_is_rough() {
+        assert_eq!([0.4, 99.0, 125.0, 7_500.0].map(wall), ["0 s", "99 s", "2 min", "2 h 5 min"]);
     }
 }

@@ -11,11 +11,13 @@ use crate::json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_results::FlowRecord;
 use weir_scenario::{Enforcement, RunResult, Scenario};
+use weir_sim::RunOutcome;
 use weir_units::{Duration, ServiceId};
 
 /// The version of the format; a key more does not raise it.
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -119,6 +121,27 @@ impl RunFile {
             transfers: Vec::new(),
             counters: BTreeMap::new(),
         }
+    }
+
+    /// The file of a simulated run under a policy.
+    pub(crate) fn simulated(scenario: &Scenario, seed: u64, outcome: &RunOutcome) -> Self {
+        let mut file = Self::new(scenario, "sim", seed, &outcome.uplink, !outcome.interrupted);
+        let results = &outcome.results;
+        let service = |flow: &FlowRecord| scenario.entries().get(flow.group as usize).and_then(|entry| entry.service);
+        let entry = |name: &String| {
+            let id = scenario.policy().services().named(name);
+            let flows = results.flows.iter().filter(|flow| id.is_some() && service(flow) == id);
+            flows.fold(TransferEntry { service: name.clone(), ..TransferEntry::default() }, |mut sum, flow| {
+                sum.flows += 1;
+                sum.delivered_bytes += flow.delivered;
+                sum.retransmissions += u64::from(flow.retransmissions);
+                sum.timeouts = Some(sum.timeouts.unwrap_or(0) + u64::from(flow.timeouts));
+                sum
+            })
+        };
+        file.transfers = file.services.iter().map(entry).collect();
+        file.counters = results.counters.clone();
+        file
     }
 
     /// The file's text: one sample on a line.

@@ -31,6 +31,34 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// `20,000`.
+pub(crate) fn whole(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time in four digits.
+pub(crate) fn time(seconds: f64) -> String {
+    weir_report::Unit::Time.format_short(seconds)
+}
+
+/// A word of a command line as a shell takes it: quoted where it must be.
+pub(crate) fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,%+@-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// `a`, `a and b`, `a, b and c`; of more than `shown` only the first and how many more.
 pub(crate) fn list(items: &[impl Display], shown: usize) -> String {
     let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
@@ -83,6 +111,15 @@ mod tests {
     fn long_texts_have_lines() {
         let text = wrapped(&"word ".repeat(30), 2);
         assert!(text.lines().count() == 2 && text.lines().all(|line| line.len() <= 100 && line.starts_with("  word")));
+    }
+
+    #[test]
+    fn numbers_and_words() {
+        assert_eq!([7, 999, 1_234_567].map(whole), ["7", "999", "1,234,567"]);
+        assert_eq!(time(0.001_234_56), "1.235 ms");
+        assert_eq!(shell_word("transport.min-rto=1ms"), "transport.min-rto=1ms");
+        assert_eq!(shell_word("traffic[0].load=60%"), "'traffic[0].load=60%'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
     }
 
     #[test]

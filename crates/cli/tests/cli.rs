@@ -1,83 +1,22 @@
 //! The program from outside: what people and scripts see.
 
+mod program;
+
+use program::{directory, file, run, shown, text, weir};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-/// The program in the root of the tree, so that messages name the same paths everywhere.
-fn weir(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command
-        .args(arguments)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .env("COLUMNS", "100")
-        .env_remove("NO_COLOR")
-        .env_remove("CLICOLOR_FORCE")
-        .stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    weir(arguments).output().expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
-}
-
-/// The exit code and both outputs, as a snapshot shows them.
-fn shown(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let code = output.status.code().expect("no signal");
-    format!(
-        "$ weir {}\nexit {code}\n-- stdout\n{}-- stderr\n{}",
-        arguments.join(" "),
-        text(&output.stdout),
-        text(&output.stderr)
-    )
-}
-
-/// A file in a directory of this test's own.
-fn file(directory: &Path, name: &str, content: &str) -> String {
-    let path = directory.join(name);
-    std::fs::write(&path, content).expect("a temporary file");
-    path.display().to_string()
-}
-
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
+use std::process::Stdio;
 
 const FIG1: &str = "scenarios/parley-fig1.policy.yaml";
 const FIG1_DEMANDS: &str = "scenarios/parley-fig1.demands.csv";
 const FIG6: &str = "scenarios/parley-fig6.policy.yaml";
 const FIG6_DEMANDS: &str = "scenarios/parley-fig6.demands.csv";
 
-/// A scenario of two racks of one machine, short enough for a test.
-fn scenario(directory: &Path, duration: &str) -> String {
-    file(
-        directory,
-        "p.yaml",
-        "weir: 1\nnetwork:\n  nic: 10Mb/s\n  racks:\n    left: { uplink: 10Mb/s, machines: [l] }\n    \
-         right: { uplink: 10Mb/s, machines: [r] }\nservices:\n  web: { match: [ { protocol: tcp, port: 80 } ] }\n  \
-         bulk: { match: [ { protocol: tcp, port: 9000 } ], rack: { max: 4Mb/s } }\n",
-    );
-    file(
-        directory,
-        "s.yaml",
-        &format!(
-            "scenario: 1\nname: small\npolicy: p.yaml\nduration: {duration}\ntraffic:\n  \
-             - {{ service: bulk, from: left, to: right }}\n  - {{ service: web, from: left, to: right, start: 2s }}\n\
-             measure: {{ rack: left, direction: tx, every: 500ms }}\n"
-        ),
-    )
-}
-
 #[test]
 fn reference() {
     let mut all = String::new();
-    for command in ["", "check", "allocate", "explain", "schema", "sim", "lab", "reproduce", "agent", "key"] {
+    for command in ["", "check", "allocate", "explain", "schema", "sim", "report", "lab", "reproduce", "agent", "key"] {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let output = run(&arguments);
         assert!(output.status.success());
@@ -219,55 +158,4 @@ fn schemas_are_those_of_the_tree() {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../schemas/{format}.schema.json"));
         assert_eq!(run(&["schema", format]).stdout, std::fs::read(path).expect("the schema"));
     }
-}
-
-#[test]
-fn a_simulation_and_its_report() {
-    let directory = directory();
-    let scenario = scenario(directory.path(), "4s");
-    let report = directory.path().join("out/report");
-    let report_text = report.display().to_string();
-    let checked = run(&["sim", "--check", &scenario]);
-    assert!(checked.status.success() && text(&checked.stdout).contains("valid, 2 racks, 2 machines, 2 flows"));
-
-    let first = run(&["sim", &scenario, "--seed", "7", "--json", "--report", &report_text]);
-    assert!(first.status.success(), "{}", text(&first.stderr));
-    let again = run(&["sim", &scenario, "--seed", "7", "--json"]);
-    assert_eq!(text(&first.stdout), text(&again.stdout), "the same seed, the same bytes");
-    let json: Value = serde_json::from_slice(&first.stdout).expect("JSON");
-    assert_eq!((&json["seed"], &json["complete"]), (&Value::from(7), &Value::from(true)));
-    assert_eq!(json["samples"].as_array().map(Vec::len), Some(8));
-    assert_eq!(json["phases"][1]["sending"], serde_json::json!(["bulk", "web"]));
-    assert!(json["phases"][0]["mean_bps"]["bulk"].as_u64().is_some_and(|bps| bps > 1_000_000));
-    assert_eq!(std::fs::read(report.join("result.json")).expect("written"), first.stdout);
-    let page = std::fs::read_to_string(report.join("report.html")).expect("written");
-    assert!(page.contains("<svg") && page.contains("bulk and web") && page.contains("--seed 7"));
-
-    let refused = run(&["sim", &scenario, "--report", &report_text]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("--force"), "{}", text(&refused.stderr));
-    let forced = run(&["sim", &scenario, "--report", &report_text, "--force"]);
-    assert!(forced.status.success() && text(&forced.stdout).contains("Mean bandwidth"));
-}
-
-#[test]
-fn an_interrupted_run_keeps_what_is_done() {
-    let directory = directory();
-    let scenario = scenario(directory.path(), "1400min");
-    let mut child =
-        weir(&["sim", &scenario, "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-    let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
-    let mut line = String::new();
-    errors.read_line(&mut line).expect("a line");
-    assert!(line.contains("small: 2 racks"), "{line}");
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    assert!(killed.success());
-    let output = child.wait_with_output().expect("ends");
-    let mut rest = String::new();
-    errors.read_to_string(&mut rest).expect("text");
-    assert_eq!(output.status.code(), Some(130), "{rest}");
-    assert!(rest.contains("interrupted: the results cover"), "{rest}");
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(json["complete"], false);
-    assert!(json["samples"].as_array().is_some_and(|samples| !samples.is_empty()));
 }

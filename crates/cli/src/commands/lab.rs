@@ -3,7 +3,7 @@
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
-use crate::progress::Watch;
+use crate::progress::{self, Watch};
 use crate::report_files::ReportFiles;
 use crate::run_file::{RunFile, TransferEntry};
 use crate::{input, json};
@@ -68,7 +68,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let outcome = run_watched(&scenario, &interrupt, ui)?.map_err(refusal)?;
     let file = to_file(&scenario, &outcome);
     if let Some(files) = files {
-        let page = files.write(&file, &format!("weir lab {}", path.display()))?;
+        let page = files
+            .write_services(&file, &format!("weir lab {}", crate::text::shell_word(&path.display().to_string())))?;
         ui.tell(&format!("report: {}\n", page.display()))?;
     }
     if outcome.interrupted {
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.json {
         json::write(ui.out(), &file.to_value())?;
     } else {
-        super::sim::print(&file, ui)?;
+        super::sim::print_services(&file, ui)?;
     }
     Ok(if outcome.interrupted { Exit::Interrupted } else { Exit::Done })
 }
@@ -103,7 +104,8 @@ pub(super) fn run_watched(
             let _ = ui.tell(&format!("{step}\n"));
         }
         Progress::Sample { sample, of } => {
-            watch.get_or_insert_with(|| Watch::new(of, "", terminal)).step(sample.at, ui);
+            let watch = watch.get_or_insert_with(|| Watch::new(terminal));
+            watch.show(sample.at.as_secs_f64() / of.as_secs_f64(), ui, |_| progress::of_real_time(sample.at, of));
         }
     });
     if let Some(watch) = watch {

@@ -6,6 +6,7 @@ mod check;
 mod explain;
 mod key;
 mod lab;
+mod report;
 pub(crate) mod reproduce;
 mod schema;
 mod sim;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Schema(schema::Args),
     /// Run a scenario in the packet-level simulator
     Sim(sim::Args),
+    /// Draw the report of a run or a sweep again, from its files alone
+    Report(report::Args),
     /// Run a scenario on real Linux hosts in network namespaces
     Lab(lab::Args),
     /// Run a published experiment: published beside measured
@@ -44,6 +47,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Explain(args) => explain::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),
         Command::Sim(args) => sim::run(args, ui),
+        Command::Report(args) => report::run(args, ui),
         Command::Lab(args) => lab::run(args, ui),
         Command::Reproduce(args) => reproduce::run(args, ui),
         Command::Agent(args) => agent::run(args, ui),

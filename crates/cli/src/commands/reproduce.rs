@@ -161,10 +161,11 @@ fn lab_run(
 
 fn sim_run(experiment: &Experiment, seed: u64, interrupt: &Interrupt, ui: &mut Ui) -> Result<BodyRun, CommandError> {
     let start = now();
-    let outcome = sim::simulate_watched(&experiment.scenario, seed, interrupt, ui)?;
+    let options = weir_sim::Options::default();
+    let outcome = sim::simulate_watched(&experiment.scenario, seed, &options, interrupt, ui)?;
     Ok(BodyRun {
         body: "sim",
-        file: sim::to_file(&experiment.scenario, seed, &outcome),
+        file: RunFile::simulated(&experiment.scenario, seed, &outcome),
         measured: measured(experiment, &outcome.uplink, outcome.interrupted),
         wall_s: (now() - start).as_secs_f64(),
     })

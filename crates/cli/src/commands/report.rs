@@ -1,0 +1,37 @@
+//! `weir report`: the page of a run or a sweep, from its files alone.
+
+use crate::error::{CommandError, Exit};
+use crate::output::Ui;
+use crate::{run_files, sweep};
+use std::path::PathBuf;
+use weir_results::files::RESULT;
+
+/// The options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir report out/incast
+  weir report out/sweep
+
+Replaces DIR/report.html. A run is drawn from result.json and the tables beside it, a sweep from
+sweep.json and points/*/point.json; nothing is simulated. The page shows what the files say, also
+after somebody changed them or a newer version draws better.")]
+pub(crate) struct Args {
+    /// The directory that `--report` named
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let directory = &args.directory;
+    let page = match sweep::draw(directory)? {
+        Some(page) => page,
+        None if directory.join(RESULT).exists() => run_files::draw(directory)?,
+        None => {
+            let cause = format!("`{}` has neither {RESULT} nor {}", directory.display(), sweep::MANIFEST);
+            return Err(CommandError::refused(cause).hint("name the directory of a report that `--report` wrote"));
+        }
+    };
+    ui.tell(&format!("report: {}\n", page.display()))?;
+    Ok(Exit::Done)
+}

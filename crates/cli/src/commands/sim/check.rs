@@ -1,0 +1,61 @@
+//! `weir sim --check`: whether a scenario could run, and what it is.
+
+use super::Args;
+use crate::error::{CommandError, Exit};
+use crate::output::{Style, Ui};
+use crate::{input, json, text};
+use serde_json::{Value, json};
+use weir_document::Diagnostic;
+use weir_scenario::{Outcome, Scenario};
+
+/// Says whether what was read is valid; `points` are those of the sweep, 1 without.
+pub(super) fn check(args: &Args, read: Outcome, points: usize, ui: &mut Ui) -> Result<Exit, CommandError> {
+    match (read, args.json) {
+        (Ok((_, notes)), true) => {
+            let notes: Value = notes.iter().map(Diagnostic::to_json).collect();
+            json::write(ui.out(), &json!({"valid": true, "errors": 0, "diagnostics": notes}))?;
+            Ok(Exit::Done)
+        }
+        (Ok((scenario, notes)), false) => {
+            input::tell_notes(&notes, ui)?;
+            let valid = ui.on_out(Style::Good, "valid");
+            let points = if points > 1 { format!(", {points} points") } else { String::new() };
+            ui.print(&format!("{}: {valid}, {}{points}\n", args.scenario.display(), describe(&scenario)))?;
+            Ok(Exit::Done)
+        }
+        (Err(refused), true) => {
+            json::write(ui.out(), &crate::commands::check::refused_json(&refused))?;
+            Ok(Exit::Refused)
+        }
+        (Err(refused), false) => Err(refused.into()),
+    }
+}
+
+/// What runs, in a line.
+pub(super) fn describe(scenario: &Scenario) -> String {
+    let graph = scenario.graph();
+    let entries = scenario.entries().len();
+    let switches = graph.switches.len();
+    let switches = if switches == 1 { "1 switch".to_owned() } else { format!("{switches} switches") };
+    let mut parts = vec![text::count(graph.hosts.len(), "host"), switches];
+    if let Some(governed) = scenario.governed() {
+        parts = vec![
+            text::count(governed.policy.network().racks().len(), "rack"),
+            text::count(governed.policy.network().machines().len(), "machine"),
+        ];
+    }
+    match scenario.simulator_only() {
+        None => {
+            let transfers = scenario.traffic().iter();
+            let flows: usize = transfers.map(|traffic| traffic.pairs().len() * traffic.flows as usize).sum();
+            parts.push(text::count(flows, "flow"));
+            parts.push(format!("{} of traffic", scenario.duration()));
+        }
+        Some(_) => {
+            let entries =
+                if entries == 1 { "1 entry of traffic".to_owned() } else { format!("{entries} entries of traffic") };
+            parts.push(format!("{entries}, at most {}", scenario.duration()));
+        }
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,168 @@
+//! `weir sim`: scenarios in the packet-level simulator.
+//!
+//! | file | does |
+//! |---|---|
+//! | `check` | `--check` |
+//! | `print` | the tables of a run |
+//! | `sweep` | `--sweep` |
+//! | `print_sweep` | the table of a sweep |
+
+mod check;
+mod help;
+mod print;
+mod print_sweep;
+mod sweep;
+
+pub(super) use print::print_services;
+
+use crate::error::{CommandError, Exit};
+use crate::interrupt::Interrupt;
+use crate::output::{Style, Ui};
+use crate::progress::{self, Watch};
+use crate::report_files::ReportFiles;
+use crate::run_files::SimulatedRun;
+use crate::sweep::{Axis, Setting};
+use crate::{input, memory, text};
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use weir_scenario::{ReadOptions, Scenario};
+use weir_sim::{Options, RunOutcome, simulate};
+
+/// The options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = help::TEXT)]
+pub(crate) struct Args {
+    /// The scenario file
+    scenario: PathBuf,
+    /// The seed of all randomness; the scenario's where not given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Change a value of the scenario; may be given again
+    #[arg(long, value_name = "PATH=VALUE", value_parser = Setting::parse)]
+    set: Vec<Setting>,
+    /// Run once for every value; may be given again, for every combination
+    #[arg(long, value_name = "PATH=VALUES", value_parser = Axis::parse)]
+    sweep: Vec<Axis>,
+    /// How many points of a sweep run at once; as many as there are processors where not given
+    #[arg(long, value_name = "N", requires = "sweep")]
+    jobs: Option<NonZeroUsize>,
+    /// Stop with a panic when an invariant of the simulator breaks; about half as fast
+    #[arg(long)]
+    checkers: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write results and report.html into this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    report: Option<PathBuf>,
+    /// Write into DIR even if it has files; a sweep starts over
+    #[arg(long, requires = "report")]
+    force: bool,
+    /// Only check the scenario and what it names
+    #[arg(long)]
+    check: bool,
+}
+
+impl Args {
+    /// What is changed in the scenario, the seed last.
+    fn settings(&self) -> Vec<Setting> {
+        let seed = self.seed.map(|seed| Setting { path: "seed".to_owned(), value: seed.to_string() });
+        self.set.iter().cloned().chain(seed).collect()
+    }
+
+    /// The beginning of every command line that gives the same results again.
+    fn command(&self, settings: &[Setting]) -> String {
+        let mut words = vec!["weir sim".to_owned(), text::shell_word(&self.scenario.display().to_string())];
+        words.extend(settings.iter().map(Setting::option));
+        words.join(" ")
+    }
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let settings = args.settings();
+    twice(&settings, &args.sweep)?;
+    if !args.sweep.is_empty() {
+        return sweep::run(args, settings, ui);
+    }
+    let set = Setting::pairs(&settings);
+    let options = ReadOptions { set: set.clone(), memory: memory::available() };
+    let read = Scenario::read_with(&args.scenario, &options);
+    if args.check {
+        return check::check(args, read, 1, ui);
+    }
+    let (scenario, notes) = read?;
+    input::tell_notes(&notes, ui)?;
+    let seed = scenario.seed();
+    // Before the run: nobody wants to hear after an hour that a directory cannot be used.
+    let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
+    // Before the first word, so that Ctrl-C means the same from then on.
+    let interrupt = listen()?;
+    let checkers = if args.checkers { ", checkers on" } else { "" };
+    ui.tell(&format!("{}: {}, seed {seed}{checkers}\n", scenario.name(), check::describe(&scenario)))?;
+
+    let options = Options { check: args.checkers, ..Options::default() };
+    let outcome = simulate_watched(&scenario, seed, &options, &interrupt, ui)?;
+    let interrupted = outcome.interrupted;
+    let run = SimulatedRun::new(&scenario, seed, outcome, &set);
+    if let Some(files) = files {
+        // The seed is said even where it is the scenario's: a file may change.
+        let settings: Vec<Setting> = settings.into_iter().filter(|setting| setting.path != "seed").collect();
+        let command = format!("{} --seed {seed}", args.command(&settings));
+        let page = files.write_run(&run, &command)?;
+        ui.tell(&format!("report: {}\n", page.display()))?;
+    }
+    if interrupted {
+        let until = run.results.simulated.picos() as f64 / 1e12;
+        let title = ui.on_err(Style::Held, "interrupted:");
+        let of = scenario.duration().as_secs_f64();
+        ui.tell(&format!("{title} the results cover {} of {}\n", text::time(until), text::time(of)))?;
+    }
+    if args.json {
+        ui.print(&run.to_json())?;
+    } else {
+        print::print(&run, ui)?;
+    }
+    Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
+}
+
+/// One value for each path: which of two counts, nobody should have to know.
+fn twice(settings: &[Setting], axes: &[Axis]) -> Result<(), CommandError> {
+    let paths: Vec<&str> = settings
+        .iter()
+        .map(|setting| setting.path.as_str())
+        .chain(axes.iter().map(|axis| axis.path.as_str()))
+        .collect();
+    match paths.iter().enumerate().find(|(i, path)| paths[..*i].contains(path)) {
+        None => Ok(()),
+        Some((_, path)) => Err(CommandError::refused(format!("`{path}` is given twice"))
+            .hint("give each value once, by --set, --seed or --sweep; a sweep takes a list: `seed=1,2,3`")),
+    }
+}
+
+fn listen() -> Result<Interrupt, CommandError> {
+    Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))
+}
+
+/// Runs a scenario in the simulator and shows how far it has come.
+pub(super) fn simulate_watched(
+    scenario: &Scenario,
+    seed: u64,
+    options: &Options,
+    interrupt: &Interrupt,
+    ui: &mut Ui,
+) -> Result<RunOutcome, CommandError> {
+    let mut watch = Watch::new(ui.err_is_terminal());
+    let outcome = simulate(scenario, seed, options, &mut |now| {
+        watch.show(progress::fraction(&now), ui, |elapsed| progress::of_run(&now, elapsed));
+        if interrupt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    watch.finish();
+    let outcome = outcome?;
+    let hops = outcome.results.counters.get("packet_hops").copied().unwrap_or_default();
+    let simulated = outcome.results.simulated.picos() as f64 / 1e12;
+    let elapsed = watch.elapsed();
+    let speed = progress::speed(hops, elapsed).map_or(String::new(), |speed| format!(", {speed}"));
+    ui.tell(&format!("{} simulated in {}{speed}\n", text::time(simulated), text::time(elapsed)))?;
+    Ok(outcome)
+}

@@ -1,0 +1,195 @@
+//! The tables of a run.
+
+use crate::error::CommandError;
+use crate::output::{Style, Table, Ui};
+use crate::run_file::RunFile;
+use crate::run_files::SimulatedRun;
+use crate::{run_page, text};
+use weir_report::Unit;
+use weir_results::series::mean_utilisation;
+use weir_results::statistics::{BinStatistics, GroupStatistics, Statistics};
+use weir_results::summary::Summary;
+use weir_results::{Bin, Results, SizeBins};
+use weir_units::SimTime;
+
+/// As many links as fit on a screen beside the rest.
+const LINKS: usize = 8;
+/// What stands for a value that is not known.
+pub(super) const UNKNOWN: &str = "–";
+
+/// A run: its services if it has a policy, else its flows and links.
+pub(super) fn print(run: &SimulatedRun, ui: &mut Ui) -> Result<(), CommandError> {
+    match &run.services {
+        Some(services) => print_services(services, ui),
+        None => print_network(&run.results, ui),
+    }
+}
+
+fn heading(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
+    let title = ui.on_out(Style::Strong, text);
+    Ok(ui.print(&format!("{title}\n"))?)
+}
+
+/// Services' bandwidths as tables.
+pub(in crate::commands) fn print_services(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
+    let measure = &file.measure;
+    heading(&format!("Mean bandwidth at the uplink of rack {} ({})", measure.rack, measure.direction), ui)?;
+    let mut table = Table::new(&[">from", ">to", "sending", "service", ">mean", ">settled"]);
+    for row in run_page::mean_rows(file) {
+        table.row(row);
+    }
+    ui.print_table(&table, 2)?;
+    ui.print("  settled: the second half of the phase\n\n")?;
+    heading("Connections", ui)?;
+    let mut table = Table::new(&["service", ">flows", ">delivered", ">sent again", ">timeouts"]);
+    for transfer in &file.transfers {
+        table.row([
+            transfer.service.clone(),
+            transfer.flows.to_string(),
+            text::size(transfer.delivered_bytes),
+            transfer.retransmissions.to_string(),
+            transfer.timeouts.map_or(UNKNOWN.to_owned(), |timeouts| timeouts.to_string()),
+        ]);
+    }
+    ui.print_table(&table, 2)?;
+    let counter = |name: &str| file.counters.get(name).copied().unwrap_or_default();
+    ui.print(&format!(
+        "\n{} packets sent, {} dropped; {} broker datagrams, {} refused; {} events\n",
+        counter("packets_sent"),
+        counter("packets_dropped"),
+        counter("broker_datagrams_sent"),
+        counter("broker_datagrams_refused"),
+        counter("events"),
+    ))?;
+    Ok(())
+}
+
+fn print_network(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
+    let statistics = Statistics::new(results, &SizeBins::default());
+    heading("Flows", ui)?;
+    ui.print_table(&groups(results, &statistics), 2)?;
+    if statistics.all.all.flows > statistics.all.all.unfinished {
+        ui.print("\n")?;
+        heading("Completion times", ui)?;
+        ui.print_table(&by_size(&statistics, |bin| percentiles(&bin.fct, seconds)), 2)?;
+    }
+    if statistics.all.all.slowdown.mean.is_some() {
+        ui.print("\n")?;
+        heading("Slowdowns: completion times over those on an idle network", ui)?;
+        ui.print_table(&by_size(&statistics, |bin| percentiles(&bin.slowdown, factor)), 2)?;
+    }
+    if results.links.iter().any(|link| link.bytes > 0) {
+        ui.print("\n")?;
+        print_links(results, ui)?;
+    }
+    let counters =
+        results.counters.iter().map(|(name, value)| format!("{} {}", text::whole(*value), name.replace('_', " ")));
+    ui.print(&format!("\n{}", text::wrapped(&counters.collect::<Vec<_>>().join(", "), 0)))?;
+    Ok(())
+}
+
+fn groups(results: &Results, statistics: &Statistics) -> Table {
+    let deadlines = statistics.all.deadlines.count > 0;
+    let mut columns = vec![
+        "group",
+        "transport",
+        ">flows",
+        ">finished",
+        ">unfinished",
+        ">goodput",
+        ">fairness",
+        ">sent again",
+        ">timeouts",
+    ];
+    if deadlines {
+        columns.push(">deadlines met");
+    }
+    let mut table = Table::new(&columns);
+    let all = (statistics.groups.len() > 1).then_some(("all", "", &statistics.all));
+    let each = results.groups.iter().zip(&statistics.groups);
+    let each = each.map(|(group, of)| (group.name.as_str(), group.transport.as_str(), of));
+    for (name, transport, of) in each.chain(all) {
+        let mut row = vec![
+            name.to_owned(),
+            transport.to_owned(),
+            text::whole(of.all.flows),
+            text::whole(of.all.flows - of.all.unfinished),
+            text::whole(of.all.unfinished),
+            text::rate(of.goodput),
+            of.jain.map_or(UNKNOWN.to_owned(), |jain| format!("{jain:.3}")),
+            text::whole(of.retransmissions),
+            text::whole(of.timeouts),
+        ];
+        if deadlines {
+            row.push(of.deadlines.share_met().map_or(UNKNOWN.to_owned(), percent));
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// Every group's flows together, and its size bins where there is more than one.
+fn by_size(statistics: &Statistics, values: impl Fn(&BinStatistics) -> [String; 4]) -> Table {
+    let mut table = Table::new(&["group", "size", ">flows", ">unfinished", ">mean", ">p50", ">p99", ">p99.9"]);
+    let all = (statistics.groups.len() > 1).then_some(("all", &statistics.all));
+    let groups = statistics.groups.iter().map(|group| (group.name.as_str(), group));
+    for (name, group) in groups.chain(all) {
+        for bin in bins(group) {
+            let row = [name.to_owned(), size(bin.bin), text::whole(bin.flows), text::whole(bin.unfinished)];
+            table.row(row.into_iter().chain(values(bin)));
+        }
+    }
+    table
+}
+
+/// What there is to say about a group's sizes.
+fn bins(group: &GroupStatistics) -> impl Iterator<Item = &BinStatistics> {
+    let used = group.bins.iter().filter(|bin| bin.flows > 0);
+    let several = used.clone().count() > 1;
+    std::iter::once(&group.all).filter(|all| all.flows > 0).chain(used.filter(move |_| several))
+}
+
+fn percentiles<T: Copy>(of: &Summary<T>, text: impl Fn(T) -> String) -> [String; 4] {
+    [of.mean, of.p50, of.p99, of.p999].map(|value| value.map_or(UNKNOWN.to_owned(), &text))
+}
+
+fn print_links(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
+    let mut links: Vec<_> = results.links.iter().map(|link| (mean_utilisation(results, link), link)).collect();
+    // A stable sort: links that are equally busy stay in the network's order.
+    links.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    heading(&format!("Busiest links, {} of {}", links.len().min(LINKS), text::whole(links.len() as u64)), ui)?;
+    let mut table = Table::new(&["link", ">rate", ">utilisation", ">dropped", ">marked", ">peak queue"]);
+    for (utilisation, link) in links.into_iter().take(LINKS) {
+        table.row([
+            link.name.clone(),
+            text::rate(link.rate),
+            percent(utilisation),
+            text::whole(link.dropped),
+            text::whole(link.marked),
+            text::size(link.queue_peak),
+        ]);
+    }
+    Ok(ui.print_table(&table, 2)?)
+}
+
+pub(super) fn seconds(time: SimTime) -> String {
+    text::time(time.picos() as f64 / 1e12)
+}
+
+pub(super) fn factor(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn size(bin: Bin) -> String {
+    let size = |bytes: u64| Unit::Size.format_short(bytes as f64);
+    match (bin.over, bin.up_to) {
+        (0, None) => "all".to_owned(),
+        (over, None) => format!("> {}", size(over)),
+        (0, Some(up_to)) => format!("≤ {}", size(up_to)),
+        (over, Some(up_to)) => format!("{} to {}", size(over), size(up_to)),
+    }
+}

@@ -1,0 +1,107 @@
+//! What a sweep prints: a row for each combination of values, the mean over seeds.
+
+use super::print::{UNKNOWN, factor};
+use crate::error::CommandError;
+use crate::output::{Style, Table, Ui};
+use crate::sweep::{Manifest, State, short_names};
+use crate::{json, text};
+use serde_json::{Value, json};
+use weir_results::statistics::{BinStatistics, Statistics};
+use weir_results::sweep::LEVEL;
+use weir_results::{PointSummary, confidence};
+
+/// Rows beyond these are read in `points.csv`.
+const ROWS: usize = 40;
+
+/// Points that differ in the seed alone.
+struct Combination<'a> {
+    values: Vec<&'a str>,
+    runs: Vec<&'a Statistics>,
+    failed: usize,
+}
+
+pub(super) fn print(manifest: &Manifest, summaries: &[PointSummary], ui: &mut Ui) -> Result<(), CommandError> {
+    if summaries.is_empty() {
+        return Ok(());
+    }
+    let swept = manifest.identity.parameters.iter().zip(short_names(&manifest.identity.parameters));
+    let (axes, names): (Vec<&str>, Vec<&str>) =
+        swept.map(|(axis, name)| (axis.path.as_str(), name)).filter(|(path, _)| *path != "seed").unzip();
+    let combinations = combine(manifest, summaries, &axes);
+    let title = "All flows: means over seeds, ± half the interval that holds the true mean with 95 % confidence";
+    let title = ui.on_out(Style::Strong, title);
+    ui.print(&format!("{title}\n"))?;
+    // Headings are the program's own words, so the values stand as `key value` in one column.
+    let failures = combinations.iter().any(|of| of.failed > 0);
+    let mut columns =
+        vec!["point", ">seeds", ">unfinished", ">mean FCT", ">p99 FCT", ">mean slowdown", ">p99 slowdown"];
+    if failures {
+        columns.insert(2, ">failed");
+    }
+    let mut table = Table::new(&columns);
+    for of in combinations.iter().take(ROWS) {
+        let name: Vec<String> = names.iter().zip(&of.values).map(|(axis, value)| format!("{axis} {value}")).collect();
+        let mut row = vec![
+            if name.is_empty() { manifest.scenario.clone() } else { name.join(", ") },
+            of.runs.len().to_string(),
+            text::whole(of.runs.iter().map(|run| run.all.all.unfinished).sum()),
+            mean(of, |all| all.fct.mean.map(|time| time.picos() as f64 / 1e12), text::time),
+            mean(of, |all| all.fct.p99.map(|time| time.picos() as f64 / 1e12), text::time),
+            mean(of, |all| all.slowdown.mean, factor),
+            mean(of, |all| all.slowdown.p99, factor),
+        ];
+        if failures {
+            row.insert(2, of.failed.to_string());
+        }
+        table.row(row);
+    }
+    ui.print_table(&table, 2)?;
+    if combinations.len() > ROWS {
+        ui.print(&format!("  and {} more rows, in points.csv\n", combinations.len() - ROWS))?;
+    }
+    Ok(())
+}
+
+fn combine<'a>(manifest: &'a Manifest, summaries: &'a [PointSummary], axes: &[&str]) -> Vec<Combination<'a>> {
+    let over = manifest.points.iter().filter(|point| point.state != State::Pending);
+    let mut combinations: Vec<Combination<'a>> = Vec::new();
+    for (point, summary) in over.zip(summaries) {
+        let values: Vec<&str> =
+            axes.iter().filter_map(|axis| point.parameters.get(*axis)).map(String::as_str).collect();
+        let at = combinations.iter().position(|known| known.values == values).unwrap_or_else(|| {
+            combinations.push(Combination { values, runs: Vec::new(), failed: 0 });
+            combinations.len() - 1
+        });
+        match summary.statistics() {
+            Some(statistics) => combinations[at].runs.push(statistics),
+            None => combinations[at].failed += 1,
+        }
+    }
+    combinations
+}
+
+/// The mean over seeds; not known where a seed does not know its value.
+fn mean(of: &Combination<'_>, value: impl Fn(&BinStatistics) -> Option<f64>, text: impl Fn(f64) -> String) -> String {
+    let values: Option<Vec<f64>> = of.runs.iter().map(|run| value(&run.all.all)).collect();
+    match values.and_then(|values| confidence(&values, LEVEL)) {
+        None => UNKNOWN.to_owned(),
+        Some(interval) => {
+            let half = interval.half.map_or(String::new(), |half| format!(" ± {}", text(half)));
+            format!("{}{half}", text(interval.mean))
+        }
+    }
+}
+
+/// `sweep.json`, with the statistics of complete points.
+pub(super) fn print_json(manifest: &Manifest, summaries: &[PointSummary], ui: &mut Ui) -> Result<(), CommandError> {
+    // Strings, numbers and maps with string keys always have a JSON form.
+    let mut value = serde_json::to_value(manifest).unwrap_or_default();
+    let points = value.get_mut("points").and_then(Value::as_array_mut);
+    let over = manifest.points.iter().zip(points.into_iter().flatten());
+    let over = over.filter(|(point, _)| point.state != State::Pending);
+    for ((_, point), summary) in over.zip(summaries) {
+        point["seed"] = json!(summary.seed);
+        point["statistics"] = json!(summary.statistics());
+    }
+    Ok(json::write(ui.out(), &value)?)
+}

@@ -1,0 +1,173 @@
+//! The files of a sweep.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `sweep.json` | what the sweep is, and its points' states |
+//! | `points/NAME/` | the files of a run, and `point.json`, which comes last |
+//! | `points.csv` | a row for each complete point, group and size bin |
+//! | `report.html` | the curves |
+//!
+//! Problem: a sweep is killed at any time, and must neither run a point twice nor believe one that is half-written.
+//! Approach: `point.json` says that a point is done. When a directory is used for another sweep, the old `sweep.json` goes
+//! first, then the old points, and the new `sweep.json` comes last; so the points beside a `sweep.json` are its own.
+
+use super::table;
+use super::{MANIFEST, Manifest, State};
+use crate::error::CommandError;
+use crate::run_files::{PAGE, SimulatedRun, read_text, remove, write_text};
+use std::path::{Path, PathBuf};
+use weir_results::files::RESULT;
+use weir_results::{FileError, Outcome, PointSummary, ResultsDirectory, SizeBins, sweep_page};
+
+const POINTS: &str = "points";
+const POINT: &str = "point.json";
+/// All points as a table.
+pub(crate) const TABLE: &str = "points.csv";
+
+/// A directory with a sweep in it.
+#[derive(Debug)]
+pub(crate) struct SweepDirectory {
+    path: PathBuf,
+    pub(crate) manifest: Manifest,
+}
+
+impl SweepDirectory {
+    /// Goes on with the sweep that is there, or begins it. A directory with anything else is refused unless `force`, which
+    /// always begins anew.
+    pub(crate) fn open(path: &Path, mut manifest: Manifest, force: bool) -> Result<Self, CommandError> {
+        let there = match Manifest::read(path) {
+            // Whatever it is, it was asked to go.
+            Err(_) if force => None,
+            there => there?,
+        };
+        if let Some(there) = there.as_ref().filter(|_| !force) {
+            if there.identity != manifest.identity {
+                return Err(another(path, there, &manifest));
+            }
+            for point in &mut manifest.points {
+                point.state =
+                    if is_complete(&path.join(POINTS).join(&point.name)) { State::Complete } else { State::Pending };
+            }
+        } else {
+            ResultsDirectory::prepare(path, force)?;
+            for marker in [MANIFEST, RESULT] {
+                remove(&path.join(marker))?;
+            }
+            let old = there.iter().flat_map(|there| &there.points).chain(&manifest.points);
+            for name in old.map(|point| &point.name).filter(|name| is_name(name)) {
+                remove_directory(&path.join(POINTS).join(name))?;
+            }
+        }
+        let sweep = Self { path: path.to_owned(), manifest };
+        sweep.write_manifest()?;
+        Ok(sweep)
+    }
+
+    /// Where a point's files are.
+    pub(crate) fn point(&self, point: usize) -> PathBuf {
+        self.path.join(POINTS).join(&self.manifest.points[point].name)
+    }
+
+    /// Writes the states of points.
+    pub(crate) fn write_manifest(&self) -> Result<(), FileError> {
+        self.manifest.write(&self.path)
+    }
+
+    /// What became of the points that are over.
+    pub(crate) fn summaries(&self) -> Result<Vec<PointSummary>, FileError> {
+        summaries(&self.path, &self.manifest)
+    }
+
+    /// Writes the table and the page, if any point is over, and gives the page's path.
+    pub(crate) fn write_report(&self, summaries: &[PointSummary]) -> Result<Option<PathBuf>, FileError> {
+        if summaries.is_empty() {
+            return Ok(None);
+        }
+        table::write(&self.path.join(TABLE), &self.manifest, summaries)?;
+        write_page(&self.path, &self.manifest, summaries).map(Some)
+    }
+}
+
+/// Writes the files of a point; it is complete when this returns.
+pub(crate) fn write_point(directory: &Path, run: &SimulatedRun, command: &str) -> Result<(), FileError> {
+    remove(&directory.join(POINT))?;
+    ResultsDirectory::prepare(directory, true)?;
+    run.write(directory, command)?;
+    let summary = PointSummary::new(&run.results, &SizeBins::default());
+    write_text(&directory.join(POINT), &format!("{}\n", summary.to_json()))
+}
+
+/// Draws the page of a sweep from its files; None where there is no sweep.
+pub(crate) fn draw(directory: &Path) -> Result<Option<PathBuf>, FileError> {
+    let Some(manifest) = Manifest::read(directory)? else { return Ok(None) };
+    let summaries = summaries(directory, &manifest)?;
+    write_page(directory, &manifest, &summaries).map(Some)
+}
+
+fn write_page(directory: &Path, manifest: &Manifest, summaries: &[PointSummary]) -> Result<PathBuf, FileError> {
+    let path = directory.join(PAGE);
+    write_text(&path, &sweep_page(&manifest.scenario, summaries, &manifest.command).to_html())?;
+    Ok(path)
+}
+
+fn summaries(directory: &Path, manifest: &Manifest) -> Result<Vec<PointSummary>, FileError> {
+    let mut summaries = Vec::new();
+    for point in &manifest.points {
+        match &point.state {
+            State::Pending => {}
+            State::Complete => summaries.push(read_point(&directory.join(POINTS).join(&point.name))?),
+            State::Failed { cause } => {
+                let mut parameters: std::collections::BTreeMap<String, String> =
+                    manifest.identity.settings.iter().map(|of| (of.path.clone(), of.value.clone())).collect();
+                parameters.extend(point.parameters.clone());
+                let seed = parameters.remove("seed").and_then(|seed| seed.parse().ok());
+                let outcome = Outcome::Failure(cause.clone());
+                summaries.push(PointSummary { parameters, seed: seed.unwrap_or(manifest.seed), outcome });
+            }
+        }
+    }
+    Ok(summaries)
+}
+
+fn read_point(directory: &Path) -> Result<PointSummary, FileError> {
+    let path = directory.join(POINT);
+    let text = read_text(&path)?;
+    let malformed = |error: serde_json::Error| FileError::Malformed {
+        path,
+        line: Some(error.line() as u64),
+        cause: error.to_string(),
+    };
+    PointSummary::from_json(&text).map_err(malformed)
+}
+
+/// A point whose file cannot be read is run again.
+fn is_complete(directory: &Path) -> bool {
+    read_point(directory).is_ok_and(|point| point.statistics().is_some())
+}
+
+/// Whether it is a name in a directory, not a path that leads elsewhere.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains('/') && name != "." && name != ".."
+}
+
+fn remove_directory(path: &Path) -> Result<(), FileError> {
+    match std::fs::remove_dir_all(path) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            Err(FileError::Io { what: "remove", path: path.to_owned(), cause })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn another(path: &Path, there: &Manifest, wanted: &Manifest) -> CommandError {
+    let (there, wanted) = (&there.identity, &wanted.identity);
+    let differs = [
+        (there.weir != wanted.weir || there.format != wanted.format, "the version of weir"),
+        (there.sha256 != wanted.sha256, "the scenario or a file that it names"),
+        (there.settings != wanted.settings, "the values set"),
+        (there.parameters != wanted.parameters, "the values swept over"),
+    ];
+    let differs: Vec<&str> = differs.into_iter().filter(|(differs, _)| *differs).map(|(_, what)| what).collect();
+    CommandError::refused(format!("`{}` holds another sweep; different: {}", path.display(), differs.join(", ")))
+        .hint("name another directory, or add --force to start over in this one")
+}

@@ -1,0 +1,34 @@
+//! Sweeps: one scenario at every combination of some values.
+//!
+//! Problem: a curve is hundreds of runs; they should use all processors, survive a power cut, and come out the same
+//! whichever of them ran first. Approach: everything that a sweep is (its [`Plan`]) follows from the command line and the
+//! scenario's files; each point is a run in a directory of its own, done when its `point.json` is there; what is
+//! drawn in the end is drawn from these alone.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`axis`] | `--set` and `--sweep` |
+//! | [`plan`] | all points, with their names |
+//! | [`shelf`] | the files that a scenario names, read once, and their digest |
+//! | [`manifest`] | `sweep.json` |
+//! | [`pool`] | points on threads |
+//! | [`directory`] | the files of a sweep |
+//! | [`table`] | `points.csv` |
+//!
+//! Worked example: `--sweep seed=1..5 --sweep 'traffic[0].load=20%,60%'` is ten points, from
+//! `points/01_seed-1_load-20` to `points/10_seed-5_load-60`.
+
+mod axis;
+mod directory;
+mod manifest;
+mod plan;
+mod pool;
+mod shelf;
+mod table;
+
+pub(crate) use axis::{Axis, Setting, short_names};
+pub(crate) use directory::{SweepDirectory, draw, write_point};
+pub(crate) use manifest::{MANIFEST, Manifest, State};
+pub(crate) use plan::{Plan, Point};
+pub(crate) use pool::{Ended, Event, run_all};
+pub(crate) use shelf::Shelf;

@@ -1,0 +1,148 @@
+//! All points of a sweep: the cross product of its axes, the last axis fastest.
+//!
+//! A point's name says what is different in it and sorts as the points do: its number, then key and value of each axis,
+//! with only such characters as need no quoting anywhere.
+//!
+//! Worked example: `seed=1,2` and `traffic[0].load=20%,60%` give `1_seed-1_load-20`, `2_seed-1_load-60`,
+//! `3_seed-2_load-20` and `4_seed-2_load-60`.
+
+use super::axis::short_names;
+use super::{Axis, Setting};
+
+/// The most points: as many directories as can still be listed.
+const MAX_POINTS: usize = 100_000;
+/// The longest name of a point, in bytes; file systems allow 255.
+const MAX_NAME: usize = 120;
+
+/// What a sweep runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// What is the same in all points.
+    pub(crate) settings: Vec<Setting>,
+    /// What is not.
+    pub(crate) axes: Vec<Axis>,
+    /// Every combination.
+    pub(crate) points: Vec<Point>,
+}
+
+/// One run of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Point {
+    /// The name of its directory.
+    pub(crate) name: String,
+    /// Its values, in the order of the axes.
+    pub(crate) values: Vec<Setting>,
+}
+
+impl Point {
+    /// `seed 3, traffic[0].load 60%`.
+    pub(crate) fn title(&self) -> String {
+        self.values.iter().map(|of| format!("{} {}", of.path, of.value)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Plan {
+    /// All combinations of the axes, or why there are too many.
+    pub(crate) fn new(settings: Vec<Setting>, axes: Vec<Axis>) -> Result<Self, String> {
+        let count = axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.values.len()));
+        let Some(count) = count.filter(|count| *count <= MAX_POINTS) else {
+            return Err(format!("this sweep has more than {MAX_POINTS} points"));
+        };
+        let keys: Vec<String> = short_names(&axes).into_iter().map(slug).collect();
+        let digits = count.to_string().len();
+        let point = |place: usize| {
+            let mut rest = place;
+            let mut values: Vec<Setting> = Vec::new();
+            for axis in axes.iter().rev() {
+                let value = axis.values[rest % axis.values.len()].clone();
+                rest /= axis.values.len();
+                values.push(Setting { path: axis.path.clone(), value });
+            }
+            values.reverse();
+            let parts = keys.iter().zip(&values).map(|(key, of)| format!("_{key}-{}", slug(&of.value)));
+            let mut name = format!("{:0digits$}{}", place + 1, parts.collect::<String>());
+            // The number alone tells points apart. Slugs are ASCII, so every place is a boundary.
+            name.truncate(MAX_NAME);
+            Point { name, values }
+        };
+        let points = (0..count).map(point).collect();
+        Ok(Self { settings, axes, points })
+    }
+
+    /// All that is changed in the scenario for a point.
+    pub(crate) fn settings_of(&self, point: usize) -> Vec<Setting> {
+        self.settings.iter().chain(&self.points[point].values).cloned().collect()
+    }
+
+    /// Points that together have every combination of the values other than the seed, and every seed: what a
+    /// seed is does not depend on the rest, so nothing more has to be read to know that all are valid.
+    pub(crate) fn worth_checking(&self) -> Vec<usize> {
+        let first = |point: &Point, seed: bool| {
+            let chosen = self.axes.iter().zip(&point.values).filter(|(axis, _)| (axis.path == "seed") == seed);
+            chosen.into_iter().all(|(axis, of)| axis.values[0] == of.value)
+        };
+        let worth = |(_, point): &(usize, &Point)| first(point, true) || first(point, false);
+        self.points.iter().enumerate().filter(worth).map(|(place, _)| place).collect()
+    }
+}
+
+/// Letters, digits, dots and dashes; whatever else there is becomes a dash, except at the end.
+fn slug(text: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    let text: String = text.chars().map(kept).collect();
+    text.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(axes: &[&str]) -> Plan {
+        let axes = axes.iter().map(|text| Axis::parse(text).expect("an axis")).collect();
+        Plan::new(Vec::new(), axes).expect("not too many")
+    }
+
+    fn names(plan: &Plan) -> Vec<&str> {
+        plan.points.iter().map(|point| point.name.as_str()).collect()
+    }
+
+    #[test]
+    fn every_combination_once() {
+        let plan = plan(&["seed=1,2", "traffic[0].load=20%,60%"]);
+        assert_eq!(names(&plan), ["1_seed-1_load-20", "2_seed-1_load-60", "3_seed-2_load-20", "4_seed-2_load-60"]);
+        assert_eq!(plan.points[2].title(), "seed 2, traffic[0].load 20%");
+        // Both loads with the first seed, and the second seed once.
+        assert_eq!(plan.worth_checking(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn names_stay_apart_and_short() {
+        assert_eq!(
+            names(&plan(&["traffic[0].load=5%", "traffic[1].load=10 %"])),
+            ["1_traffic-0-.load-5_traffic-1-.load-10"]
+        );
+        let long = format!("a={0}x,{0}y", "z".repeat(300));
+        let plan = plan(&[&long]);
+        assert!(plan.points.iter().all(|point| point.name.len() == MAX_NAME));
+        assert_ne!(plan.points[0].name, plan.points[1].name);
+        let slashes = Plan::new(
+            Vec::new(),
+            vec![Axis::parse("a=../..").unwrap_or(Axis { path: "a".into(), values: vec!["../..".into()] })],
+        );
+        assert!(!slashes.expect("one point").points[0].name.contains('/'));
+    }
+
+    #[test]
+    fn numbers_sort_as_they_count() {
+        let plan = plan(&["seed=1..12"]);
+        let mut sorted = names(&plan);
+        sorted.sort_unstable();
+        assert_eq!(sorted, names(&plan));
+    }
+
+    #[test]
+    fn too_many() {
+        let axes = ["a=1..1000", "b=1..1000"].map(|text| Axis::parse(text).expect("an axis"));
+        assert!(Plan::new(Vec::new(), axes.to_vec()).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! The files that a scenario names, each read once.
+//!
+//! Problem: a sweep runs for hours, and somebody edits a file meanwhile; and a sweep that goes on must be the one that
+//! was started. Approach: every file is kept as it was first read, so all points see the same; the digest over all of
+//! them (SHA-256) says whether two sweeps are the same.
+
+use crate::error::CommandError;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_document::{Diagnostics, Source};
+use weir_policy::Policy;
+use weir_scenario::{Files, Outcome, PolicyOutcome, ReadOptions, Scenario, language};
+
+/// A scenario with all that it names.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    scenario: Arc<Source>,
+    directory: PathBuf,
+    /// By path; filled while points are read.
+    sources: Mutex<BTreeMap<PathBuf, Arc<Source>>>,
+}
+
+impl Shelf {
+    /// Reads the scenario's text.
+    pub(crate) fn open(path: &Path) -> Result<Self, CommandError> {
+        let scenario = Source::read(path, language::MAX_FILE)?;
+        let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Self { scenario, directory, sources: Mutex::default() })
+    }
+
+    /// The scenario with values set.
+    pub(crate) fn read(&self, options: &ReadOptions) -> Outcome {
+        Scenario::from_files(&self.scenario, &self.directory, &mut Reader(self), options)
+    }
+
+    /// A digest of all that was read so far, by name and content.
+    pub(crate) fn digest(&self) -> String {
+        let mut all = Sha256::new();
+        let mut add = |name: &str, text: &str| {
+            // Lengths keep one text's end from being another's beginning.
+            for part in [name, text] {
+                all.update((part.len() as u64).to_be_bytes());
+                all.update(part);
+            }
+        };
+        add("", self.scenario.text());
+        for (path, source) in self.sources().iter() {
+            let name = path.strip_prefix(&self.directory).unwrap_or(path);
+            add(&name.display().to_string(), source.text());
+        }
+        all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn sources(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Arc<Source>>> {
+        // A reader that panicked has added nothing.
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn source(&self, path: &Path, limit: u64) -> Result<Arc<Source>, Diagnostics> {
+        if let Some(source) = self.sources().get(path) {
+            return Ok(Arc::clone(source));
+        }
+        let source = Source::read(path, limit)?;
+        self.sources().insert(path.to_owned(), Arc::clone(&source));
+        Ok(source)
+    }
+}
+
+/// Reads from a shelf.
+struct Reader<'a>(&'a Shelf);
+
+impl Files for Reader<'_> {
+    fn policy(&mut self, path: &Path) -> PolicyOutcome {
+        Policy::from_source(&self.0.source(path, weir_policy::language::MAX_FILE)?)
+    }
+    fn table(&mut self, path: &Path) -> Result<Arc<Source>, Diagnostics> {
+        self.0.source(path, language::MAX_DATA_FILE)
+    }
+}
