@@ -354,6 +354,7 @@ impl<O: Observer> World<O> {
             start: spec.start.max(self.now),
             deadline: spec.deadline,
             line_rate: self.rate(self.interface(spec.from)),
+            round_trip: self.round_trip(&spec),
         };
         if let Parameters::D3(d3) = parameters
             && self.routers.is_empty()
@@ -376,6 +377,13 @@ impl<O: Observer> World<O> {
         self.start();
         self.events.push(connection.start, Event::Start(id));
         id
+    }
+
+    /// What a handshake measures on an idle network: headers there and back. `None` if there is no way.
+    fn round_trip(&self, spec: &FlowSpec) -> Option<SimTime> {
+        let there = self.ideal(spec.from, spec.to, spec.hash, 0);
+        let back = self.ideal(spec.to, spec.from, spec.hash.rotate_left(16), 0);
+        (there > SimTime::ZERO && back > SimTime::ZERO).then(|| there + back)
     }
 
     /// Sizes the event queue for the network, once.

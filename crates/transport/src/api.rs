@@ -17,6 +17,8 @@ pub struct Connection {
     pub deadline: Option<SimTime>,
     /// The rate of the sending host's link.
     pub line_rate: Bandwidth,
+    /// The round trip that the handshake measured, for transports that have one; the connection is established.
+    pub round_trip: Option<SimTime>,
 }
 
 /// A data packet to send.

@@ -21,6 +21,7 @@
 //!     start: SimTime::ZERO,
 //!     deadline: None,
 //!     line_rate: Bandwidth::from_gbps(10),
+//!     round_trip: None,
 //! };
 //! let parameters = Parameters::default();
 //! let (mut sender, mut receiver) = (Sender::new(&parameters, &connection), Receiver::new(&parameters));

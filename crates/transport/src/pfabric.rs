@@ -248,6 +248,7 @@ mod tests {
             start: SimTime::ZERO,
             deadline: None,
             line_rate: weir_units::Bandwidth::from_gbps(10),
+            round_trip: None,
         };
         Sender::new(&Parameters::default(), &connection)
     }

@@ -42,6 +42,14 @@ impl Rto {
         Self { min, max, initial, srtt: NONE, rttvar: 0, backoff: 0 }
     }
 
+    /// The handshake measured a round trip: the first timeout is three of them, if that is less.
+    pub(crate) fn after_handshake(mut self, round_trip: Option<SimTime>) -> Self {
+        if let Some(rtt) = round_trip {
+            self.initial = self.initial.min(SimTime::from_picos(rtt.picos().saturating_mul(3)));
+        }
+        self
+    }
+
     /// Takes a sample.
     #[inline]
     pub(crate) fn sample(&mut self, rtt: SimTime) {
@@ -95,6 +103,16 @@ impl Rto {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_handshake_shortens_the_first_timeout() {
+        let ms = SimTime::from_millis;
+        let rto = Rto::new(ms(10), ms(1000), ms(120_000));
+        assert_eq!(rto.timeout(), ms(1000));
+        assert_eq!(rto.after_handshake(Some(ms(100))).timeout(), ms(300));
+        assert_eq!(rto.after_handshake(Some(ms(1))).timeout(), ms(10));
+        assert_eq!(rto.after_handshake(Some(ms(500))).timeout(), ms(1000));
+    }
 
     #[test]
     fn follows_rfc_6298() {

@@ -245,6 +245,7 @@ mod tests {
             start: SimTime::from_micros(7),
             deadline: None,
             line_rate: Bandwidth::from_gbps(10),
+            round_trip: None,
         };
         Sender::new(&parameters, &connection)
     }

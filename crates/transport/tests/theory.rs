@@ -74,6 +74,7 @@ impl Bottleneck {
             start: SimTime::ZERO,
             deadline: None,
             line_rate: Bandwidth::from_gbps(10),
+            round_trip: None,
         };
         let (queue, answers) = (VecDeque::new(), VecDeque::new());
         let (sender, receiver) = (Sender::new(parameters, &connection), Receiver::new(parameters));

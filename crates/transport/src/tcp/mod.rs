@@ -197,7 +197,7 @@ impl<C: Congestion> Machine for Sender<C> {
             timed_out: 0,
             receive_window: C::receive_window(parameters),
             deadline: SimTime::NEVER,
-            rto: C::rto(parameters),
+            rto: C::rto(parameters).after_handshake(connection.round_trip),
             congestion: C::new(parameters, connection.payload),
             board: None,
         }

@@ -15,8 +15,8 @@ pub struct Parameters {
     pub initial_window: u32,
     /// The shortest retransmission timeout: 200 ms (Linux's `TCP_RTO_MIN`; RFC 6298 §2.4 asks for 1 s).
     pub min_rto: SimTime,
-    /// The retransmission timeout before the first round-trip time is known: 1 s (RFC 6298 §2.1), or the longest if
-    /// that is less.
+    /// The longest retransmission timeout before a data packet's round-trip time is known: 1 s (RFC 6298 §2.1), or the
+    /// longest of all if that is less. A handshake's round trip R makes it 3·R: SRTT = R, RTTVAR = R / 2 (§2.2).
     pub initial_rto: SimTime,
     /// The longest retransmission timeout: 120 s (Linux's `TCP_RTO_MAX`; RFC 6298 §2.5 asks for at least 60 s).
     pub max_rto: SimTime,
@@ -64,7 +64,8 @@ pub(crate) const MIN_RTO: Key = Key::optional(
 pub(crate) const INITIAL_RTO: Key = Key::optional(
     "initial-rto",
     TIME,
-    "The retransmission timeout before the first round-trip time is known; 1s (RFC 6298).",
+    "The longest retransmission timeout before a data packet's round-trip time is known; 1s (RFC 6298). After a \
+     handshake it is three of the handshake's round trips, at least the min-rto.",
     "initial-rto: 1s",
 );
 pub(crate) const MAX_RTO: Key =

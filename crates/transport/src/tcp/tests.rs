@@ -14,6 +14,7 @@ fn sender(bytes: u64) -> newreno::Sender {
         start: SimTime::ZERO,
         deadline: None,
         line_rate: weir_units::Bandwidth::from_gbps(10),
+        round_trip: None,
     };
     Machine::new(&newreno::Parameters::default(), &connection)
 }

@@ -91,6 +91,7 @@ impl World {
             start: SimTime::ZERO,
             deadline: Some(SimTime::from_millis(5)),
             line_rate,
+            round_trip: None,
         };
         Self {
             network,

@@ -14,6 +14,7 @@ fn sender(bytes: u64, deadline: Option<SimTime>) -> Sender {
         start: SimTime::ZERO,
         deadline,
         line_rate: Bandwidth::from_gbps(1),
+        round_trip: None,
     };
     Sender::new(&Parameters::default(), &connection)
 }
