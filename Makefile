@@ -12,7 +12,7 @@ TARGET ?= policy
 FUZZ_TIME ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build lint unit faults fuzz fuzz-corpus bench schema pictures clean
+.PHONY: help setup demo test build lint unit faults fuzz fuzz-corpus bench bench-sim schema pictures clean
 
 help:          ## Say what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ pictures: demo ## Draw the README's pictures again: the demo's own
 bench:         ## The water-filling table and the simulator's speed (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling
 	$(CARGO) bench --locked -p weir-sim --bench engine
+
+bench-sim:     ## The simulator on the common work: packet-hops/s, memory, growth, checkers, instructions (15 minutes)
+	$(CARGO) bench --locked -p weir-sim --bench common_work
 
 schema:        ## Write the JSON Schemas anew from the model
 	WEIR_UPDATE_SCHEMA=1 $(CARGO) test --locked -p weir-policy -p weir-scenario --test schema

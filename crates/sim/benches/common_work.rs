@@ -9,9 +9,11 @@
 //! | `dumbbell` | 16 long DCTCP flows through 10 Gb/s for 0.5 s, links of 1 µs, marking at 65 packets |
 //! | `scale` | fat-trees from 16 to 11,664 hosts at the same load per host |
 //! | `checked` | the dumbbell and the leaf-spine's first flows with every checker on, against off |
-//! | `once-leafspine`, `once-dumbbell` | one run without a table, for profilers |
+//! | `instructions` | instructions per packet-hop, counted by callgrind (Debian: `valgrind`) |
+//! | `once-leafspine`, `once-dumbbell`, `once-scale` | one run without a table, for profilers |
 
 use std::fs::File;
+use std::process::Command;
 use weir_latency::Load;
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::{self, Checkers};
@@ -55,7 +57,7 @@ fn main() -> Result<()> {
         table("dumbbell, 16 long flows, 0.5 s", runs, || dumbbell(Silent))?;
     }
     if all || case == "scale" {
-        for k in [16, 36] {
+        for k in [4, 8, 16, 24, 36] {
             table(&format!("fat-tree k = {k}, {} hosts", k * k * k / 4), runs.min(3), || fat_tree(k))?;
         }
     }
@@ -65,12 +67,16 @@ fn main() -> Result<()> {
         table("leaf-spine, 2,000 flows, checkers off", runs, || leaf_spine(Silent, 2000))?;
         table("leaf-spine, 2,000 flows, checkers on", runs, || leaf_spine(Checkers::default(), 2000))?;
     }
+    if all || case == "instructions" {
+        instructions("once-leafspine")?;
+        instructions("once-dumbbell")?;
+    }
     match case.as_str() {
-        "once-leafspine" => print_once(&leaf_spine(Silent, 2000)?),
+        "once-leafspine" => print_once(&leaf_spine(Silent, 500)?),
         "once-dumbbell" => print_once(&dumbbell(Silent)?),
         "once-scale" => print_once(&fat_tree(36)?),
-        "all" | "leafspine" | "dumbbell" | "scale" | "checked" => {}
-        other => return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked").into()),
+        "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "instructions" => {}
+        other => return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked, instructions").into()),
     }
     Ok(())
 }
@@ -104,6 +110,36 @@ fn table(name: &str, runs: usize, run: impl Fn() -> Result<Done>) -> Result<()> 
         done.simulated.picos() as f64 / 1e12,
         peak_megabytes()?,
         done.built,
+    );
+    Ok(())
+}
+
+/// Counts the instructions of a case by running this program under callgrind. They are the steadiest figure: they do not
+/// depend on what else the machine does.
+fn instructions(case: &str) -> Result<()> {
+    let counted = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .arg(case)
+        .output();
+    let output = match counted {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("{case}: instructions are not counted, since valgrind is not installed");
+            return Ok(());
+        }
+        other => other?,
+    };
+    let (out, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let number = |text: &str, before: &str| -> Option<f64> {
+        text.split(before).nth(1)?.split_whitespace().next()?.replace(',', "").parse().ok()
+    };
+    let counted = number(&log, "Collected :").ok_or_else(|| format!("callgrind counted nothing:\n{log}"))?;
+    let hops: f64 = out.split_whitespace().next().ok_or("the case printed nothing")?.parse()?;
+    println!(
+        "{case}\n    {:.0} instructions per packet-hop ({:.2} G over {:.2} M)",
+        counted / hops,
+        counted / 1e9,
+        hops / 1e6
     );
     Ok(())
 }
