@@ -44,7 +44,7 @@ impl Watch {
     pub(crate) fn new(is_terminal: bool) -> Self {
         let bar = is_terminal.then(|| {
             let bar = ProgressBar::with_draw_target(Some(STEPS as u64), ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{bar:20} {wide_msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{bar:10} {wide_msg}") {
                 bar.set_style(style);
             }
             bar
@@ -100,23 +100,22 @@ pub(crate) fn left(done: f64, elapsed: f64) -> Option<f64> {
     (done > 0.0).then(|| elapsed * (1.0 - done) / done)
 }
 
-/// `1.2 ms of 10 ms simulated, 1,200 of 20,000 flows, 10.2 M packet-hops/s, 9 s left`.
+/// `9 s left; simulated 1.2 ms of 10 ms at 10.2 M packet-hops/s, 1,200 of 20,000 flows`: in the order in which a narrow
+/// terminal may cut it off.
 pub(crate) fn of_run(progress: &Progress, elapsed: f64) -> String {
-    let mut parts = vec![of_simulated_time(progress)];
-    if let Some(expected) = progress.expected {
-        parts.push(format!("{} of {} flows", text::whole(progress.over), text::whole(expected)));
-    } else if progress.started > 0 {
-        parts.push(format!("{} of {} started flows", text::whole(progress.over), text::whole(progress.started)));
-    }
-    parts.extend(speed(progress.counters.packet_hops, elapsed));
-    parts.extend(left(fraction(progress), elapsed).map(|seconds| format!("{} left", wall(seconds))));
-    parts.join(", ")
+    let left = left(fraction(progress), elapsed).map_or(String::new(), |seconds| format!("{} left; ", wall(seconds)));
+    let speed = speed(progress.counters.packet_hops, elapsed).map_or(String::new(), |speed| format!(" at {speed}"));
+    let flows = match progress.expected {
+        Some(expected) => format!(", {} of {} flows", text::whole(progress.over), text::whole(expected)),
+        None => format!(", {} of {} started flows", text::whole(progress.over), text::whole(progress.started)),
+    };
+    format!("{left}simulated {}{speed}{flows}", of_simulated_time(progress))
 }
 
-/// `1.2 ms of 10 ms simulated`.
+/// `1.2 ms of 10 ms`.
 pub(crate) fn of_simulated_time(progress: &Progress) -> String {
     let (at, of) = (progress.at.as_secs_f64(), progress.of.as_secs_f64());
-    format!("{} of {} simulated", text::time(at), text::time(of))
+    format!("{} of {}", text::time(at), text::time(of))
 }
 
 /// `10.2 M packet-hops/s`.
@@ -147,10 +146,10 @@ mod tests {
     #[test]
     fn says_how_fast_and_how_long() {
         let text = of_run(&progress(Some(1_000)), 1.5);
-        assert_eq!(text, "10 ms of 100 ms simulated, 800 of 1,000 flows, 10.0 M packet-hops/s, 0 s left");
+        assert_eq!(text, "0 s left; simulated 10 ms of 100 ms at 10.0 M packet-hops/s, 800 of 1,000 flows");
         // Without a known number of flows only time counts: 1.5 s for a tenth.
         let text = of_run(&progress(None), 1.5);
-        assert_eq!(text, "10 ms of 100 ms simulated, 800 of 900 started flows, 10.0 M packet-hops/s, 14 s left");
+        assert_eq!(text, "14 s left; simulated 10 ms of 100 ms at 10.0 M packet-hops/s, 800 of 900 started flows");
         assert_eq!(of_real_time(Duration::from_secs(12), Duration::from_secs(50)), "12 s of 50 s, 38 s left");
     }
 

@@ -114,6 +114,11 @@ fn a_killed_sweep_goes_on() {
     assert!(!Path::new(&killed).join("report.html").exists(), "it was killed before its end");
     // A point that was run again would have a page again.
     std::fs::write(first.join("report.html"), "kept").expect("written");
+    // What else a kill can leave behind.
+    let second = Path::new(&killed).join("points/2_flows-20000");
+    std::fs::create_dir_all(&second).expect("made");
+    std::fs::write(second.join(".flows.csv.4711"), "half").expect("written");
+    std::fs::write(Path::new(&killed).join(".sweep.json.4711"), "half").expect("written");
 
     let output = run(&long_sweep(&scenario, &killed));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -134,6 +139,9 @@ fn an_interrupted_sweep_keeps_complete_points() {
     let report = path(directory.path(), "report");
     let (child, errors, _) = started(&long_sweep(&scenario, &report));
     wait_for(&Path::new(&report).join("points/1_flows-10/point.json"));
+    let second = run(&long_sweep(&scenario, &report));
+    assert_eq!(second.status.code(), Some(2));
+    assert!(text(&second.stderr).contains("another weir runs a sweep in `"), "{}", text(&second.stderr));
     signal(&child, libc::SIGINT);
     let (code, output, rest) = ended(child, errors);
     assert_eq!(code, Some(130), "{rest}");

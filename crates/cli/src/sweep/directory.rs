@@ -15,6 +15,7 @@ use super::table;
 use super::{MANIFEST, Manifest, State};
 use crate::error::CommandError;
 use crate::run_files::{PAGE, SimulatedRun, read_text, remove, write_text};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use weir_results::files::RESULT;
 use weir_results::{FileError, Outcome, PointSummary, ResultsDirectory, SizeBins, sweep_page};
@@ -28,6 +29,8 @@ pub(crate) const TABLE: &str = "points.csv";
 #[derive(Debug)]
 pub(crate) struct SweepDirectory {
     path: PathBuf,
+    /// Held as long as this is: two programs would run every point twice.
+    _lock: File,
     pub(crate) manifest: Manifest,
 }
 
@@ -35,6 +38,7 @@ impl SweepDirectory {
     /// Goes on with the sweep that is there, or begins it. A directory with anything else is refused unless `force`, which
     /// always begins anew.
     pub(crate) fn open(path: &Path, mut manifest: Manifest, force: bool) -> Result<Self, CommandError> {
+        let lock = lock(path)?;
         let there = match Manifest::read(path) {
             // Whatever it is, it was asked to go.
             Err(_) if force => None,
@@ -58,7 +62,8 @@ impl SweepDirectory {
                 remove_directory(&path.join(POINTS).join(name))?;
             }
         }
-        let sweep = Self { path: path.to_owned(), manifest };
+        remove_unfinished(path)?;
+        let sweep = Self { path: path.to_owned(), _lock: lock, manifest };
         sweep.write_manifest()?;
         Ok(sweep)
     }
@@ -90,7 +95,8 @@ impl SweepDirectory {
 
 /// Writes the files of a point; it is complete when this returns.
 pub(crate) fn write_point(directory: &Path, run: &SimulatedRun, command: &str) -> Result<(), FileError> {
-    remove(&directory.join(POINT))?;
+    // What a run that was killed left half-written.
+    remove_directory(directory)?;
     ResultsDirectory::prepare(directory, true)?;
     run.write(directory, command)?;
     let summary = PointSummary::new(&run.results, &SizeBins::default());
@@ -150,8 +156,39 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }
 
+/// Takes the directory for this process; it is made if it is not there.
+fn lock(path: &Path) -> Result<File, CommandError> {
+    let io = |what| move |cause| FileError::Io { what, path: path.to_owned(), cause };
+    if path.exists() && !path.is_dir() {
+        return Err(FileError::NotADirectory(path.to_owned()).into());
+    }
+    fs::create_dir_all(path).map_err(io("make the directory"))?;
+    let lock = File::open(path).map_err(io("read"))?;
+    match lock.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            let cause = format!("another weir runs a sweep in `{}`", path.display());
+            Err(CommandError::refused(cause).hint("wait for it to end, or name another directory"))
+        }
+        // Some network file systems have no locks; there, nobody is kept from running a sweep twice.
+        Err(TryLockError::Error(_)) | Ok(()) => Ok(lock),
+    }
+}
+
+/// Takes away what was being written when an earlier run was killed.
+fn remove_unfinished(path: &Path) -> Result<(), FileError> {
+    let entries = fs::read_dir(path).map_err(|cause| FileError::Io { what: "read", path: path.to_owned(), cause })?;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if [MANIFEST, TABLE, PAGE].iter().any(|file| name.starts_with(&format!(".{file}."))) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 fn remove_directory(path: &Path) -> Result<(), FileError> {
-    match std::fs::remove_dir_all(path) {
+    match fs::remove_dir_all(path) {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
             Err(FileError::Io { what: "remove", path: path.to_owned(), cause })
         }

@@ -34,13 +34,6 @@ pub(crate) struct Point {
     pub(crate) values: Vec<Setting>,
 }
 
-impl Point {
-    /// `seed 3, traffic[0].load 60%`.
-    pub(crate) fn title(&self) -> String {
-        self.values.iter().map(|of| format!("{} {}", of.path, of.value)).collect::<Vec<_>>().join(", ")
-    }
-}
-
 impl Plan {
     /// All combinations of the axes, or why there are too many.
     pub(crate) fn new(settings: Vec<Setting>, axes: Vec<Axis>) -> Result<Self, String> {
@@ -110,7 +103,10 @@ mod tests {
     fn every_combination_once() {
         let plan = plan(&["seed=1,2", "traffic[0].load=20%,60%"]);
         assert_eq!(names(&plan), ["1_seed-1_load-20", "2_seed-1_load-60", "3_seed-2_load-20", "4_seed-2_load-60"]);
-        assert_eq!(plan.points[2].title(), "seed 2, traffic[0].load 20%");
+        assert_eq!(
+            plan.points[2].values,
+            ["seed=2", "traffic[0].load=20%"].map(|text| Setting::parse(text).expect("one"))
+        );
         // Both loads with the first seed, and the second seed once.
         assert_eq!(plan.worth_checking(), [0, 1, 2]);
     }

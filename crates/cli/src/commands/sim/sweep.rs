@@ -6,7 +6,9 @@ use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
 use crate::run_files::SimulatedRun;
-use crate::sweep::{Ended, Event, Manifest, Plan, Setting, Shelf, State, SweepDirectory, run_all, write_point};
+use crate::sweep::{
+    Ended, Event, Manifest, Plan, Setting, Shelf, State, SweepDirectory, run_all, short_names, write_point,
+};
 use crate::{input, memory, text};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -27,9 +29,6 @@ const NAMED: usize = 2;
 pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Exit, CommandError> {
     let plan = Plan::new(settings, args.sweep.clone())
         .map_err(|cause| CommandError::refused(cause).hint("sweep over fewer values"))?;
-    let Some(report) = args.report.as_deref().or(args.check.then_some(&*args.scenario)) else {
-        return Err(CommandError::refused("a sweep needs a directory for its points").hint("add `--report DIR`"));
-    };
     let jobs = args.jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let jobs = jobs.min(plan.points.len());
     let shelf = Shelf::open(&args.scenario)?;
@@ -39,6 +38,9 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     if args.check {
         return check::check(args, first, plan.points.len(), ui);
     }
+    let Some(report) = args.report.as_deref() else {
+        return Err(CommandError::refused("a sweep needs a directory for its points").hint("add `--report DIR`"));
+    };
     let (scenario, notes) = first?;
     input::tell_notes(&notes, ui)?;
 
@@ -183,7 +185,8 @@ fn run_points(work: &Work<'_>, sweep: &mut SweepDirectory, jobs: usize, ui: &mut
     }
 }
 
-/// `3 of 12 points done; seed 3 (1 ms of 10 ms simulated) and 1 more run; 40 s left`.
+/// `40 s left; 3 of 12 points complete; running seed 3 (1 ms of 10 ms) and 1 more`: in the order in which a narrow terminal
+/// may cut it off.
 fn describe(
     plan: &Plan,
     manifest: &Manifest,
@@ -191,20 +194,21 @@ fn describe(
     left: Option<f64>,
 ) -> String {
     let (complete, failed) = manifest.counts();
-    let mut text = format!("{complete} of {} points complete", plan.points.len());
+    let left = left.map_or(String::new(), |left| format!("{} left; ", progress::wall(left)));
+    let mut text = format!("{left}{complete} of {} points complete", plan.points.len());
     if failed > 0 {
         text.push_str(&format!(", {failed} failed"));
     }
+    let names = short_names(&plan.axes);
     let name = |(point, now): (&usize, &Option<Progress>)| {
+        let values = names.iter().zip(&plan.points[*point].values);
+        let values: Vec<String> = values.map(|(name, of)| format!("{name} {}", of.value)).collect();
         let now = now.as_ref().map_or("begins".to_owned(), progress::of_simulated_time);
-        format!("{} ({now})", plan.points[*point].title())
+        format!("{} ({now})", values.join(" "))
     };
     let names: Vec<String> = running.iter().map(name).collect();
     if !names.is_empty() {
         text.push_str(&format!("; running {}", text::list(&names, NAMED)));
-    }
-    if let Some(left) = left {
-        text.push_str(&format!("; {} left", progress::wall(left)));
     }
     text
 }
