@@ -86,6 +86,7 @@ fn invented(load: f64, badness: f64, seed: u64, flows: u64) -> Results {
                 at,
                 link,
                 bytes: (125_000.0 * wave) as u64,
+                capacity: 125_000,
                 queue,
                 queue_peak: queue + 9_000,
                 ..LinkSample::default()

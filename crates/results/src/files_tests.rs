@@ -173,9 +173,18 @@ fn flow(hosts: u32, groups: u32) -> impl Strategy<Value = FlowRecord> {
 }
 
 fn link_sample(links: u32) -> impl Strategy<Value = LinkSample> {
-    (any::<u64>(), 0..links, any::<[u64; 5]>()).prop_map(|(at, link, [bytes, queue, queue_peak, dropped, marked])| {
-        LinkSample { at: SimTime::from_picos(at), link, bytes, queue, queue_peak, dropped, marked }
-    })
+    (any::<u64>(), 0..links, any::<[u64; 6]>()).prop_map(
+        |(at, link, [bytes, capacity, queue, queue_peak, dropped, marked])| LinkSample {
+            at: SimTime::from_picos(at),
+            link,
+            bytes,
+            capacity,
+            queue,
+            queue_peak,
+            dropped,
+            marked,
+        },
+    )
 }
 
 fn group_sample(groups: u32) -> impl Strategy<Value = GroupSample> {

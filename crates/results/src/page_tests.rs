@@ -48,6 +48,7 @@ fn many_links_and_long_series_do_not_blow_the_page_up() {
             at: SimTime::from_micros(i / 20 + 1),
             link: (i % 20) as u32,
             bytes: i % 977,
+            capacity: 1250,
             queue: i % 1013,
             ..Default::default()
         })

@@ -119,7 +119,7 @@ pub struct ClassCount {
 pub struct LinkRecord {
     /// `from->to`; unique in the run.
     pub name: String,
-    /// Its speed at the end of the run.
+    /// Its speed; the mean over the run where it changed, a link that is down counting as nothing.
     pub rate: Bandwidth,
     /// Bytes sent.
     pub bytes: u64,
@@ -144,6 +144,8 @@ pub struct LinkSample {
     pub link: u32,
     /// Bytes sent in the interval.
     pub bytes: u64,
+    /// Bytes that it could have sent.
+    pub capacity: u64,
     /// Bytes waiting at its end.
     pub queue: u64,
     /// The most bytes that waited in it.

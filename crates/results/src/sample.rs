@@ -46,8 +46,9 @@ pub(crate) fn sample() -> Results {
     for ms in 1..=4 {
         let at = SimTime::from_millis(ms);
         for (link, bytes) in [(0, 300_000 * ms), (2, 1_200_000)] {
-            let (queue, queue_peak) = (10_000 * ms, 20_000 * ms);
-            link_samples.push(LinkSample { at, link, bytes, queue, queue_peak, dropped: ms - 1, marked: 0 });
+            let (capacity, queue, queue_peak) =
+                (if link == 0 { 1_250_000 } else { 5_000_000 }, 10_000 * ms, 20_000 * ms);
+            link_samples.push(LinkSample { at, link, bytes, capacity, queue, queue_peak, dropped: ms - 1, marked: 0 });
         }
         group_samples.push(GroupSample {
             at,

@@ -45,13 +45,11 @@ fn middle(from: SimTime, to: SimTime) -> f64 {
     (seconds(from) + seconds(to)) / 2.0
 }
 
-/// What a link sent over what it could have sent, 0 to 1, by time.
+/// What a link sent over what it could have sent, 0 to 1, by time; not a number where it was down: a gap in a line.
 pub fn utilisation(results: &Results, link: u32) -> Vec<(f64, f64)> {
-    let Some(capacity) = results.links.get(link as usize).map(|link| link.rate.bps() as f64) else {
-        return Vec::new();
-    };
+    let share = |bytes: u64, capacity: u64| if capacity > 0 { bytes as f64 / capacity as f64 } else { f64::NAN };
     intervals(results, &results.link_samples, move |sample| sample.link == link, |sample| sample.at)
-        .map(|(from, to, sample)| (middle(from, to), rate(sample.bytes, from, to) / capacity))
+        .map(|(from, to, sample)| (middle(from, to), share(sample.bytes, sample.capacity)))
         .collect()
 }
 
@@ -111,10 +109,12 @@ mod tests {
     }
 
     fn results() -> Results {
+        // 10 Gb/s: 1.25 MB in a millisecond.
         let sample = |at, link, bytes, queue| LinkSample {
             at: SimTime::from_micros(at),
             link,
             bytes,
+            capacity: if at == 2_500 { 625_000 } else { 1_250_000 },
             queue,
             queue_peak: queue + 1,
             ..LinkSample::default()

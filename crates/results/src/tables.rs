@@ -241,13 +241,17 @@ pub(crate) fn read_links(input: impl Read) -> Result<Vec<LinkRecord>, TableError
     Ok(links)
 }
 
-const LINK_SAMPLE_COLUMNS: [&str; 7] =
-    ["at_ps", "link", "bytes", "queue_bytes", "queue_peak_bytes", "dropped", "marked"];
+const LINK_SAMPLE_COLUMNS: [&str; 8] =
+    ["at_ps", "link", "bytes", "capacity_bytes", "queue_bytes", "queue_peak_bytes", "dropped", "marked"];
 
 pub(crate) fn write_link_samples(results: &Results, out: impl Write) -> csv::Result<()> {
     let row = |sample: &LinkSample| {
         let name = results.links[sample.link as usize].name.as_str();
-        (sample.at.picos(), name, [sample.bytes, sample.queue, sample.queue_peak, sample.dropped, sample.marked])
+        (
+            sample.at.picos(),
+            name,
+            [sample.bytes, sample.capacity, sample.queue, sample.queue_peak, sample.dropped, sample.marked],
+        )
     };
     write(out, &LINK_SAMPLE_COLUMNS, results.link_samples.iter().map(row))
 }
@@ -255,9 +259,10 @@ pub(crate) fn write_link_samples(results: &Results, out: impl Write) -> csv::Res
 pub(crate) fn read_link_samples(input: impl Read, links: &Names) -> Result<Vec<LinkSample>, TableError> {
     let mut samples = Vec::new();
     read(input, &LINK_SAMPLE_COLUMNS, |row| {
-        let (at, name, [bytes, queue, queue_peak, dropped, marked]): (u64, &str, [u64; 5]) = row.deserialize(None)?;
+        let (at, name, [bytes, capacity, queue, queue_peak, dropped, marked]): (u64, &str, [u64; 6]) =
+            row.deserialize(None)?;
         let at = SimTime::from_picos(at);
-        let sample = |link| LinkSample { at, link, bytes, queue, queue_peak, dropped, marked };
+        let sample = |link| LinkSample { at, link, bytes, capacity, queue, queue_peak, dropped, marked };
         Ok(links.place(name).map(|link| samples.push(sample(link))))
     })?;
     Ok(samples)

@@ -18,8 +18,16 @@ use weir_scenario::graph::PRIORITIES;
 use weir_units::{Bandwidth, SimTime};
 
 impl<O: Observer> World<O> {
+    /// Counts what a port could have sent until now, before that changes.
+    fn settle_capacity(&mut self, port: PortId) {
+        let capacity = self.capacity(port);
+        let record = &mut self.records[port.index()];
+        (record.capacity, record.rated_at) = (capacity, self.now);
+    }
+
     /// Gives a link another rate.
     pub fn set_rate(&mut self, port: PortId, rate: Bandwidth) {
+        self.settle_capacity(port);
         self.events.forget_hints();
         let now = self.now;
         let record = &mut self.records[port.index()];
@@ -72,10 +80,11 @@ impl<O: Observer> World<O> {
 
     /// Takes a link down. Call [`World::compute_routes`] when the links that fail together are down.
     pub fn take_down(&mut self, port: PortId) {
-        let out = &mut self.ports[port.index()];
-        if out.service == Service::Down {
+        if self.ports[port.index()].service == Service::Down {
             return;
         }
+        self.settle_capacity(port);
+        let out = &mut self.ports[port.index()];
         self.events.forget_hints();
         self.observer.cut(self.now, port);
         out.service = Service::Down;
@@ -104,6 +113,7 @@ impl<O: Observer> World<O> {
             return;
         }
         self.observer.restored(self.now, port);
+        self.records[port.index()].rated_at = self.now;
         out.service = self.records[port.index()].usual;
         let waits = self.queues.get(out.queue as usize).is_some_and(|queue| !queue.is_empty());
         if waits && !out.waking {

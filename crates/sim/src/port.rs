@@ -248,6 +248,9 @@ pub(crate) struct PortRecord {
     /// The service when the link is up.
     pub(crate) usual: Service,
     pub(crate) meter: MeterId,
+    /// Bytes that could have been sent until `rated_at`.
+    pub(crate) capacity: u64,
+    pub(crate) rated_at: SimTime,
     /// The most bytes since the peak was last taken, of ports that keep books.
     pub(crate) peak_bytes: u64,
     /// What it took, by class; of class 0, see [`Port::taken`].
@@ -263,6 +266,8 @@ impl PortRecord {
             clock,
             usual: Service::Fifo,
             meter: MeterId(NONE),
+            capacity: 0,
+            rated_at: SimTime::ZERO,
             peak_bytes: 0,
             taken: none,
             dropped: none,

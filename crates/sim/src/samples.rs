@@ -23,6 +23,7 @@ struct Watched {
     link: u32,
     port: PortId,
     sent: u64,
+    capacity: u64,
     dropped: u64,
     marked: u64,
     /// The most that ever waited, of intervals that are over.
@@ -35,6 +36,7 @@ impl LinkSampler {
             link: place(scenario.graph(), link),
             port: world.port_of(link),
             sent: 0,
+            capacity: 0,
             dropped: 0,
             marked: 0,
             peak: 0,
@@ -48,7 +50,7 @@ impl LinkSampler {
         for watched in &mut self.watched {
             let queue_peak = world.take_peak(watched.port);
             watched.peak = watched.peak.max(queue_peak);
-            let held = world.held(watched.port);
+            let (held, capacity) = (world.held(watched.port), world.capacity(watched.port));
             let counts = world.counts(watched.port);
             let sum = |counts: &[crate::port::ClassCount]| counts.iter().map(|count| count.packets).sum::<u64>();
             let taken: u64 = counts.taken.iter().map(|count| count.bytes).sum();
@@ -59,12 +61,14 @@ impl LinkSampler {
                 at,
                 link: watched.link,
                 bytes: sent - watched.sent,
+                capacity: capacity - watched.capacity,
                 queue: held,
                 queue_peak,
                 dropped: dropped - watched.dropped,
                 marked: marked - watched.marked,
             });
-            (watched.sent, watched.dropped, watched.marked) = (sent, dropped, marked);
+            (watched.sent, watched.capacity) = (sent, capacity);
+            (watched.dropped, watched.marked) = (dropped, marked);
         }
     }
 
@@ -101,7 +105,7 @@ pub(crate) fn link_records<O: Observer>(graph: &Graph, world: &mut World<O>, sam
         let sum = |of: fn(&ClassCount) -> u64| classes.iter().map(of).sum();
         LinkRecord {
             name: graph.link_name(link),
-            rate: world.rate(port),
+            rate: world.mean_rate(port),
             bytes: sum(|class| class.bytes),
             packets: sum(|class| class.packets),
             dropped: sum(|class| class.dropped),

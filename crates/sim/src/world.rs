@@ -482,6 +482,23 @@ impl<O: Observer> World<O> {
     pub fn rate(&self, id: PortId) -> Bandwidth {
         self.profile(id).rate()
     }
+    /// Bytes that a port could have sent until now, at the rates that it has had while its link was up.
+    pub fn capacity(&self, id: PortId) -> u64 {
+        let record = &self.records[id.index()];
+        if !self.ports[id.index()].is_up() {
+            return record.capacity;
+        }
+        let elapsed = self.now.saturating_sub(record.rated_at).picos();
+        let bytes = u128::from(elapsed) * u128::from(self.rate(id).bps()) / 8_000_000_000_000;
+        record.capacity.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+    /// The rate of a port's link, or the mean of those that it has had, nothing while it was down.
+    pub fn mean_rate(&self, id: PortId) -> Bandwidth {
+        if self.records[id.index()].rated_at == SimTime::ZERO && self.ports[id.index()].is_up() {
+            return self.rate(id);
+        }
+        weir_results::record::rate(self.capacity(id), self.now)
+    }
     /// The propagation delay of a port's link.
     pub fn delay(&self, id: PortId) -> SimTime {
         self.profile(id).delay()
