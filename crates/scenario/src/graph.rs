@@ -27,6 +27,8 @@ pub struct Graph {
     pub packets: Packets,
     /// Switches whose ports share one buffer; by switch, in bytes. `None`: each port has its own.
     pub shared_buffer: Option<SharedBuffer>,
+    /// Hosts take up to this much longer, at random, to hand a packet to an idle interface.
+    pub jitter: Duration,
 }
 
 /// A host on its cable.

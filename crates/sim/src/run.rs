@@ -11,7 +11,7 @@
 //! - the noise of the hosts: they take up to one full frame's time at the slowest link longer for a packet that finds the
 //!   interface idle, which keeps flows out of step (Floyd and Jacobson 1992, see [`crate::World::set_jitter`]).
 //!
-//! In a network of the scenario's own, hosts have no noise, so that formulas are exact, and take two frames of a flow at a time
+//! In a network of the scenario's own, hosts have the noise that it says, by default none, so that formulas are exact, and take two frames of a flow at a time
 //! ([`crate::World::set_eager_hosts`]); under a policy they hold as much as Linux does, as in the lab.
 //!
 //! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`) gives service a
@@ -142,6 +142,7 @@ impl<'a, O: Observer> Run<'a, O> {
             world.set_jitter(frame_time(&world, frame), rng.random());
         } else {
             world.set_eager_hosts();
+            world.set_jitter(graph.jitter.into(), rng.random());
         }
         let source = |traffic: &Traffic| source(traffic, classes.as_ref());
         let sources = Sources::new(scenario.entries().iter().map(source).collect(), rng.random(), headers);

@@ -345,6 +345,14 @@ pub static NETWORK: Choice = Choice {
             "shared-buffer: { size: 9MB, alpha: 1 }",
         ),
         Key::optional(
+            "jitter",
+            Shape::Scalar(&TIME),
+            "Hosts take up to this much longer, at random, for a packet that finds their interface idle; none where not \
+             written. With drop-tail queues, write the time of a frame at the bottleneck: without noise, flows fall \
+             into step, and one gets several times the other's bandwidth.",
+            "jitter: 12us",
+        ),
+        Key::optional(
             "packets",
             Shape::Record(&PACKETS),
             "Sizes of packets.",

@@ -3,13 +3,13 @@
 use super::{Files, Reader};
 use crate::graph::{Graph, LinkSpec, Packets, QueueSpec, Routing, SharedBuffer};
 use crate::language::{
-    FACTOR_RANGE, MAX_BUFFER, MAX_HEADERS, MAX_HOSTS_OF_ONE, MAX_K, MAX_PAYLOAD, MAX_RACKS, MAX_SPINES, NETWORK,
-    ROUTING_WORDS,
+    FACTOR_RANGE, MAX_BUFFER, MAX_DELAY, MAX_HEADERS, MAX_HOSTS_OF_ONE, MAX_K, MAX_PAYLOAD, MAX_RACKS, MAX_SPINES,
+    NETWORK, ROUTING_WORDS,
 };
 use crate::topology::{Common, Dumbbell, FatTree, LeafSpine, ParkingLot, Star, Topology};
 use weir_document::scalar::MILLION;
 use weir_document::{Field, Node, scalar};
-use weir_units::{Bandwidth, Bytes};
+use weir_units::{Bandwidth, Bytes, Duration};
 
 /// What the links of a network inherit.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,8 @@ impl<F: Files> Reader<'_, F> {
         let default = QueueSpec::default();
         let default = QueueSpec { buffer: default.buffer.max(Bytes::new(packets.frame())), ..default };
         let queue = self.queue(node.get("queue"), default, packets, own_buffer);
-        let common = Common { routing, packets, shared_buffer };
+        let jitter = self.time(node, "jitter", MAX_DELAY).value().unwrap_or(Duration::ZERO);
+        let common = Common { routing, packets, shared_buffer, jitter };
         (Inherited { queue: queue.unwrap_or(default), common }, queue.is_some())
     }
 

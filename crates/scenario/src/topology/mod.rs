@@ -39,7 +39,7 @@ pub use star::Star;
 
 use crate::graph::{Cable, Discipline, Graph, Host, LinkSpec, Packets, QueueSpec, Routing, SharedBuffer};
 use std::collections::BTreeMap;
-use weir_units::{Bandwidth, Bytes, MachineId};
+use weir_units::{Bandwidth, Bytes, Duration, MachineId};
 
 /// A topology with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +92,8 @@ pub struct Common {
     pub packets: Packets,
     /// The buffer that a switch's ports share; `None` where each port has its own.
     pub shared_buffer: Option<SharedBuffer>,
+    /// The noise of hosts; see [`Graph::jitter`].
+    pub jitter: Duration,
 }
 
 impl Default for Packets {
@@ -208,8 +210,8 @@ impl Builder {
         if !hosts.iter().any(|host| host.name == "all") {
             groups.entry("all".to_owned()).or_insert_with(|| (0..hosts.len() as u32).map(MachineId).collect());
         }
-        let Common { routing, packets, shared_buffer } = common;
-        Graph { hosts, switches, cables, groups, routing, packets, shared_buffer }
+        let Common { routing, packets, shared_buffer, jitter } = common;
+        Graph { hosts, switches, cables, groups, routing, packets, shared_buffer, jitter }
     }
 }
 

@@ -13,7 +13,7 @@ use super::{Builder, Common, Size, part};
 use crate::graph::{Cable, Graph, LinkRef, LinkSpec, Packets, QueueSpec, Routing};
 use crate::model::Links;
 use weir_policy::Network;
-use weir_units::{Bytes, Direction, RackId};
+use weir_units::{Bytes, Direction, Duration, RackId};
 
 /// Ethernet's header: two addresses and a type (IEEE 802.3). The mtu is what comes behind it.
 const ETHERNET_HEADER: u64 = 14;
@@ -53,7 +53,8 @@ pub fn from_policy(network: &Network, links: &Links, routing: Routing) -> Graph 
         payload: links.mtu.get().saturating_sub(INSIDE_MTU) as u32,
         headers: (ETHERNET_HEADER + INSIDE_MTU) as u32,
     };
-    builder.finish(Common { routing, packets, shared_buffer: None })
+    // Where there is a policy the body chooses the noise, as it does for the lab.
+    builder.finish(Common { routing, packets, shared_buffer: None, jitter: Duration::ZERO })
 }
 
 /// The links of a rack's uplink in a graph of [`from_policy`].

@@ -6,8 +6,12 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use weir_units::{Direction, Duration, RackId};
 
-const COMMON: Common =
-    Common { routing: Routing::Ecmp, packets: Packets { payload: 1448, headers: 66 }, shared_buffer: None };
+const COMMON: Common = Common {
+    routing: Routing::Ecmp,
+    packets: Packets { payload: 1448, headers: 66 },
+    shared_buffer: None,
+    jitter: Duration::ZERO,
+};
 
 fn link(gbps: u64) -> LinkSpec {
     let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(256_000), mark: Some(Bytes::new(97_500)) };
