@@ -79,14 +79,51 @@ fn points_and_their_files() {
     assert_eq!(written["points/4_seed-2_load-60/result.json"], alone.stdout);
 
     // The same whatever runs at once.
-    let output = run(&[&sweep(&scenario, &two)[..], &["--jobs", "2"]].concat());
+    assert!(run(&[&sweep(&scenario, &two)[..], &["--jobs", "2"]].concat()).status.success());
     assert_eq!(files(Path::new(&two)), written);
-    insta::assert_snapshot!("sweep", text(&output.stdout));
 
     // And again from the files alone.
     std::fs::remove_file(Path::new(&one).join("report.html")).expect("removed");
     assert!(run(&["report", &one]).status.success());
     assert_eq!(files(Path::new(&one)), written);
+}
+
+#[test]
+fn the_table_of_a_sweep() {
+    let directory = directory();
+    let scenario = scenario(directory.path());
+    let text_of = std::fs::read_to_string(&scenario).expect("text");
+    let (before, _) = text_of.split_once("  - {").expect("an entry");
+    // One flow, alone on its links, so that every number follows from rates and sizes.
+    let scenario =
+        file(directory.path(), "one.scenario.yaml", &format!("{before}  - {{ from: h0, to: h3, size: 1kB }}\n"));
+    let report = path(directory.path(), "report");
+    let sweep = ["--sweep", "seed=1..3", "--sweep", "traffic[0].size=1kB,14kB", "--report", &report];
+    insta::assert_snapshot!("sweep", text(&run(&[&["sim", &scenario], &sweep[..]].concat()).stdout));
+}
+
+#[test]
+fn flows_that_never_end_have_goodputs() {
+    let directory = directory();
+    let scenario = scenario(directory.path());
+    let text_of = std::fs::read_to_string(&scenario).expect("text");
+    let (before, _) = text_of.split_once("  - {").expect("an entry");
+    let long_lived = format!("{before}  - {{ from: \"h[0-1]\", to: h3 }}\n");
+    let scenario = file(directory.path(), "long.scenario.yaml", &long_lived.replace("100s", "200ms"));
+    let report = path(directory.path(), "report");
+    let output = run(&["sim", &scenario, "--sweep", "seed=1,2", "--report", &report]);
+    let table = text(&output.stdout);
+    assert!(table.contains("goodput") && table.contains("fairness") && !table.contains("FCT"), "{table}");
+    let written = files(Path::new(&report));
+    let points = text(&written["points.csv"]);
+    let mut rows = points.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = rows.next().expect("a header");
+    let first = rows.next().expect("a row");
+    let column = |name: &str| first[header.iter().position(|column| *column == name).expect(name)];
+    assert_eq!((column("group"), column("flows"), column("fct_mean_ps")), ("all", "2", ""));
+    // Two flows share a link of 1 Gb/s, of which headers take a part.
+    assert!((850_000_000..=1_000_000_000).contains(&column("goodput_bps").parse::<u64>().expect("a rate")), "{points}");
+    assert!(column("jain").parse::<f64>().is_ok_and(|jain| jain > 0.9), "{points}");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //!
 //! Columns: the point's name, its seed, a column for each swept value other than the seed, the group (`all` for all flows
 //! together), the bin's bounds in bytes (empty: without), flows, flows that did not finish, and mean, p50, p95, p99,
-//! p99.9 and maximum of completion times (picoseconds) and slowdowns. What is not known is empty.
+//! p99.9 and maximum of completion times (picoseconds) and slowdowns; and, of the group as a whole in its row of all sizes,
+//! goodput (bit/s), Jain's index, retransmissions, timeouts, flows with a deadline and those that met it. What is not
+//! known is empty.
 
 use super::{Manifest, State};
 use std::io;
@@ -44,6 +46,9 @@ fn header(axes: &[&str]) -> Vec<String> {
     for (what, unit) in [("fct", "_ps"), ("slowdown", "")] {
         header.extend(["mean", "p50", "p95", "p99", "p999", "max"].map(|of| format!("{what}_{of}{unit}")));
     }
+    header.extend(
+        ["goodput_bps", "jain", "retransmissions", "timeouts", "deadlines", "deadlines_met"].map(str::to_owned),
+    );
     header
 }
 
@@ -54,6 +59,12 @@ fn row(group: &GroupStatistics, bin: &BinStatistics) -> Vec<String> {
         vec![name.to_owned(), bin.bin.over.to_string(), up_to, bin.flows.to_string(), bin.unfinished.to_string()];
     row.extend(values(&bin.fct, |time| time.picos().to_string()));
     row.extend(values(&bin.slowdown, |value| value.to_string()));
+    let jain = group.jain.map_or(String::new(), |jain| jain.to_string());
+    let numbers = [group.retransmissions, group.timeouts, group.deadlines.count, group.deadlines.met];
+    let whole = [group.goodput.bps().to_string(), jain].into_iter().chain(numbers.map(|number| number.to_string()));
+    // The row of all sizes is the only one with a bin that has no bounds.
+    let is_whole = bin.bin.over == 0 && bin.bin.up_to.is_none();
+    row.extend(whole.map(|value| if is_whole { value } else { String::new() }));
     row
 }
 

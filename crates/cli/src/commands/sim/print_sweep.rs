@@ -6,9 +6,11 @@ use crate::output::{Style, Table, Ui};
 use crate::sweep::{Manifest, State, short_names};
 use crate::{json, text};
 use serde_json::{Value, json};
-use weir_results::statistics::{BinStatistics, Statistics};
+use weir_report::Unit;
+use weir_results::statistics::{GroupStatistics, Statistics};
 use weir_results::sweep::LEVEL;
 use weir_results::{PointSummary, confidence};
+use weir_units::SimTime;
 
 /// Rows beyond these are read in `points.csv`.
 const ROWS: usize = 40;
@@ -33,11 +35,10 @@ pub(super) fn print(manifest: &Manifest, summaries: &[PointSummary], ui: &mut Ui
     ui.print(&format!("{title}\n"))?;
     // Headings are the program's own words, so the values stand as `key value` in one column.
     let failures = combinations.iter().any(|of| of.failed > 0);
-    let mut columns =
-        vec!["point", ">seeds", ">unfinished", ">mean FCT", ">p99 FCT", ">mean slowdown", ">p99 slowdown"];
-    if failures {
-        columns.insert(2, ">failed");
-    }
+    let measures = measures(&combinations);
+    let mut columns = vec!["point", ">seeds", ">unfinished"];
+    columns.extend(failures.then_some(">failed"));
+    columns.extend(measures.iter().map(|(name, _)| *name));
     let mut table = Table::new(&columns);
     for of in combinations.iter().take(ROWS) {
         let name: Vec<String> = names.iter().zip(&of.values).map(|(axis, value)| format!("{axis} {value}")).collect();
@@ -45,14 +46,9 @@ pub(super) fn print(manifest: &Manifest, summaries: &[PointSummary], ui: &mut Ui
             if name.is_empty() { manifest.scenario.clone() } else { name.join(", ") },
             of.runs.len().to_string(),
             text::whole(of.runs.iter().map(|run| run.all.all.unfinished).sum()),
-            mean(of, |all| all.fct.mean.map(|time| time.picos() as f64 / 1e12), text::time),
-            mean(of, |all| all.fct.p99.map(|time| time.picos() as f64 / 1e12), text::time),
-            mean(of, |all| all.slowdown.mean, factor),
-            mean(of, |all| all.slowdown.p99, factor),
         ];
-        if failures {
-            row.insert(2, of.failed.to_string());
-        }
+        row.extend(failures.then(|| of.failed.to_string()));
+        row.extend(measures.iter().map(|(_, measure)| measure(of)));
         table.row(row);
     }
     ui.print_table(&table, 2)?;
@@ -60,6 +56,31 @@ pub(super) fn print(manifest: &Manifest, summaries: &[PointSummary], ui: &mut Ui
         ui.print(&format!("  and {} more rows, in points.csv\n", combinations.len() - ROWS))?;
     }
     Ok(())
+}
+
+/// A column: its heading, and what stands in it.
+type Measure = (&'static str, fn(&Combination<'_>) -> String);
+
+/// Completion times where flows come to an end; where none does, what they got.
+fn measures(combinations: &[Combination<'_>]) -> &'static [Measure] {
+    let finished = |run: &&Statistics| run.all.all.flows > run.all.all.unfinished;
+    if combinations.iter().flat_map(|of| &of.runs).any(finished) {
+        &[
+            (">mean FCT", |of| mean(of, |all| all.all.fct.mean.map(seconds), text::time)),
+            (">p99 FCT", |of| mean(of, |all| all.all.fct.p99.map(seconds), text::time)),
+            (">mean slowdown", |of| mean(of, |all| all.all.slowdown.mean, factor)),
+            (">p99 slowdown", |of| mean(of, |all| all.all.slowdown.p99, factor)),
+        ]
+    } else {
+        &[
+            (">goodput", |of| mean(of, |all| Some(all.goodput.bps() as f64), |bps| Unit::Bandwidth.format_short(bps))),
+            (">fairness", |of| mean(of, |all| all.jain, |jain| format!("{jain:.3}"))),
+        ]
+    }
+}
+
+fn seconds(time: SimTime) -> f64 {
+    time.picos() as f64 / 1e12
 }
 
 fn combine<'a>(manifest: &'a Manifest, summaries: &'a [PointSummary], axes: &[&str]) -> Vec<Combination<'a>> {
@@ -81,8 +102,8 @@ fn combine<'a>(manifest: &'a Manifest, summaries: &'a [PointSummary], axes: &[&s
 }
 
 /// The mean over seeds; not known where a seed does not know its value.
-fn mean(of: &Combination<'_>, value: impl Fn(&BinStatistics) -> Option<f64>, text: impl Fn(f64) -> String) -> String {
-    let values: Option<Vec<f64>> = of.runs.iter().map(|run| value(&run.all.all)).collect();
+fn mean(of: &Combination<'_>, value: impl Fn(&GroupStatistics) -> Option<f64>, text: impl Fn(f64) -> String) -> String {
+    let values: Option<Vec<f64>> = of.runs.iter().map(|run| value(&run.all)).collect();
     match values.and_then(|values| confidence(&values, LEVEL)) {
         None => UNKNOWN.to_owned(),
         Some(interval) => {
