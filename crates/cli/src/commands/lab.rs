@@ -24,7 +24,8 @@ Examples:
 Builds the scenario's racks, machines and switches from network namespaces, runs an agent on every
 machine and iperf3 for every flow, measures at the uplink, and takes everything down again, also
 after Ctrl-C and when it is killed. Needs root. One lab at a time runs on a host, and nothing
-outside its own namespaces is touched. Output and result.json are those of `weir sim`.")]
+outside its own namespaces is touched. Output and files are those of `weir sim` under a policy,
+without network/.")]
 pub(crate) struct Args {
     /// The scenario file
     #[arg(required_unless_present_any = ["clean", "janitor"])]
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write result.json and report.html into this directory
+    /// Write result.json, command.txt and report.html into this directory
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// Write into DIR even if it has files
