@@ -39,10 +39,12 @@ impl<O: Observer> World<O> {
         let ids: Vec<PacketId> = out.flight.iter(&self.packets).collect();
         // Where each transmission ended, and so where the next began at the earliest.
         let delay = old.delay();
+        // What was on the wire at the last change has a rate of its own.
+        let wire_end = record.wire_end;
         let begun = |id: &PacketId| {
             let packet = self.packets.get(*id);
             let end = packet.arrival - delay;
-            end.saturating_sub(time_of(old.rate(), packet.size)) <= now
+            end <= wire_end || end.saturating_sub(time_of(old.rate(), packet.size)) <= now
         };
         let waiting = ids.iter().position(|id| !begun(id)).unwrap_or(ids.len());
         let free_at = match waiting.checked_sub(1) {
@@ -53,6 +55,10 @@ impl<O: Observer> World<O> {
         let end = if any_waits { free_at.max(now) } else { out.free_at };
         self.observer.rate_changed(now, port, old.rate(), (ids.len() - waiting) as u64, end);
         out.free_at = end;
+        if end > now && end > wire_end {
+            (record.wire_end, record.wire_rate) = (end, old.rate());
+        }
+        out.mixed = record.wire_end > now;
         let profile = Profile::new(rate, delay, old.buffer, old.mark);
         record.clock = profile.clock().clone();
         out.profile = known_profile(&mut self.profiles, profile);
@@ -89,6 +95,9 @@ impl<O: Observer> World<O> {
         self.observer.cut(self.now, port);
         out.service = Service::Down;
         out.free_at = self.now;
+        (out.waking, out.mixed) = (false, false);
+        self.records[port.index()].wire_end = SimTime::ZERO;
+        let delay = self.profiles[out.profile as usize].delay();
         let mut lost: Vec<PacketId> = Vec::new();
         while let Some(id) = out.flight.pop(&mut self.packets) {
             lost.push(id);
@@ -96,6 +105,11 @@ impl<O: Observer> World<O> {
         let place = out.queue as usize;
         let owned = out.owner().is_some();
         for id in lost {
+            let packet = self.packets.get(id);
+            let (sent, priority, size) = (packet.arrival <= self.now + delay, packet.priority, packet.size);
+            if !sent {
+                self.take_back(port, priority, size);
+            }
             self.drop(port, id, false);
         }
         // What waits in a host stays there, as in a computer whose cable is pulled.
@@ -134,7 +148,11 @@ impl<O: Observer> World<O> {
         let record = &mut self.records[port.index()];
         let profile = &self.profiles[out.profile as usize];
         let bytes = profile.bytes_in(SimTime::from_picos(out.peak_time)).max(record.peak_bytes);
-        (out.peak_time, record.peak_bytes) = (0, 0);
+        // The next interval begins with what is there.
+        let backlog = out.backlog(self.now, profile, record);
+        let waiting = self.queues.get(out.queue as usize).map_or(0, |queue| queue.bytes());
+        out.peak_time = backlog.picos();
+        record.peak_bytes = if waiting > 0 { waiting + profile.bytes_in(backlog) } else { 0 };
         bytes
     }
 }

@@ -154,7 +154,7 @@ impl<O: Observer> World<O> {
         }
         let profile = &self.profiles[out.profile as usize];
         let packet = self.packets.get_mut(id);
-        let wait = out.wait(self.now);
+        let wait = out.backlog(self.now, profile, &self.records[port.index()]);
         if !profile.fits(wait, packet.size) {
             return self.drop(port, id, false);
         }
@@ -188,7 +188,7 @@ impl<O: Observer> World<O> {
         }
         let profile = &self.profiles[out.profile as usize];
         let (buffer, mark, place, owned) = (profile.buffer, profile.mark, out.queue as usize, out.owner().is_some());
-        let unsent = profile.bytes_in(out.wait(self.now));
+        let unsent = profile.bytes_in(out.backlog(self.now, profile, &self.records[port.index()]));
         let idle = !out.waking && out.free_at <= self.now;
         let (size, rank, priority) = {
             let packet = self.packets.get(id);
@@ -242,6 +242,15 @@ impl<O: Observer> World<O> {
         }
     }
 
+    /// A frame that a port took will not be sent.
+    pub(crate) fn take_back(&mut self, port: PortId, priority: u8, size: u32) {
+        if priority == 0 {
+            self.ports[port.index()].taken.take_back(size);
+        } else {
+            self.records[port.index()].taken[usize::from(priority)].take_back(size);
+        }
+    }
+
     /// Whether a frame of `size` bytes fits into a queue: its own buffer, or its part of a shared one.
     fn has_room(&self, place: usize, buffer: u64, unsent: u64, size: u32) -> bool {
         let queue = &self.queues[place];
@@ -258,6 +267,11 @@ impl<O: Observer> World<O> {
         self.records[port.index()].dropped[usize::from(packet.priority)].add(packet.size);
         self.counters.dropped += 1;
         self.observer.dropped(self.now, port, id, packet.size, held);
+        if held {
+            let (priority, size) = (self.packets.get(id).priority, self.packets.get(id).size);
+            self.take_back(port, priority, size);
+        }
+        let packet = self.packets.get(id);
         if held
             && let Some(queue) = self.queues.get(self.ports[port.index()].queue as usize)
             && let Some(shared) = queue.shared
@@ -305,15 +319,11 @@ impl<O: Observer> World<O> {
     /// A port's transmitter is free and packets wait for it.
     fn free(&mut self, port: PortId) {
         let out = &mut self.ports[port.index()];
-        out.waking = false;
-        if out.service != Service::Scheduled {
+        if out.service != Service::Scheduled || !out.waking || out.free_at > self.now {
+            // Planned before the link went down. Who waits now has an event of its own.
             return;
         }
-        if out.free_at > self.now {
-            // The link was down when this was planned for, and sends again.
-            out.waking = true;
-            return self.events.push(out.free_at, Event::Free(port));
-        }
+        out.waking = false;
         let owner = out.owner();
         let queue = &mut self.queues[out.queue as usize];
         let Some(id) = queue.pop(&mut self.packets) else { return };

@@ -149,6 +149,8 @@ pub struct Port {
     pub(crate) waking: bool,
     /// Bytes are counted by a meter where they arrive.
     pub(crate) metered: bool,
+    /// What is being sent may have begun at another rate than the profile's.
+    pub(crate) mixed: bool,
 }
 
 impl Port {
@@ -169,7 +171,14 @@ impl Port {
             service: Service::Fifo,
             waking: false,
             metered: false,
+            mixed: false,
         }
+    }
+
+    /// What the transmitter was given and has not sent, as the time that it takes at the link's rate.
+    #[inline]
+    pub(crate) fn backlog(&self, now: SimTime, profile: &Profile, record: &PortRecord) -> SimTime {
+        if self.mixed { record.mixed_backlog(self.free_at, now, profile) } else { self.wait(now) }
     }
 
     /// The time until the transmitter is free.
@@ -238,6 +247,10 @@ impl ClassCount {
         self.bytes += u64::from(size);
         self.packets += 1;
     }
+    pub(crate) fn take_back(&mut self, size: u32) {
+        self.bytes -= u64::from(size);
+        self.packets -= 1;
+    }
 }
 
 /// What of a port few packets touch.
@@ -251,6 +264,9 @@ pub(crate) struct PortRecord {
     /// Bytes that could have been sent until `rated_at`.
     pub(crate) capacity: u64,
     pub(crate) rated_at: SimTime,
+    /// When the frame ends that was on the wire when the rate last changed, and the rate that it has.
+    pub(crate) wire_end: SimTime,
+    pub(crate) wire_rate: Bandwidth,
     /// The most bytes since the peak was last taken, of ports that keep books.
     pub(crate) peak_bytes: u64,
     /// What it took, by class; of class 0, see [`Port::taken`].
@@ -268,11 +284,26 @@ impl PortRecord {
             meter: MeterId(NONE),
             capacity: 0,
             rated_at: SimTime::ZERO,
+            wire_end: SimTime::ZERO,
+            wire_rate: Bandwidth::ZERO,
             peak_bytes: 0,
             taken: none,
             dropped: none,
             marked: none,
         }
+    }
+}
+
+impl PortRecord {
+    /// The backlog of a port whose rate has changed: the rest of the frame on the wire counts by the rate that it has.
+    #[cold]
+    fn mixed_backlog(&self, free_at: SimTime, now: SimTime, profile: &Profile) -> SimTime {
+        if now >= self.wire_end {
+            return free_at.saturating_sub(now);
+        }
+        let rest = u128::from((self.wire_end - now).picos()) * u128::from(self.wire_rate.bps());
+        let rest = rest / u128::from(profile.rate().bps().max(1));
+        SimTime::from_picos(u64::try_from(rest).unwrap_or(u64::MAX / 2)) + free_at.saturating_sub(self.wire_end)
     }
 }
 

@@ -102,11 +102,12 @@ pub(crate) fn link_records<O: Observer>(graph: &Graph, world: &mut World<O>, sam
             marked: counts.marked[place].packets,
         };
         let classes: [ClassCount; 8] = std::array::from_fn(class);
-        let sum = |of: fn(&ClassCount) -> u64| classes.iter().map(of).sum();
+        let sum = |of: fn(&ClassCount) -> u64| classes.iter().map(of).sum::<u64>();
         LinkRecord {
             name: graph.link_name(link),
             rate: world.mean_rate(port),
-            bytes: sum(|class| class.bytes),
+            // What still waits has not been sent.
+            bytes: sum(|class| class.bytes).saturating_sub(world.held(port)),
             packets: sum(|class| class.packets),
             dropped: sum(|class| class.dropped),
             marked: sum(|class| class.marked),

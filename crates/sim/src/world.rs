@@ -530,7 +530,9 @@ impl<O: Observer> World<O> {
     /// Bytes that a port holds: what waits and what is not yet sent of the frame on the wire.
     pub fn held(&self, id: PortId) -> u64 {
         let port = &self.ports[id.index()];
-        self.profile(id).bytes_in(port.wait(self.now)) + self.queues.get(port.queue as usize).map_or(0, Queue::bytes)
+        let profile = self.profile(id);
+        profile.bytes_in(port.backlog(self.now, profile, &self.records[id.index()]))
+            + self.queues.get(port.queue as usize).map_or(0, Queue::bytes)
     }
     /// The interface of a host.
     pub fn interface(&self, host: HostId) -> PortId {

@@ -8,6 +8,7 @@
 use super::entry;
 use crate::ids::PortId;
 use crate::port::Transmission;
+use std::collections::VecDeque;
 use weir_units::Bandwidth;
 use weir_units::SimTime;
 
@@ -24,6 +25,10 @@ struct Transmitter {
     end: SimTime,
     busy_since: SimTime,
     busy_bytes: u64,
+    /// Starts and ends of the frames that had not begun when last looked at.
+    ahead: VecDeque<(SimTime, SimTime)>,
+    /// When the last frame ends that has begun.
+    begun: SimTime,
     /// The next frame begins a period of its own: the rate has changed.
     afresh: bool,
     /// Finished busy periods with the highest and the lowest rate: picoseconds and bytes.
@@ -32,6 +37,16 @@ struct Transmitter {
 }
 
 impl Transmitter {
+    /// Sees which frames have begun by now.
+    fn look(&mut self, now: SimTime) {
+        while let Some(&(start, end)) = self.ahead.front()
+            && start <= now
+        {
+            self.begun = end;
+            self.ahead.pop_front();
+        }
+    }
+
     fn close(&mut self) {
         let period = (self.end.saturating_sub(self.busy_since).picos(), self.busy_bytes);
         if period.1 == 0 {
@@ -53,6 +68,7 @@ impl Transmitters {
     /// A port takes a frame.
     pub fn accepted(&mut self, now: SimTime, port: PortId) {
         let transmitter = entry(&mut self.ports, port.index());
+        transmitter.look(now);
         if transmitter.waiting == 0 {
             transmitter.waiting_since = now;
         }
@@ -74,6 +90,7 @@ impl Transmitters {
         }
         transmitter.busy_bytes += u64::from(size);
         transmitter.end = transmission.end;
+        transmitter.ahead.push_back((start, transmission.end));
         transmitter.waiting -= 1;
     }
 
@@ -87,6 +104,12 @@ impl Transmitters {
     /// A port's rate was `before`: what it has sent is judged by that, but for the period that is not over.
     pub fn rate_changed(&mut self, now: SimTime, port: PortId, before: Bandwidth, withdrawn: u64, free_at: SimTime) {
         let transmitter = entry(&mut self.ports, port.index());
+        transmitter.look(now);
+        assert_eq!(transmitter.ahead.len() as u64, withdrawn, "port {}: frames that have not begun", port.0);
+        if withdrawn > 0 {
+            assert_eq!(free_at, transmitter.begun.max(now), "port {}: the frame on the wire", port.0);
+        }
+        transmitter.ahead.clear();
         let underway = std::mem::take(&mut transmitter.busy_bytes);
         if transmitter.end <= now {
             transmitter.busy_bytes = underway;
@@ -107,6 +130,8 @@ impl Transmitters {
     /// What a port's transmitter was handed is lost; what it had finished is not looked at any more.
     pub fn cut(&mut self, now: SimTime, port: PortId) {
         let transmitter = entry(&mut self.ports, port.index());
+        transmitter.ahead.clear();
+        transmitter.begun = transmitter.begun.min(now);
         transmitter.end = transmitter.end.min(now);
         transmitter.busy_bytes = 0;
         transmitter.afresh = true;
