@@ -253,6 +253,8 @@ refusals! {
     no_topology: changed("  topology: leaf-spine\n", "");
     key_of_another_topology: changed("spines: 2", "spines: 2\n  k: 4");
     rate_zero: changed("rate: 10Gb/s, delay", "rate: 0Gb/s, delay");
+    rate_too_fast: changed("rate: 10Gb/s, delay", "rate: 9Tb/s, delay");
+    rate_too_slow: changed("rate: 10Gb/s, delay", "rate: 9999b/s, delay");
     no_fabric_rate: changed("{ rate: 40Gb/s, queue", "{ queue");
     no_fabric_link: over("{ topology: leaf-spine, racks: 2, hosts: 2, spines: 2, host-link: { rate: 1Gb/s } }");
     rate_and_oversubscription: changed("  queue: drop-tail", "  queue: drop-tail\n  oversubscription: 2");

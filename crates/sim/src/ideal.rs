@@ -37,10 +37,10 @@ pub fn ideal_time(links: &[(Bandwidth, SimTime)], bytes: u64, payload: u32, head
         let frame = time(link.0, full);
         first += frame;
         slowest = slowest.max(frame);
-        longest = longest.max(first + (frames - 2).saturating_mul(slowest) + rest);
+        longest = longest.max((frames - 2).saturating_mul(slowest).saturating_add(first + rest));
         rest -= time(link.0, last);
     }
-    SimTime::from_picos(delays + longest)
+    SimTime::from_picos(longest.saturating_add(delays))
 }
 
 impl<O: Observer> World<O> {

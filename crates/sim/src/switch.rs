@@ -64,11 +64,11 @@ struct Way(u32);
 
 impl Way {
     const NONE: Self = Self(u32::MAX);
-    /// Set in the word of a set; the 8 bits below are how many ports it has.
+    /// Set in the word of a set; the 10 bits below are how many ports it has.
     const SET: u32 = 1 << 31;
-    const COUNT_SHIFT: u32 = 23;
-    /// The most ports that a set may have: the widest switches have 128 ports up.
-    const MOST: usize = 254;
+    const COUNT_SHIFT: u32 = 21;
+    /// The most ports that a set may have; packets use no more than the first of them.
+    const MOST: usize = 1022;
 
     fn new(first: usize, ports: &[PortId]) -> Self {
         match ports {

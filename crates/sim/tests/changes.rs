@@ -71,7 +71,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
     /// Rates, failures and repairs at any picosecond, on every discipline: every checker agrees, and no port sends more
     /// than it could.
     #[test]

@@ -25,7 +25,7 @@ use weir_document::quote;
 use weir_document::scalar::{Refusal, Scalar};
 use weir_document::shape::{Alternatives, Key, List, Record, Shape};
 use weir_policy::names::{self, NameRange};
-use weir_units::{Bytes, Duration};
+use weir_units::{Bandwidth, Bytes, Duration};
 
 /// Bytes of a scenario file.
 pub const MAX_FILE: u64 = 1 << 20;
@@ -43,6 +43,10 @@ pub const MAX_SAMPLES: u64 = 1_000_000;
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 /// The longest link: more than once around the earth in glass.
 pub const MAX_DELAY: Duration = Duration::from_secs(1);
+/// The slowest link: the largest buffer then takes three months to send, which a run's clock of picoseconds still counts.
+pub const MIN_RATE: Bandwidth = Bandwidth::from_bps(10_000);
+/// The fastest link: a byte takes a picosecond, which is what the clock counts.
+pub const MAX_RATE: Bandwidth = Bandwidth::from_bps(8_000_000_000_000);
 /// The largest buffer of a port; the deepest switches have a few gigabytes for all ports.
 pub const MAX_BUFFER: Bytes = Bytes::new(10_000_000_000);
 /// The smallest packet size that IPv4 hosts must take (RFC 791).

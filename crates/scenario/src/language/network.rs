@@ -15,7 +15,7 @@ pub(crate) const MAX_QUANTUM: u64 = 10_000_000;
 /// Racks or switches of a chain.
 pub(crate) const MAX_RACKS: u32 = 100_000;
 /// Spine switches of a leaf-spine.
-pub(crate) const MAX_SPINES: u32 = 1_024;
+pub(crate) const MAX_SPINES: u32 = 1_000;
 /// Ports of a fat-tree's switch: 256 is 4.2 million hosts.
 pub(crate) const MAX_K: u32 = 256;
 

@@ -46,7 +46,7 @@ impl<F: Files> Reader<'_, F> {
         let change = match kind {
             "down" => Some(Change::Down),
             "up" => Some(Change::Up),
-            "rate" => node.field("rate", |text| scalar::rate(text, false, false)).value().map(Change::Rate),
+            "rate" => self.link_rate(node).value().map(Change::Rate),
             _ => node.get("weights").and_then(|node| self.weights(node)).map(Change::Weights),
         };
         let links = links?;

@@ -2,7 +2,7 @@
 
 use super::{Files, Reader};
 use crate::graph::{Discipline, LinkSpec, PRIORITIES, Packets, QueueSpec};
-use crate::language::{MAX_BUFFER, MAX_QUANTUM, MAX_WEIGHT, QUEUE};
+use crate::language::{MAX_BUFFER, MAX_QUANTUM, MAX_RATE, MAX_WEIGHT, MIN_RATE, QUEUE};
 use weir_document::{Field, Node, scalar};
 use weir_units::{Bandwidth, Bytes, Duration};
 
@@ -101,6 +101,22 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
+    /// The rate of a link.
+    pub(super) fn link_rate(&mut self, node: &Node) -> Field<Bandwidth> {
+        let field = node.field("rate", |text| scalar::rate(text, false, false));
+        if let Field::Value(rate, span) = field
+            && !(MIN_RATE..=MAX_RATE).contains(&rate)
+        {
+            self.error(
+                span,
+                format!("a link of {rate} cannot be simulated"),
+                format!("links have {MIN_RATE} to {MAX_RATE}"),
+            );
+            return Field::Bad;
+        }
+        field
+    }
+
     /// A link: `rate` is for those that may leave it out. `None` only if something was reported.
     pub(super) fn link(
         &mut self,
@@ -112,7 +128,7 @@ impl<F: Files> Reader<'_, F> {
     ) -> Option<LinkSpec> {
         let delay = self.delay(node);
         let queue = self.queue(node.get("queue"), queue, packets, own_buffer);
-        let rate = match node.field("rate", |text| scalar::rate(text, false, false)) {
+        let rate = match self.link_rate(node) {
             Field::Absent => rate,
             field => field.value(),
         };

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// How many points of a sweep run at once; as many as there are processors where not given
     #[arg(long, value_name = "N", requires = "sweep")]
     jobs: Option<NonZeroUsize>,
-    /// Stop with a panic when an invariant of the simulator breaks; about half as fast
+    /// Stop with a panic when an invariant of the simulator breaks; a third to a half slower
     #[arg(long)]
     checkers: bool,
     /// Print JSON
