@@ -51,10 +51,11 @@ fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario or rack_datagr
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
 
-pictures: demo ## Draw the README's pictures again: the demo's own
+pictures: demo ## Draw the pictures of the documents again: the demo's own and the simulator's
 	@mkdir -p docs/pictures
 	cp $(OUT)/parley-fig14/lab.svg docs/pictures/parley-fig14-lab.svg
 	cp $(OUT)/parley-fig14/sim.svg docs/pictures/parley-fig14-sim.svg
+	./tools/sim-pictures.sh
 
 bench:         ## The water-filling table and the simulator's speed (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling

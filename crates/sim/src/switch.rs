@@ -80,29 +80,40 @@ impl Way {
 }
 
 impl Routes {
-    /// Builds the tables. `towards(switch, leaf)` gives the ports on shortest paths, none where there is no way.
+    /// Builds the tables for `switches` switches. For each leaf, `hops(leaf)` gives every switch's distance to it
+    /// (`u32::MAX` where there is no way); `neighbours` has the ports of each switch that lead to others, and where.
     pub(crate) fn build(
-        switches: &[Switch],
         leaves: usize,
         down: Vec<PortId>,
-        mut towards: impl FnMut(usize, usize) -> Vec<PortId>,
+        neighbours: &[Vec<(PortId, usize)>],
+        mut hops: impl FnMut(usize) -> Vec<u32>,
     ) -> Self {
         let mut routes = Self { leaves, down, ..Self::default() };
-        routes.table.reserve(switches.len() * leaves);
-        for number in 0..switches.len() {
-            let mut known: BTreeMap<Vec<PortId>, Way> = BTreeMap::new();
-            for leaf in 0..leaves {
-                let mut ports = towards(number, leaf);
-                ports.truncate(Way::MOST);
-                let way = known.get(&ports).copied().unwrap_or_else(|| {
-                    let way = Way::new(routes.ports.len(), &ports);
-                    if ports.len() > 1 {
-                        routes.ports.extend_from_slice(&ports);
-                    }
-                    known.insert(ports, way);
-                    way
-                });
-                routes.table.push(way);
+        routes.table = vec![Way::NONE; neighbours.len() * leaves];
+        // The sets that each switch has, and the one that it had last: leaves beside each other are mostly reached alike.
+        let mut known: Vec<BTreeMap<Vec<PortId>, Way>> = vec![BTreeMap::new(); neighbours.len()];
+        let mut last: Vec<(Vec<PortId>, Way)> = vec![(Vec::new(), Way::NONE); neighbours.len()];
+        let mut ports = Vec::new();
+        for leaf in 0..leaves {
+            let hops = hops(leaf);
+            for (number, neighbours) in neighbours.iter().enumerate() {
+                ports.clear();
+                let nearer = neighbours.iter().filter(|&&(_, next)| hops[next] < hops[number]);
+                ports.extend(nearer.map(|&(port, _)| port).take(Way::MOST));
+                let last = &mut last[number];
+                if last.0 != ports {
+                    let way = known[number].get(&ports).copied().unwrap_or_else(|| {
+                        let way = Way::new(routes.ports.len(), &ports);
+                        if ports.len() > 1 {
+                            routes.ports.extend_from_slice(&ports);
+                        }
+                        known[number].insert(ports.clone(), way);
+                        way
+                    });
+                    last.0.clone_from(&ports);
+                    last.1 = way;
+                }
+                routes.table[number * leaves + leaf] = last.1;
             }
         }
         assert!(routes.ports.len() < 1 << Way::COUNT_SHIFT, "too many sets of ports for the table of routes");
@@ -139,9 +150,11 @@ mod tests {
     use super::*;
 
     fn routes(count: u32) -> (Routes, Vec<Switch>) {
-        let switches = vec![Switch::new(0), Switch::new(1)];
-        let ports: Vec<PortId> = (0..count).map(PortId).collect();
-        (Routes::build(&switches, 1, vec![PortId(99)], |_, _| ports.clone()), switches)
+        // Switches 0 and 1 have the same ports to switch 2, the leaf.
+        let switches = vec![Switch::new(0), Switch::new(1), Switch::new(2)];
+        let ports: Vec<(PortId, usize)> = (0..count).map(|port| (PortId(port), 2)).collect();
+        let neighbours = [ports.clone(), ports, Vec::new()];
+        (Routes::build(1, vec![PortId(99)], &neighbours, |_| vec![1, 1, 0]), switches)
     }
 
     fn chosen(routes: &Routes, switches: &[Switch], number: usize, hash: u32) -> PortId {

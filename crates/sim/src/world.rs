@@ -333,11 +333,8 @@ impl<O: Observer> World<O> {
             }
         }
         self.events.forget_hints();
-        let hops: Vec<Vec<u32>> = leaf_switches.iter().map(|&leaf| hops_to(leaf, &backwards)).collect();
-        self.routes = Routes::build(&self.switches, leaf_switches.len(), down, |at, leaf| {
-            let hops = &hops[leaf];
-            neighbours[at].iter().filter(|&&(_, next)| hops[next] < hops[at]).map(|&(port, _)| port).collect()
-        });
+        self.routes =
+            Routes::build(leaf_switches.len(), down, &neighbours, |leaf| hops_to(leaf_switches[leaf], &backwards));
     }
 
     /// Adds a flow. It starts at its start time, or now if that is past.
