@@ -8,7 +8,7 @@
 //! is left as a hint beside its event, so that it is not looked up twice. The fetches of a pass run beside each other. They are hints
 //! and change nothing; a network that fits into the cache goes without them ([`World::is_large`]).
 //!
-//! Example: in a fat-tree of 11,664 hosts a hop costs a third of what it costs without (`benches/common_work.rs`, case `scale`).
+//! Example: in a fat-tree of 11,664 hosts a hop costs a quarter of what it costs without (`benches/common_work.rs`, case `scale`).
 
 use crate::events::Event;
 use crate::flow::{Flow, FlowSpec};
@@ -20,7 +20,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 /// Ports beyond which a network does not fit into a near cache of 2 MB: a port, its counts, its packets and its
-/// event take about half a kilobyte.
+/// event take some hundred bytes.
 pub(crate) const LARGE: usize = 2048;
 
 /// The parts of a flow that a segment and an acknowledgement need.
