@@ -61,7 +61,7 @@ bench:         ## The water-filling table and the simulator's speed (docs/perfor
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling
 	$(CARGO) bench --locked -p weir-sim --bench engine
 
-bench-sim:     ## The simulator on the common work: packet-hops/s, memory, growth, checkers, instructions (15 minutes)
+bench-sim:     ## The simulator on the common work: packet-hops/s, memory, growth, checkers, instructions (some minutes)
 	$(CARGO) bench --locked -p weir-sim --bench common_work
 
 schema:        ## Write the JSON Schemas anew from the model

@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use weir_units::Bandwidth;
 
+pub(crate) use weir_report::whole;
+
 /// A rate with at most three decimals. Exact values are in `--json`.
 pub(crate) fn rate(bandwidth: Bandwidth) -> String {
     const UNITS: [(f64, &str); 5] = [(1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")];
@@ -29,19 +31,6 @@ pub(crate) fn bps(bandwidth: Bandwidth) -> Option<u64> {
 /// `1 rack`, `2 racks`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
-/// `20,000`.
-pub(crate) fn whole(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A time in four digits.

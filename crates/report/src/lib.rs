@@ -43,4 +43,4 @@ mod scale;
 
 pub use chart::{Axis, Chart, Look, Marker, Phase, Reference, Series, Style};
 pub use page::{Html, Page, Panel, Table, side_by_side};
-pub use scale::Unit;
+pub use scale::{Unit, whole};

@@ -174,6 +174,19 @@ fn is_whole(value: f64) -> bool {
     (value - value.round()).abs() < 1e-6 * value.abs().max(1e-9)
 }
 
+/// A whole number with its thousands apart: `20,000`.
+pub fn whole(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,8 @@ use crate::series::seconds;
 use weir_report::Unit;
 use weir_units::{Bandwidth, SimTime};
 
+pub(crate) use weir_report::whole;
+
 /// What stands for a value that is not known.
 pub(crate) const UNKNOWN: &str = "–";
 
@@ -31,19 +33,6 @@ pub(crate) fn factor(value: f64) -> String {
 
 pub(crate) fn known<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
     value.map_or(UNKNOWN.to_owned(), text)
-}
-
-/// `20,000`.
-pub(crate) fn whole(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// `1 flow`, `2,000 flows`.

@@ -182,7 +182,7 @@ fn source(workload: Spec) -> Source {
 
 /// Runs until every flow is over, or to the limit.
 fn run<O: Observer>(world: &mut World<O>, mut sources: Sources, limit: SimTime, began: f64) -> Result<Done> {
-    world.set_eager_hosts();
+    world.set_short_host_queues();
     let built = user_seconds()?;
     loop {
         let due = sources.next().unwrap_or(SimTime::NEVER).min(limit);

@@ -23,7 +23,7 @@ impl<O: Observer> World<O> {
             }
             // The first comparison saves the division of the second: two segments are always allowed.
             let held = flow.in_host + u64::from(frame);
-            if held > 2 * u64::from(frame) && (self.eager_hosts || held > flow.sender.host_limit(frame)) {
+            if held > 2 * u64::from(frame) && (self.short_host_queues || held > flow.sender.host_limit(frame)) {
                 held_back = true;
                 break;
             }

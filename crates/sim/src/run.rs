@@ -12,7 +12,7 @@
 //!   interface idle, which keeps flows out of step (Floyd and Jacobson 1992, see [`crate::World::set_jitter`]).
 //!
 //! In a network of the scenario's own, hosts have the noise that it says, by default none, so that formulas are exact, and take two frames of a flow at a time
-//! ([`crate::World::set_eager_hosts`]); under a policy they hold as much as Linux does, as in the lab.
+//! ([`crate::World::set_short_host_queues`]); under a policy they hold as much as Linux does, as in the lab.
 //!
 //! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`) gives service a
 //! 300 Mb/s alone, 300 and 300 Mb/s together, and service b 600 Mb/s alone.
@@ -141,7 +141,7 @@ impl<'a, O: Observer> Run<'a, O> {
             let frame = graph.packets.payload + graph.packets.headers;
             world.set_jitter(frame_time(&world, frame), rng.random());
         } else {
-            world.set_eager_hosts();
+            world.set_short_host_queues();
             world.set_jitter(graph.jitter.into(), rng.random());
         }
         let source = |traffic: &Traffic| source(traffic, classes.as_ref());

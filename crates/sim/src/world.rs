@@ -116,7 +116,7 @@ pub struct World<O> {
     pub(crate) spray: Option<Jitter>,
     pub(crate) sizes: Packets,
     /// Hosts take two frames of a flow at most.
-    pub(crate) eager_hosts: bool,
+    pub(crate) short_host_queues: bool,
     /// Classes at the hosts, control traffic's included.
     pub(crate) classes: usize,
     /// The ports of each switch and, for each host, the switch that it hangs on.
@@ -159,7 +159,7 @@ impl<O: Observer> World<O> {
             jitter: Jitter::default(),
             spray: None,
             sizes,
-            eager_hosts: false,
+            short_host_queues: false,
             classes: services + 1,
             switch_ports: Vec::new(),
             host_switch: Vec::new(),
@@ -215,8 +215,8 @@ impl<O: Observer> World<O> {
     /// Makes hosts take at most two frames of a flow: one that is being sent and the one behind it. What waits at a busy interface is then
     /// short and shared evenly by its flows. Without it a flow may have as much in its host as Linux lets it, about a
     /// millisecond's worth, and a short flow waits behind all of that.
-    pub fn set_eager_hosts(&mut self) {
-        self.eager_hosts = true;
+    pub fn set_short_host_queues(&mut self) {
+        self.short_host_queues = true;
     }
 
     /// Makes switches choose among shortest paths for every packet anew, at random.

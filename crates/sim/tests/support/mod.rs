@@ -73,7 +73,7 @@ pub(crate) fn complete(
     seed: u64,
 ) -> Vec<FlowRecord> {
     let source = Source { workload, transport, class: Class(0), priority: 0, spread: SimTime::ZERO, service: None };
-    world.set_eager_hosts();
+    world.set_short_host_queues();
     let mut sources = Sources::new(vec![source], seed, None);
     let mut records = Vec::new();
     while !sources.is_done() {
