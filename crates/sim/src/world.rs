@@ -352,12 +352,14 @@ impl<O: Observer> World<O> {
             deadline: spec.deadline,
             line_rate: self.rate(self.interface(spec.from)),
             round_trip: self.round_trip(&spec),
+            sprayed: self.spray.is_some(),
         };
         if let Parameters::D3(d3) = parameters
             && self.routers.is_empty()
         {
             let rate = |port: &Port| self.profiles[port.profile as usize].rate();
-            self.routers = self.ports.iter().map(|port| Router::with_parameters(rate(port), d3)).collect();
+            let ports = (0..).zip(&self.ports);
+            self.routers = ports.map(|(id, port)| Router::with_parameters(id, rate(port), d3)).collect();
         }
         let flow = Flow::new(spec, parameters, &connection);
         let id = match self.free_flows.pop() {

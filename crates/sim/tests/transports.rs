@@ -158,6 +158,91 @@ fn d3_divides_a_link() {
     assert!(finished.is_some() && finished <= deadline, "{finished:?}, due {deadline:?}");
 }
 
+/// Two switches with two ways between them, of 1 Gb/s each, and four pairs of hosts. Two D3 flows
+/// take either way, or all packets are sprayed. The world, the flows, and both ports of each way's first cable.
+fn two_ways(sprays: bool) -> (World<Checkers>, Vec<FlowId>, [[PortId; 2]; 2]) {
+    let mut world = World::new(0, SIZES, Checkers::default());
+    let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(5), 1_000_000);
+    let inner = link(Bandwidth::from_gbps(1), Duration::from_micros(5), 200_000);
+    let (left, right) = (world.add_switch(), world.add_switch());
+    let middle = [world.add_switch(), world.add_switch()];
+    let pairs: Vec<_> = (0..4).map(|_| (world.add_host(left, edge, edge), world.add_host(right, edge, edge))).collect();
+    let ways = middle.map(|middle| {
+        world.connect(middle, right, inner, inner);
+        let (there, back) = world.connect(left, middle, inner, inner);
+        [there, back]
+    });
+    world.compute_routes();
+    if sprays {
+        world.set_spraying(5);
+    }
+    let flows = pairs.into_iter().enumerate().map(|(number, (from, to))| {
+        let takes = |hash: &u32| world.way(from, to, *hash).is_some_and(|way| way.contains(&ways[number % 2][0]));
+        let hash = (0..100).find(takes).expect("a hash for each way");
+        FlowSpec { hash, ..flow(from, to, None) }
+    });
+    let flows: Vec<FlowSpec> = flows.collect();
+    // Ports withhold nothing for what waits, so that shares can be told exactly.
+    let transport = Parameters::D3(d3::Parameters { beta: 0.0, ..d3::Parameters::default() });
+    let ids = flows.into_iter().map(|spec| world.add_flow(spec, &transport)).collect();
+    (world, ids, ways)
+}
+
+/// What each flow delivers from `from` to `to`, in Mb/s on the wire.
+fn rates(world: &mut World<Checkers>, ids: &[FlowId], from: SimTime, to: SimTime) -> Vec<f64> {
+    run(world, from);
+    let before: Vec<u64> = ids.iter().map(|&id| delivered(world, id)).collect();
+    run(world, to);
+    let seconds = (to - from).picos() as f64 / 1e12;
+    let rate = |(&id, before)| (delivered(world, id) - before) as f64 * 8.0 * 1500.0 / 1460.0 / seconds / 1e6;
+    ids.iter().zip(before).map(rate).collect()
+}
+
+/// D3 when a way fails, is repaired, and fails again: after the timeout that finds the lost request and the two
+/// periods in which ports forget, each flow has its equal share of what is left.
+#[test]
+fn d3_divides_what_is_left_when_paths_change() {
+    let (mut world, ids, ways) = two_ways(false);
+    let ms = SimTime::from_millis;
+    // From a change on: 10 ms for the timeout, 20 ms for the periods, and some round trips.
+    let settled = |world: &mut World<Checkers>, share: f64| {
+        let now = world.now();
+        let rates = rates(world, &ids, now + ms(32), now + ms(100));
+        assert!(rates.iter().all(|rate| (rate / share - 1.0).abs() < 0.01), "{rates:?}, not {share}, at {now}");
+    };
+    settled(&mut world, 500.0);
+    for way in [0, 1, 0] {
+        for port in ways[way] {
+            world.take_down(port);
+        }
+        world.compute_routes();
+        settled(&mut world, 250.0);
+        for port in ways[way] {
+            world.bring_up(port);
+        }
+        world.compute_routes();
+        settled(&mut world, 500.0);
+    }
+}
+
+/// Sprayed over both ways, four flows fill both, though each port counts only parts of them.
+#[test]
+fn d3_fills_all_ways_of_a_network_that_sprays() {
+    let (mut world, ids, ways) = two_ways(true);
+    let carried = |world: &World<Checkers>| ways.map(|[there, _]| world.counts(there).taken[0].bytes);
+    run(&mut world, SimTime::from_millis(30));
+    let before = carried(&world);
+    let rates = rates(&mut world, &ids, SimTime::from_millis(30), SimTime::from_millis(130));
+    for (after, before) in carried(&world).into_iter().zip(before) {
+        let share = (after - before) as f64 * 8.0 / 0.1 / 1e9;
+        // What waits at the end was taken and not sent.
+        assert!((0.93..1.01).contains(&share), "{share} of a way");
+    }
+    // Packets that overtake others look like losses, and some are sent in vain.
+    let mean = rates.iter().sum::<f64>() / 4.0;
+    assert!(mean > 300.0 && rates.iter().all(|rate| (rate / mean - 1.0).abs() < 0.02), "{rates:?}");
+}
+
 /// Web-search flows on a leaf-spine: mean slowdown of short flows (up to 10 kB, below 100 kB) is best with pFabric, then DCTCP, then
 /// TCP, as published (pFabric, figures 9 and 10).
 #[test]

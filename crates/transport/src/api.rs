@@ -19,6 +19,8 @@ pub struct Connection {
     pub line_rate: Bandwidth,
     /// The round trip that the handshake measured, for transports that have one; the connection is established.
     pub round_trip: Option<SimTime>,
+    /// Whether each of its packets takes a way of its own.
+    pub sprayed: bool,
 }
 
 /// A data packet to send.

@@ -22,6 +22,7 @@
 //!     deadline: None,
 //!     line_rate: Bandwidth::from_gbps(10),
 //!     round_trip: None,
+//!     sprayed: false,
 //! };
 //! let parameters = Parameters::default();
 //! let (mut sender, mut receiver) = (Sender::new(&parameters, &connection), Receiver::new(&parameters));

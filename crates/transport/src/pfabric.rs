@@ -249,6 +249,7 @@ mod tests {
             deadline: None,
             line_rate: weir_units::Bandwidth::from_gbps(10),
             round_trip: None,
+            sprayed: false,
         };
         Sender::new(&Parameters::default(), &connection)
     }

@@ -246,6 +246,7 @@ mod tests {
             deadline: None,
             line_rate: Bandwidth::from_gbps(10),
             round_trip: None,
+            sprayed: false,
         };
         Sender::new(&parameters, &connection)
     }

@@ -75,6 +75,7 @@ impl Bottleneck {
             deadline: None,
             line_rate: Bandwidth::from_gbps(10),
             round_trip: None,
+            sprayed: false,
         };
         let (queue, answers) = (VecDeque::new(), VecDeque::new());
         let (sender, receiver) = (Sender::new(parameters, &connection), Receiver::new(parameters));

@@ -6,14 +6,26 @@
 //! until the next answer.
 //!
 //! - The first request travels alone, since nothing may be sent without a grant; later ones with the round trip's
-//!   first data packet. Each carries what was asked and granted before, so that switches keep no state of flows.
-//! - A flow that is granted nothing sends a request without data once per round trip (the base rate).
+//!   first data packet. Each brings back what the ports noted of the flow ([`Note`]), so that switches keep no state
+//!   of flows.
+//! - A flow that is granted nothing, or so little that its packets are rare, sends a request without data once per
+//!   round trip (the base rate).
 //! - The flow's last word, after everything is acknowledged, gives back what it has.
 //! - Losses are found and repaired as TCP does ([`crate::tcp`]), without a window: the rate alone decides when a
 //!   packet goes.
-//! - A request or its answer may be lost. The flow then asks again after a retransmission timeout; what the
-//!   switches noted meanwhile can be off by one grant until the port is idle. A network that drops payloads before
-//!   requests, as D3's authors assume, has none of this.
+//! - A request or its answer may be lost. The flow then stops after a retransmission timeout, since a grant is for
+//!   one round trip, and asks again. A network that drops payloads before requests, as D3's authors assume, has none of
+//!   this.
+//!
+//! **Paths change**: a link fails or is repaired, and the ports that are asked now are not those that granted before.
+//! A port that took out what another one granted would think that it has more left than there is, and the other one
+//! would never hear that the flow is gone. So a note belongs to its port: a port takes out its own note only, wherever
+//! it stands, and a flow without one is new to it. A port that a flow has left forgets it, because it does not hear of
+//! it any more. The rule is Weir's; D3's authors have flows that stay on their paths.
+//!
+//! Where switches **spray** packets, one port carries only a part of a flow. The flow keeps the notes of all ports
+//! that it has met lately; a port that sees k different ones for its place on the path, its own included, counts a
+//! k-th of a flow and reckons with a k-th of its rate.
 //!
 //! A body takes [`crate::Sender::request`] for each segment that says so, calls [`Router::on_request`] at each port
 //! that the packet passes, in order, and hands the header back with the acknowledgement of that packet
@@ -26,13 +38,17 @@
 //! Example: 1 MB with a deadline in 10 ms asks for about 800 Mb/s. After 5 ms at 900 Mb/s 437.5 kB remain: it asks
 //! for 700.
 //!
+//! Example of a failure: ports A and B have 1 Gb/s and two flows each, at 500 Mb/s. A's link fails. A's flows ask B
+//! next; it finds no note of its own, counts four flows, has nothing left and grants 0. Its own two come back with 500
+//! and get 1 Gb/s / 4 = 250; when A's two ask again a round trip later, they get 250 too.
+//!
 //! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011;
 //! github.com/SymbioticLab/Aequitas (`ext/d3_flow.cpp`, `ext/d3_queue.cpp`).
 
 mod router;
 mod sender;
 
-pub use router::Router;
+pub use router::{Note, Router};
 pub(crate) use sender::Sender;
 
 use crate::language::{Reader, TIME};
@@ -42,26 +58,23 @@ use weir_document::shape::{Key, Record, Shape};
 use weir_document::{Node, Problems};
 use weir_units::{Bandwidth, SimTime};
 
-/// The most hops that a request can collect grants from.
-pub const MAX_HOPS: usize = 8;
-
 /// What a request asks for and collects on its way, and what its acknowledgement brings back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateHeader {
     /// The rate that is asked for.
     pub desired: Bandwidth,
-    /// The rate that the request before asked for.
-    pub previous_desired: Bandwidth,
-    /// What each hop granted the request before.
-    pub previous: [Bandwidth; MAX_HOPS],
-    /// What each hop grants.
-    pub granted: [Bandwidth; MAX_HOPS],
-    /// How many hops have answered.
-    pub hops: u8,
+    /// The smallest rate that was granted so far; before the first port, what the sending host can send.
+    pub rate: Bandwidth,
+    /// What ports noted of the flow's requests before, at most one note of each port.
+    pub before: Vec<Note>,
+    /// What the ports that this request passed have noted, in order.
+    pub noted: Vec<Note>,
     /// Which of the flow's requests it is, so that only the answer to the newest counts.
     pub number: u32,
-    /// The first request of the flow.
-    pub first: bool,
+    /// The flow asks again within this time, unless something is lost. Ports remember it for so long.
+    pub within: SimTime,
+    /// The flow's packets go by all ways at once.
+    pub sprayed: bool,
     /// The flow's last word: everything is returned.
     pub last: bool,
 }
@@ -70,12 +83,12 @@ impl RateHeader {
     /// A header that asks for nothing and has passed no port.
     pub const EMPTY: Self = Self {
         desired: Bandwidth::ZERO,
-        previous_desired: Bandwidth::ZERO,
-        previous: [Bandwidth::ZERO; MAX_HOPS],
-        granted: [Bandwidth::ZERO; MAX_HOPS],
-        hops: 0,
+        rate: Bandwidth::UNLIMITED,
+        before: Vec::new(),
+        noted: Vec::new(),
         number: 0,
-        first: false,
+        within: SimTime::ZERO,
+        sprayed: false,
         last: false,
     };
 }
@@ -86,8 +99,8 @@ pub struct Parameters {
     /// The rate of a flow that is granted nothing: 0, a request without data per round trip. It is not counted by
     /// the switches.
     pub base_rate: Bandwidth,
-    /// The shortest retransmission timeout, and the one before the first round-trip time is known: 10 ms, usual in
-    /// data-center studies (htsim's `sim/dctcp.cpp`).
+    /// The shortest retransmission timeout: 10 ms, usual in data-center studies (htsim's `sim/dctcp.cpp`). A flow asks
+    /// at least so often, if two round trips are not longer.
     pub min_rto: SimTime,
     /// How fast a port gives out capacity that is not used, per interval, 0 to 1: 0.1.
     pub alpha: f64,

@@ -1,8 +1,8 @@
 //! What a switch port does with the requests that pass it.
 //!
 //! A port keeps three sums and no flow: how many flows there are, what they ask for and what they have been
-//! granted. A request brings its flow's last request and grant back, so that the port can take both out of its sums
-//! before it answers:
+//! granted. It notes in each request what it added to them ([`Note`]); the flow's next request brings the note back,
+//! and the port takes that out again before it answers:
 //!
 //! - with more left than is asked for, the flow gets what it asks for and a fair share of what nobody asks for,
 //!   (C − demand) / flows;
@@ -13,66 +13,115 @@
 //! really carries, once per interval T: C' ← C' + α·(C − sent / T) − β·queue / T, kept between a tenth of C and C.
 //! Without it C' is C.
 //!
-//! A request or answer that is lost leaves the sums too high, which could starve everybody for ever. So the port
-//! also counts what it hears within a period: a flow that is alive asks at least once in its shortest
-//! retransmission timeout, so that what all requests of a period asked for and got is at least what the living
-//! have; the sums are cut to that. The rule is Weir's.
+//! **Recount.** A flow that takes another path, or whose last word is lost, would stay in the sums for ever. So there
+//! are two of each sum: of what was noted in this period, and of what was noted in the one before and has not been
+//! brought back since. Each request moves its flow from the second to the first. At the end of a period the second is
+//! forgotten and the first becomes the second. A period is as long as the longest time within which a flow promises to
+//! ask again, so that only who is gone is forgotten: after two periods at most. A note says in which period it was
+//! made; one that was forgotten is not taken out again. The rule is Weir's.
 //!
 //! Example, 1 Gb/s: four flows without deadlines have 250 Mb/s each; a fifth comes and finds nothing left
 //! and gets 0. Then each of the four comes back with 250 and gets 1 Gb/s / 5 = 200; after the first of them there is
-//! something left.
+//! something left. Two of them take another path in period 7: their 400 Mb/s are among the second sums in period 8,
+//! and the three that stay get 1 Gb/s / 3 from the beginning of period 9 on.
 //!
 //! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011,
 //! Snippet 1; github.com/SymbioticLab/Aequitas (`ext/d3_queue.cpp`). The constants α and β are those of that
 //! repository's PDQ and of RCP-like controllers; the paper's own were not available.
 
-use super::{MAX_HOPS, Parameters, RateHeader};
+use super::{Parameters, RateHeader};
 use weir_units::{Bandwidth, SimTime};
 
-/// What a port knows of its flows, all together.
+/// What one flow counts, so that parts of flows are whole numbers: small enough that bit/s times flows fit in 128 bits,
+/// and many times the number of ways that a network has.
+const FLOW: u64 = 1 << 20;
+
+/// What a port knows of flows, all together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sums {
+    /// In parts of [`FLOW`].
     flows: u64,
     /// What the flows' last requests asked for, and what they were granted, in bit/s.
     demand: u64,
     allocated: u64,
 }
 
+impl Sums {
+    fn add(&mut self, other: &Self) {
+        self.flows = self.flows.saturating_add(other.flows);
+        self.demand = self.demand.saturating_add(other.demand);
+        self.allocated = self.allocated.saturating_add(other.allocated);
+    }
+    fn take_out(&mut self, other: &Self) {
+        self.flows = self.flows.saturating_sub(other.flows);
+        self.demand = self.demand.saturating_sub(other.demand);
+        self.allocated = self.allocated.saturating_sub(other.allocated);
+    }
+}
+
+/// What a port added to its sums for a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    /// The port.
+    pub(super) port: u32,
+    /// How many ports the request had passed before.
+    hop: usize,
+    /// When, and in which of the port's periods.
+    pub(super) at: SimTime,
+    period: u32,
+    added: Sums,
+}
+
+/// What was noted in one period.
+#[derive(Debug, Clone, Copy, Default)]
+struct Period {
+    sums: Sums,
+    /// The longest time within which one of its flows asks again.
+    within: SimTime,
+}
+
 /// The state of one port.
 #[derive(Debug, Clone)]
 pub struct Router {
+    /// Which port it is.
+    port: u32,
     /// The link's rate in bit/s.
     capacity: u64,
     /// What of it is divided.
     target: u64,
-    sums: Sums,
+    /// This period, and what is left of the one before.
+    current: Period,
+    before: Period,
+    /// Which period it is, since when, and when the last request passed.
+    number: u32,
+    began: SimTime,
+    asked: SimTime,
     alpha: f64,
     beta: f64,
     interval: SimTime,
-    /// What the requests since `heard_since` say; the sums cannot be more at the end of `period`.
-    heard: Sums,
-    heard_since: SimTime,
-    period: SimTime,
     /// When the capacity was last adapted, and how many bytes had been sent then.
     since: SimTime,
     sent: u64,
 }
 
 impl Router {
-    /// A port of this capacity that knows no flow, with the default constants.
-    pub fn new(capacity: Bandwidth) -> Self {
-        Self::with_parameters(capacity, &Parameters::default())
+    /// A port of this capacity that knows no flow, with the default constants. No other port that a flow can meet may
+    /// have the same number.
+    pub fn new(port: u32, capacity: Bandwidth) -> Self {
+        Self::with_parameters(port, capacity, &Parameters::default())
     }
 
-    /// A port of this capacity that knows no flow.
-    pub fn with_parameters(capacity: Bandwidth, parameters: &Parameters) -> Self {
+    /// The same with these constants.
+    pub fn with_parameters(port: u32, capacity: Bandwidth, parameters: &Parameters) -> Self {
         Self {
+            port,
             capacity: capacity.bps(),
             target: capacity.bps(),
-            sums: Sums::default(),
-            heard: Sums::default(),
-            heard_since: SimTime::ZERO,
-            period: parameters.min_rto,
+            current: Period::default(),
+            before: Period::default(),
+            number: 0,
+            began: SimTime::ZERO,
+            asked: SimTime::ZERO,
             alpha: parameters.alpha,
             beta: parameters.beta,
             interval: parameters.interval,
@@ -104,177 +153,73 @@ impl Router {
         (self.since, self.sent) = (now, sent);
     }
 
-    /// A request passes: its header gets this port's grant. A port further than [`MAX_HOPS`] from the sender grants
-    /// nothing and takes no note.
+    /// A request passes: this port's grant and note are added to its header.
     pub fn on_request(&mut self, now: SimTime, header: &mut RateHeader) {
-        let hop = usize::from(header.hops);
-        if hop >= MAX_HOPS {
-            return;
-        }
-        header.hops += 1;
         self.recount(now);
-        let sums = &mut self.sums;
-        if header.first {
-            sums.flows += 1;
+        if let Some(note) = header.before.iter().find(|note| note.port == self.port) {
+            self.take_out(note);
         }
-        sums.allocated = sums.allocated.saturating_sub(header.previous[hop].bps());
-        sums.demand = sums.demand.saturating_sub(header.previous_desired.bps());
+        let mut sums = self.current.sums;
+        sums.add(&self.before.sums);
         if header.last {
-            sums.flows = sums.flows.saturating_sub(1);
             if sums.flows == 0 {
                 // What lost requests have left behind goes with the last flow.
-                *sums = Sums::default();
+                (self.current.sums, self.before.sums) = Default::default();
             }
             return;
         }
-        let desired = header.desired.bps();
-        sums.demand = sums.demand.saturating_add(desired);
+        let hop = header.noted.len();
+        let beside =
+            |note: &&Note| note.hop == hop && note.port != self.port && now.saturating_sub(note.at) <= header.within;
+        let ways = if header.sprayed { 1 + header.before.iter().filter(beside).count() as u64 } else { 1 };
+        // What comes this way.
+        let mut part = Sums { flows: FLOW / ways, demand: header.desired.bps() / ways, allocated: 0 };
         let left = self.target.saturating_sub(sums.allocated);
-        let grant = if left > desired {
-            let share = self.target.saturating_sub(sums.demand) / sums.flows.max(1);
-            desired.saturating_add(share)
+        sums.add(&part);
+        part.allocated = if left > part.demand {
+            let rest = u128::from(self.target.saturating_sub(sums.demand));
+            let share = rest * u128::from(part.flows) / u128::from(sums.flows);
+            part.demand.saturating_add(share as u64)
         } else {
             left
         };
-        sums.allocated = sums.allocated.saturating_add(grant);
-        header.granted[hop] = Bandwidth::from_bps(grant);
-        self.heard.flows += 1;
-        self.heard.demand = self.heard.demand.saturating_add(desired);
-        self.heard.allocated = self.heard.allocated.saturating_add(grant);
+        self.current.sums.add(&part);
+        self.current.within = self.current.within.max(header.within);
+        header.rate = header.rate.min(Bandwidth::from_bps(part.allocated.saturating_mul(ways)));
+        header.noted.push(Note { port: self.port, hop, at: now, period: self.number, added: part });
     }
 
-    /// Cuts the sums to what was heard, if a period has passed.
-    fn recount(&mut self, now: SimTime) {
-        if now.saturating_sub(self.heard_since) < self.period {
-            return;
+    /// How many whole flows it counts.
+    #[cfg(test)]
+    pub(super) fn flows(&self) -> u64 {
+        (self.current.sums.flows + self.before.sums.flows) / FLOW
+    }
+
+    /// Takes out what this port noted, unless it has forgotten it.
+    fn take_out(&mut self, note: &Note) {
+        match self.number.wrapping_sub(note.period) {
+            0 => self.current.sums.take_out(&note.added),
+            1 => self.before.sums.take_out(&note.added),
+            _ => {}
         }
-        let heard = std::mem::take(&mut self.heard);
-        self.sums.flows = self.sums.flows.min(heard.flows);
-        self.sums.demand = self.sums.demand.min(heard.demand);
-        self.sums.allocated = self.sums.allocated.min(heard.allocated);
-        self.heard_since = now;
+    }
+
+    /// Forgets who has not asked again in time.
+    fn recount(&mut self, now: SimTime) {
+        let period = self.current.within.max(self.before.within);
+        if now.saturating_sub(self.asked) > period {
+            // Everybody has promised to ask again by now.
+            (self.current, self.before) = Default::default();
+            self.number = self.number.wrapping_add(2);
+            self.began = now;
+        } else if now.saturating_sub(self.began) > period {
+            self.before = std::mem::take(&mut self.current);
+            self.number = self.number.wrapping_add(1);
+            self.began = now;
+        }
+        self.asked = now;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GIGABIT: Bandwidth = Bandwidth::from_gbps(1);
-
-    /// A flow of one hop, as its sender sees it.
-    #[derive(Default)]
-    struct Flow {
-        desired: u64,
-        granted: u64,
-        known: bool,
-    }
-    impl Flow {
-        fn ask(&mut self, router: &mut Router, desired: u64) -> u64 {
-            let mut header = RateHeader {
-                desired: Bandwidth::from_mbps(desired),
-                previous_desired: Bandwidth::from_mbps(self.desired),
-                first: !self.known,
-                ..RateHeader::EMPTY
-            };
-            header.previous[0] = Bandwidth::from_mbps(self.granted);
-            router.on_request(SimTime::ZERO, &mut header);
-            assert_eq!(header.hops, 1);
-            (self.known, self.desired) = (true, desired);
-            self.granted = header.granted[0].bps() / 1_000_000;
-            self.granted
-        }
-        fn leave(self, router: &mut Router) {
-            let mut header = RateHeader { last: true, ..RateHeader::EMPTY };
-            header.previous_desired = Bandwidth::from_mbps(self.desired);
-            header.previous[0] = Bandwidth::from_mbps(self.granted);
-            router.on_request(SimTime::ZERO, &mut header);
-            assert_eq!(header.granted[0], Bandwidth::ZERO);
-        }
-    }
-
-    #[test]
-    fn a_newcomer_waits_a_round_trip() {
-        let mut router = Router::new(GIGABIT);
-        let mut flows: Vec<_> = (0..4).map(|_| Flow::default()).collect();
-        for _ in 0..5 {
-            for flow in &mut flows {
-                flow.ask(&mut router, 0);
-            }
-        }
-        assert!(flows.iter().all(|flow| flow.granted == 250));
-        let mut newcomer = Flow::default();
-        assert_eq!(newcomer.ask(&mut router, 0), 0);
-        for flow in &mut flows {
-            assert_eq!(flow.ask(&mut router, 0), 200);
-        }
-        assert_eq!(newcomer.ask(&mut router, 0), 200);
-        // One leaves: the others get its part.
-        flows.remove(0).leave(&mut router);
-        for flow in flows.iter_mut().chain([&mut newcomer]) {
-            assert_eq!(flow.ask(&mut router, 0), 250);
-        }
-    }
-
-    #[test]
-    fn deadlines_come_first_and_then_first_come_first_served() {
-        let mut router = Router::new(GIGABIT);
-        let (mut plain, mut urgent, mut late) = (Flow::default(), Flow::default(), Flow::default());
-        assert_eq!(plain.ask(&mut router, 0), 1000);
-        // Nothing is left yet.
-        assert_eq!(urgent.ask(&mut router, 600), 0);
-        assert_eq!(plain.ask(&mut router, 0), 200);
-        // 600, and half of the 400 that nobody asks for.
-        assert_eq!(urgent.ask(&mut router, 600), 800);
-        assert_eq!(late.ask(&mut router, 600), 0);
-        assert_eq!(plain.ask(&mut router, 0), 0);
-        // Asks for 600 with 1000 left, and nothing to share beyond that.
-        assert_eq!(urgent.ask(&mut router, 600), 600);
-        assert_eq!(late.ask(&mut router, 600), 400);
-    }
-
-    #[test]
-    fn an_idle_port_forgets() {
-        let mut router = Router::new(GIGABIT);
-        let mut flow = Flow::default();
-        flow.ask(&mut router, 0);
-        // The answer to this request is lost: the flow gives back less than the port has given.
-        flow.granted = 0;
-        flow.leave(&mut router);
-        assert_eq!(router.sums, Sums::default());
-    }
-
-    #[test]
-    fn lost_answers_starve_nobody() {
-        let mut router = Router::new(GIGABIT);
-        let request = RateHeader { first: true, ..RateHeader::EMPTY };
-        router.on_request(SimTime::ZERO, &mut request.clone());
-        // The answer, 1 Gb/s, is lost. The flow asks again and gives back nothing.
-        let mut asks = |millis| {
-            let mut header = RateHeader::EMPTY;
-            router.on_request(SimTime::from_millis(millis), &mut header);
-            header.granted[0].bps() / 1_000_000
-        };
-        assert_eq!([asks(5), asks(9), asks(10), asks(15), asks(20)], [0, 0, 0, 0, 1000]);
-    }
-
-    #[test]
-    fn the_capacity_follows_the_link() {
-        let mut router = Router::new(GIGABIT);
-        let interval = Parameters::default().interval;
-        // A full link with a queue of a tenth of an interval: β · 100 Mb/s less.
-        let full = 1_000_000_000 / 8 * interval.picos() / 1_000_000_000_000;
-        router.observe(interval, full, full / 10);
-        assert!(router.target.abs_diff(900_000_000) < 100_000, "{}", router.target);
-        // Too early for another step.
-        router.observe(interval + SimTime::from_picos(1), full, full);
-        assert!(router.target.abs_diff(900_000_000) < 100_000);
-        // Half of it used, no queue: α · 500 Mb/s more, and never more than there is.
-        router.observe(interval + interval, full + full / 2, 0);
-        assert!(router.target.abs_diff(950_000_000) < 100_000);
-        for step in 3..20 {
-            router.observe(SimTime::from_picos(interval.picos() * step), full, 0);
-        }
-        assert_eq!(router.target, 1_000_000_000);
-    }
-}
+mod tests;

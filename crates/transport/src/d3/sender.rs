@@ -1,6 +1,6 @@
 //! D3's sending half: TCP's sequence space without a window, behind a pacer and requests.
 
-use super::{MAX_HOPS, Parameters, RateHeader};
+use super::{Note, Parameters, RateHeader};
 use crate::api::{Ack, Connection, Segment, Timeout};
 use crate::registry::Machine;
 use crate::rto::Rto;
@@ -27,9 +27,14 @@ struct Pacer {
     rate: Bandwidth,
     /// No data packet before; [`SimTime::NEVER`] when one may go.
     wait: SimTime,
-    /// What the last answer granted, and what the last request asked for.
-    granted: [Bandwidth; MAX_HOPS],
-    desired: Bandwidth,
+    /// What ports noted lately, at most one note of each.
+    notes: Vec<Note>,
+    /// The flow's packets go by all ways at once.
+    sprayed: bool,
+    /// The shortest retransmission timeout.
+    min_rto: SimTime,
+    /// What the handshake measured.
+    handshake: SimTime,
     requests: Requests,
     /// How many have been sent.
     number: u32,
@@ -55,6 +60,20 @@ impl Pacer {
     fn gap(&self, bytes: u32) -> SimTime {
         let picos = u128::from(bytes) * 8 * 1_000_000_000_000 / u128::from(self.rate.bps());
         SimTime::from_picos(u64::try_from(picos).unwrap_or(u64::MAX / 2))
+    }
+
+    /// Whether the flow asks by packets without data, because those with data come seldom or never.
+    fn asks_alone(&self) -> bool {
+        // Half of what `within` promises; a round trip, the other half, passes between an answer's request and the
+        // answer.
+        let seldom = SimTime::from_picos(self.min_rto.picos() / 2);
+        self.rate == Bandwidth::ZERO || self.gap(self.payload + self.headers) > seldom
+    }
+
+    /// A time within which the flow asks again, unless something is lost.
+    fn within(&self) -> SimTime {
+        let rtt = self.rto.srtt().unwrap_or(self.handshake);
+        self.min_rto.max(rtt + rtt)
     }
 
     /// When the unanswered request is taken for lost.
@@ -87,10 +106,9 @@ impl Pacer {
         }
         self.rto.sample(now - at);
         self.rto.restore();
-        let ports = &grant.granted[..usize::from(grant.hops).min(MAX_HOPS)];
-        // A path without ports has the host's own link alone.
-        self.rate = ports.iter().copied().min().unwrap_or(self.line_rate).max(self.base_rate);
-        self.granted = grant.granted;
+        self.rate = grant.rate.max(self.base_rate);
+        self.notes.retain(|note| grant.noted.iter().all(|new| new.port != note.port));
+        self.notes.extend(&grant.noted);
         self.requests = Requests::Due;
         if self.rate > Bandwidth::ZERO && self.wait != SimTime::NEVER {
             // A packet that waits for a slower rate's turn may go sooner.
@@ -118,11 +136,13 @@ impl Machine for Sender {
             base_rate: parameters.base_rate,
             rate: Bandwidth::ZERO,
             wait: SimTime::NEVER,
-            granted: [Bandwidth::ZERO; MAX_HOPS],
-            desired: Bandwidth::ZERO,
+            notes: Vec::new(),
+            sprayed: connection.sprayed,
+            min_rto: parameters.min_rto,
+            handshake: connection.round_trip.unwrap_or_default(),
             requests: Requests::None,
             number: 0,
-            rto: NoWindow::rto(parameters),
+            rto: NoWindow::rto(parameters).after_handshake(connection.round_trip),
         };
         Self { tcp: tcp::Sender::new(parameters, connection), pacer: Box::new(pacer) }
     }
@@ -134,8 +154,11 @@ impl Machine for Sender {
             return owes.then(|| self.bare());
         }
         let due = matches!(pacer.requests, Requests::None | Requests::Due);
+        if due && pacer.asks_alone() {
+            return Some(self.bare());
+        }
         if pacer.rate == Bandwidth::ZERO {
-            return due.then(|| self.bare());
+            return None;
         }
         if pacer.wait != SimTime::NEVER {
             if now < pacer.wait {
@@ -171,6 +194,8 @@ impl Machine for Sender {
         if pacer.retry() <= now {
             pacer.rto.back_off();
             pacer.requests = Requests::Due;
+            // The path may be another one by now, whose ports have granted nothing.
+            pacer.rate = pacer.base_rate;
         }
         self.tcp.on_timer(now, all_in_host)
     }
@@ -180,16 +205,19 @@ impl Machine for Sender {
         let last = self.tcp.is_done();
         let pacer = &mut *self.pacer;
         pacer.number = pacer.number.wrapping_add(1);
+        let within = pacer.within();
+        // A port that has not been asked for two periods has forgotten its note.
+        pacer.notes.retain(|note| now.saturating_sub(note.at) <= within + within);
         let header = RateHeader {
-            number: pacer.number,
             desired: if last { Bandwidth::ZERO } else { pacer.desired(now, remaining) },
-            previous_desired: pacer.desired,
-            previous: pacer.granted,
-            first: pacer.requests == Requests::None,
+            rate: pacer.line_rate,
+            before: pacer.notes.clone(),
+            noted: Vec::with_capacity(pacer.notes.len()),
+            number: pacer.number,
+            within,
+            sprayed: pacer.sprayed,
             last,
-            ..RateHeader::EMPTY
         };
-        pacer.desired = header.desired;
         pacer.requests = if last { Requests::Over } else { Requests::Sent(now) };
         header
     }
@@ -230,9 +258,9 @@ impl Congestion for NoWindow {
         Self
     }
     fn rto(parameters: &Parameters) -> Rto {
-        // The longest: RFC 6298 §2.5's least of the longest.
+        // The first without a handshake, and the longest: RFC 6298 §2.1, and §2.5's least of the longest.
         let max = SimTime::from_secs(60).max(parameters.min_rto);
-        Rto::new(parameters.min_rto, parameters.min_rto, max)
+        Rto::new(parameters.min_rto, SimTime::from_secs(1), max)
     }
     fn receive_window(_: &Parameters) -> u64 {
         tcp::UNLIMITED
@@ -248,5 +276,7 @@ impl Congestion for NoWindow {
     fn on_timeout(&mut self, _: SimTime, _: u64, _: bool) {}
 }
 
+#[cfg(test)]
+mod paths;
 #[cfg(test)]
 mod tests;

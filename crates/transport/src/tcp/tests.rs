@@ -15,6 +15,7 @@ fn sender(bytes: u64) -> newreno::Sender {
         deadline: None,
         line_rate: weir_units::Bandwidth::from_gbps(10),
         round_trip: None,
+        sprayed: false,
     };
     Machine::new(&newreno::Parameters::default(), &connection)
 }

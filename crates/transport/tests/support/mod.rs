@@ -92,6 +92,7 @@ impl World {
             deadline: Some(SimTime::from_millis(5)),
             line_rate,
             round_trip: None,
+            sprayed: false,
         };
         Self {
             network,
@@ -108,7 +109,7 @@ impl World {
             },
             sender: Sender::new(parameters, &connection),
             receiver: Receiver::new(parameters),
-            router: Router::new(line_rate),
+            router: Router::new(0, line_rate),
             said: 0,
             outcome: Outcome::default(),
         }
