@@ -16,7 +16,6 @@
 
 use crate::language::Reader;
 use crate::receiver::Policy;
-use crate::rto::Rto;
 use crate::tcp::{self, Congestion, Progress, reno::Reno};
 use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, Record, Shape};
@@ -135,14 +134,8 @@ impl Congestion for Window {
             answered: 0,
         }
     }
-    fn rto(parameters: &Parameters) -> Rto {
-        parameters.tcp.rto()
-    }
-    fn dup_thresh(parameters: &Parameters) -> u32 {
-        parameters.tcp.dup_thresh
-    }
-    fn receive_window(parameters: &Parameters) -> u64 {
-        parameters.tcp.receive_window
+    fn common(parameters: &Parameters) -> tcp::Common {
+        parameters.tcp.common()
     }
     #[inline]
     fn window(&self) -> u64 {

@@ -10,7 +10,6 @@
 
 use crate::language::Reader;
 use crate::receiver::Policy;
-use crate::rto::Rto;
 use crate::tcp::{self, Congestion, Progress, reno::Reno};
 use weir_document::shape::Record;
 use weir_document::{Node, Problems};
@@ -70,14 +69,8 @@ impl Congestion for Window {
     fn new(parameters: &Parameters, mss: u32) -> Self {
         Self { reno: Reno::new(mss, parameters.tcp.initial_window) }
     }
-    fn rto(parameters: &Parameters) -> Rto {
-        parameters.tcp.rto()
-    }
-    fn dup_thresh(parameters: &Parameters) -> u32 {
-        parameters.tcp.dup_thresh
-    }
-    fn receive_window(parameters: &Parameters) -> u64 {
-        parameters.tcp.receive_window
+    fn common(parameters: &Parameters) -> tcp::Common {
+        parameters.tcp.common()
     }
     #[inline]
     fn window(&self) -> u64 {

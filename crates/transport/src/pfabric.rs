@@ -200,15 +200,10 @@ impl Congestion for Window {
         let max = u64::from(parameters.max_window) * u64::from(mss);
         Self { reno: Reno::new(mss, parameters.initial_window), max }
     }
-    fn rto(parameters: &Parameters) -> Rto {
-        // The least is the most: it is fixed.
-        Rto::new(parameters.rto, parameters.rto, parameters.rto)
-    }
-    fn dup_thresh(_: &Parameters) -> u32 {
-        tcp::NO_FAST_RETRANSMIT
-    }
-    fn receive_window(_: &Parameters) -> u64 {
-        tcp::UNLIMITED
+    fn common(parameters: &Parameters) -> tcp::Common {
+        // The least timeout is the most: it is fixed.
+        let rto = Rto::new(parameters.rto, parameters.rto, parameters.rto);
+        tcp::Common { rto, dup_thresh: tcp::NO_FAST_RETRANSMIT, receive_window: tcp::UNLIMITED }
     }
     #[inline]
     fn window(&self) -> u64 {

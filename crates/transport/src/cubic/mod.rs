@@ -21,7 +21,6 @@ mod hystart;
 
 use crate::language::{Reader, SWITCH};
 use crate::receiver::Policy;
-use crate::rto::Rto;
 use crate::tcp::{self, Congestion, Progress, reno::Reno};
 use hystart::{HyStart, Phase};
 use weir_document::scalar::Scalar;
@@ -213,14 +212,8 @@ impl Congestion for Window {
             hystart: parameters.hystart.then(Box::default),
         }
     }
-    fn rto(parameters: &Parameters) -> Rto {
-        parameters.tcp.rto()
-    }
-    fn dup_thresh(parameters: &Parameters) -> u32 {
-        parameters.tcp.dup_thresh
-    }
-    fn receive_window(parameters: &Parameters) -> u64 {
-        parameters.tcp.receive_window
+    fn common(parameters: &Parameters) -> tcp::Common {
+        parameters.tcp.common()
     }
     #[inline]
     fn window(&self) -> u64 {

@@ -142,7 +142,7 @@ impl Machine for Sender {
             handshake: connection.round_trip.unwrap_or_default(),
             requests: Requests::None,
             number: 0,
-            rto: NoWindow::rto(parameters).after_handshake(connection.round_trip),
+            rto: NoWindow::common(parameters).rto.after_handshake(connection.round_trip),
         };
         Self { tcp: tcp::Sender::new(parameters, connection), pacer: Box::new(pacer) }
     }
@@ -257,13 +257,11 @@ impl Congestion for NoWindow {
     fn new(_: &Parameters, _: u32) -> Self {
         Self
     }
-    fn rto(parameters: &Parameters) -> Rto {
+    fn common(parameters: &Parameters) -> tcp::Common {
         // The first without a handshake, and the longest: RFC 6298 §2.1, and §2.5's least of the longest.
         let max = SimTime::from_secs(60).max(parameters.min_rto);
-        Rto::new(parameters.min_rto, SimTime::from_secs(1), max)
-    }
-    fn receive_window(_: &Parameters) -> u64 {
-        tcp::UNLIMITED
+        let rto = Rto::new(parameters.min_rto, SimTime::from_secs(1), max);
+        tcp::Common { rto, dup_thresh: tcp::DUP_THRESH, receive_window: tcp::UNLIMITED }
     }
     fn window(&self) -> u64 {
         tcp::UNLIMITED

@@ -34,6 +34,17 @@ pub(crate) const NO_FAST_RETRANSMIT: u32 = u32::MAX;
 /// More bytes than any flow has, and few enough that sums of them do not overflow.
 pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
 
+/// What the machinery below the window needs of a variant's parameters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Common {
+    /// The retransmission timeouts.
+    pub(crate) rto: Rto,
+    /// How many packets above a gap mean that it is lost; [`NO_FAST_RETRANSMIT`] to leave it to the timer.
+    pub(crate) dup_thresh: u32,
+    /// The most unacknowledged bytes that the receiver takes; [`UNLIMITED`] for a receiver without a bound.
+    pub(crate) receive_window: u64,
+}
+
 /// The congestion window of a TCP. All sizes are bytes.
 pub(crate) trait Congestion {
     /// What the scenario says.
@@ -41,16 +52,10 @@ pub(crate) trait Congestion {
     /// Whether queues may mark its packets.
     const CAPABLE: bool;
 
-    /// How many packets above a gap mean that it is lost; [`NO_FAST_RETRANSMIT`] to leave it to the timer.
-    fn dup_thresh(_parameters: &Self::Parameters) -> u32 {
-        DUP_THRESH
-    }
     /// The window of a new connection.
     fn new(parameters: &Self::Parameters, mss: u32) -> Self;
-    /// Its retransmission timeouts.
-    fn rto(parameters: &Self::Parameters) -> Rto;
-    /// The most unacknowledged bytes that the receiver takes; [`UNLIMITED`] for a receiver without a bound.
-    fn receive_window(parameters: &Self::Parameters) -> u64;
+    /// What does not depend on the window.
+    fn common(parameters: &Self::Parameters) -> Common;
     /// The window.
     fn window(&self) -> u64;
     /// Below it the window grows by slow start.

@@ -38,7 +38,7 @@ mod scoreboard;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use congestion::{Congestion, NO_FAST_RETRANSMIT, Progress, UNLIMITED};
+pub(crate) use congestion::{Common, Congestion, DUP_THRESH, NO_FAST_RETRANSMIT, Progress, UNLIMITED};
 pub use parameters::Parameters;
 pub(crate) use parameters::{
     ACK_DELAY, DELAYED_ACK, DUP_THRESH_KEY, INITIAL_RTO, INITIAL_WINDOW, MAX_RTO, MIN_RTO, RECEIVE_WINDOW,
@@ -186,18 +186,19 @@ impl<C: Congestion> Machine for Sender<C> {
     type Parameters = C::Parameters;
 
     fn new(parameters: &C::Parameters, connection: &Connection) -> Self {
+        let common = C::common(parameters);
         Self {
             mss: connection.payload,
             duplicates: 0,
-            dup_thresh: C::dup_thresh(parameters),
+            dup_thresh: common.dup_thresh,
             total: connection.bytes,
             acked: 0,
             next: 0,
             highest: 0,
             timed_out: 0,
-            receive_window: C::receive_window(parameters),
+            receive_window: common.receive_window,
             deadline: SimTime::NEVER,
-            rto: C::rto(parameters).after_handshake(connection.round_trip),
+            rto: common.rto.after_handshake(connection.round_trip),
             congestion: C::new(parameters, connection.payload),
             board: None,
         }

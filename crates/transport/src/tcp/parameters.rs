@@ -1,6 +1,6 @@
 //! What every TCP has: initial window, timeouts, delayed acknowledgements.
 
-use super::congestion::DUP_THRESH;
+use super::congestion::{Common, DUP_THRESH};
 use crate::language::{PACKETS, Reader, SIZE, TIME};
 use crate::receiver::Policy;
 use crate::rto::Rto;
@@ -138,9 +138,13 @@ impl Parameters {
         read
     }
 
-    /// The retransmission timeouts.
-    pub(crate) fn rto(&self) -> Rto {
-        Rto::new(self.min_rto, self.initial_rto, self.max_rto)
+    /// What does not depend on the window.
+    pub(crate) fn common(&self) -> Common {
+        Common {
+            rto: Rto::new(self.min_rto, self.initial_rto, self.max_rto),
+            dup_thresh: self.dup_thresh,
+            receive_window: self.receive_window,
+        }
     }
 
     /// When the receiver acknowledges; `marks` if it says what was marked.
