@@ -7,7 +7,9 @@
 //!
 //! and on a mark, at most once per window, window ← window·(1 − α/2). Everything else is Reno: slow start, a
 //! segment per round trip, half on loss. An acknowledgement that tells of a mark does not grow the window (ns-2's
-//! `tcp-full.cc`; RFC 3168 §6.1.2). The window keeps two segments at least (Linux's `dctcp_ssthresh`).
+//! `tcp-full.cc`; RFC 3168 §6.1.2). After a timeout, until all that was sent before it is acknowledged, marks count in
+//! α and change nothing else, as in Linux's loss state: the timeout has answered them. A cut leaves two segments at
+//! least (Linux's `dctcp_ssthresh`).
 //!
 //! Example: α = 1 and a window without marks gives 0.9375 with g = 1/16. α = 0.5 and a mark cuts a window of 20
 //! to 15.
@@ -154,7 +156,8 @@ impl Congestion for Window {
         if progress.acked > self.end {
             self.estimate(progress.sent);
         }
-        if progress.echo {
+        // A timeout has answered the marks of what was sent before it.
+        if progress.echo && !progress.repeated {
             if progress.acked > self.answered {
                 self.cut(progress.sent);
             }
@@ -192,6 +195,7 @@ mod tests {
             acked,
             sent: acked + 20_000,
             rtt: SimTime::ZERO,
+            srtt: SimTime::ZERO,
             echo,
             may_grow: true,
             repeated: false,
@@ -247,5 +251,32 @@ mod tests {
             ack(&mut window, 61_000, 1_000, true);
         }
         assert_eq!(window.window(), 2_000);
+    }
+
+    /// What was marked before a timeout is of the window of data that the timeout has answered: the threshold stays.
+    #[test]
+    fn marks_from_before_a_timeout_cut_nothing() {
+        let mut window = window(1.0, 20);
+        window.on_timeout(SimTime::ZERO, 20_000, true);
+        assert_eq!((window.window(), window.ssthresh()), (1_000, 10_000));
+        let old = Progress {
+            now: SimTime::ZERO,
+            newly: 1_000,
+            delivered: 1_000,
+            acked: 1_000,
+            sent: 20_000,
+            rtt: SimTime::ZERO,
+            srtt: SimTime::ZERO,
+            echo: true,
+            may_grow: true,
+            repeated: true,
+        };
+        window.on_ack(&old);
+        // Slow start from one segment, toward the same threshold.
+        assert_eq!((window.window(), window.ssthresh()), (2_000, 10_000));
+        // A mark of what was sent since counts.
+        window.reno.window = 8_000;
+        window.on_ack(&Progress { acked: 20_001, sent: 28_000, repeated: false, ..old });
+        assert_eq!((window.window(), window.ssthresh()), (4_000, 4_000));
     }
 }

@@ -176,7 +176,7 @@ impl Window {
         if self.cubic(t) < self.estimate {
             self.window = self.window.max(self.estimate);
         } else {
-            let target = self.cubic(t + seconds(progress.rtt)).clamp(self.window, 1.5 * self.window);
+            let target = self.cubic(t + seconds(progress.srtt)).clamp(self.window, 1.5 * self.window);
             self.window += (target - self.window) / self.window * segments;
         }
         self.reno.window = (self.window * self.reno.mss as f64) as u64;

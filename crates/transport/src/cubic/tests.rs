@@ -11,6 +11,10 @@ fn window(segments: u64) -> Window {
     window
 }
 fn ack(window: &mut Window, now: SimTime, rtt: SimTime, may_grow: bool) {
+    ack_late(window, now, (rtt, rtt), may_grow);
+}
+/// An acknowledgement whose round trip was not the smoothed one.
+fn ack_late(window: &mut Window, now: SimTime, (rtt, srtt): (SimTime, SimTime), may_grow: bool) {
     window.on_ack(&Progress {
         now,
         newly: 1000,
@@ -18,6 +22,7 @@ fn ack(window: &mut Window, now: SimTime, rtt: SimTime, may_grow: bool) {
         acked: 1,
         sent: 1,
         rtt,
+        srtt,
         echo: false,
         may_grow,
         repeated: false,
@@ -90,6 +95,20 @@ fn growth_is_bounded() {
         assert!(segments <= 1.5 * before + 0.01, "{before} to {segments}");
         before = segments;
     }
+}
+
+/// §4.2: the next value is one smoothed round trip ahead, however long an acknowledgement was delayed.
+#[test]
+fn one_late_acknowledgement_is_not_a_longer_round_trip() {
+    let grown = |rtt| {
+        let mut window = window(100);
+        window.on_loss(SimTime::ZERO, 100_000, 0);
+        for segment in 0..70 {
+            ack_late(&mut window, SimTime::from_millis(segment), (rtt, RTT), true);
+        }
+        window.window()
+    };
+    assert_eq!(grown(SimTime::from_secs(2)), grown(RTT));
 }
 
 /// §4.7: a loss below the old maximum remembers (1 + 0.7) / 2 of the window.

@@ -18,6 +18,8 @@ pub(crate) struct Progress {
     pub(crate) sent: u64,
     /// The round-trip time that it measured; zero if it measured none.
     pub(crate) rtt: SimTime,
+    /// The smoothed round-trip time; zero before the first is measured.
+    pub(crate) srtt: SimTime,
     /// Whether it echoes a mark.
     pub(crate) echo: bool,
     /// Whether the window may grow: it acknowledges new data outside loss recovery, and the window is what held the
