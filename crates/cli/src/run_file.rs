@@ -92,7 +92,7 @@ impl RunFile {
     /// The file of a run without transfers and counters.
     pub(crate) fn new(scenario: &Scenario, body: &str, seed: u64, result: &RunResult, complete: bool) -> Self {
         let (policy, measure) = (scenario.policy(), scenario.measure());
-        let ids: BTreeSet<ServiceId> = scenario.traffic().iter().map(|traffic| traffic.service).collect();
+        let ids: BTreeSet<ServiceId> = scenario.transfers().iter().map(|traffic| traffic.service).collect();
         let path = |id: &ServiceId| policy.services().get(*id).path().to_owned();
         let sample = |sample: &weir_scenario::Sample| SampleEntry {
             at_s: sample.at.as_secs_f64(),
@@ -161,13 +161,13 @@ impl RunFile {
 
 fn phases(scenario: &Scenario, services: &BTreeSet<ServiceId>, result: &RunResult) -> Vec<PhaseEntry> {
     let every = scenario.measure().every;
-    let ends = scenario.traffic().iter().flat_map(|traffic| [traffic.start, traffic.stop]);
+    let ends = scenario.transfers().iter().flat_map(|traffic| [traffic.start, traffic.stop]);
     let ends: BTreeSet<Duration> = ends.chain([Duration::ZERO, scenario.duration()]).collect();
     let ends: Vec<Duration> = ends.into_iter().collect();
     let path = |id: &ServiceId| scenario.policy().services().get(*id).path().to_owned();
     let entry = |from: Duration, to: Duration| {
         let sends = |id: &&ServiceId| {
-            let mut traffic = scenario.traffic().iter().filter(|traffic| traffic.service == **id);
+            let mut traffic = scenario.transfers().iter().filter(|traffic| traffic.service == **id);
             traffic.any(|traffic| traffic.start < to && traffic.stop > from)
         };
         // Only samples that lie inside: the first to count begins at `from` or later.

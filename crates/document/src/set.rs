@@ -5,19 +5,21 @@
 //! is told with its setting's name, at the place of what it replaced, or where it was added.
 //!
 //! A path is keys and places of lists: `seed`, `network.host-link.rate`, `traffic[0].load`. Mappings that are missing on
-//! the way are added; of a choice that is written as its bare word, so is the mapping around the word.
+//! the way are added; of a choice that is written as its bare word, so is the mapping around the word. A value that begins
+//! with a bracket is a list or a mapping as the file would have it in one line; every other one is a scalar as it stands.
 //!
 //! Worked example: `transport: dctcp` with `transport.min-rto=1ms` becomes `{ protocol: dctcp, min-rto: 1ms }`; with
-//! `transport.min-rtt=1ms` it is refused: did you mean `min-rto`?
+//! `transport.min-rtt=1ms` it is refused: did you mean `min-rto`? `events=[]` takes all events away, and
+//! `network.queue={discipline: ecn, mark: 97500B}` replaces the whole queue.
 
 use crate::diagnostic::{Problems, quote};
 use crate::nearest::nearest;
 use crate::shape::{Key as ShapeKey, Shape};
-use crate::source::Span;
-use crate::tree::{Key, Kind, Node};
+use crate::source::{Source, Span};
+use crate::tree::{self, Key, Kind, Node};
 
 /// Steps of a path: as many as levels of a tree.
-const MAX_STEPS: usize = crate::tree::MAX_DEPTH;
+const MAX_STEPS: usize = tree::MAX_DEPTH;
 
 enum Step<'a> {
     Key(&'a str),
@@ -76,11 +78,37 @@ impl Walk<'_> {
         self.problems.error(at, format!("{}: {cause}", self.setting), hint);
     }
 
+    /// The value as it would be read from the file, at the place `at`.
+    fn value(&mut self, at: Span, value: &str) -> Kind {
+        if !value.starts_with(['[', '{']) {
+            return Kind::Scalar { text: value.to_owned(), quoted: false };
+        }
+        let source = Source::from_text(self.setting, value);
+        let mut problems = Problems::new(&source);
+        let read = tree::parse(&source, &mut problems);
+        match problems.finish(read) {
+            Ok((Some(mut node), _)) => {
+                move_to(&mut node, at);
+                node.kind
+            }
+            // An empty text is a scalar, so there is a tree or a mistake.
+            Ok((None, _)) => Kind::Refused,
+            Err(errors) => {
+                for error in errors.all() {
+                    self.refuse(at, error.cause(), error.hint().to_owned());
+                }
+                Kind::Refused
+            }
+        }
+    }
+
     /// Goes on from `node`, which may be of any of `shapes`.
     fn walk(&mut self, node: &mut Node, shapes: Vec<Shape>, steps: &[Step<'_>], value: &str) {
         let Some((step, rest)) = steps.split_first() else {
             self.problems.note_setting(node.span, self.setting);
-            node.kind = Kind::Scalar { text: value.to_owned(), quoted: false };
+            node.kind = self.value(node.span, value);
+            // Of a mapping or list mistakes are told at its start.
+            self.problems.note_setting(head(node), self.setting);
             return;
         };
         let shapes = shapes.into_iter().flat_map(alternatives).collect::<Vec<_>>();
@@ -174,6 +202,21 @@ impl Walk<'_> {
         if self.problems.count() == before {
             entries.push((Key { text: key.to_owned(), span: added }, new));
         }
+    }
+}
+
+/// Gives all that a tree has one place: in the file there is no other.
+fn move_to(node: &mut Node, at: Span) {
+    node.span = at;
+    match &mut node.kind {
+        Kind::Sequence(items) => items.iter_mut().for_each(|item| move_to(item, at)),
+        Kind::Mapping(entries) => {
+            for (key, value) in entries {
+                key.span = at;
+                move_to(value, at);
+            }
+        }
+        Kind::Scalar { .. } | Kind::Refused => {}
     }
 }
 

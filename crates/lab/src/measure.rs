@@ -52,7 +52,7 @@ impl UplinkMeter {
             datapath.set_rules(&classifier, Classes::None)?;
             Ok(datapath)
         })??;
-        let mut services: Vec<ServiceId> = scenario.traffic().iter().map(|traffic| traffic.service).collect();
+        let mut services: Vec<ServiceId> = scenario.transfers().iter().map(|traffic| traffic.service).collect();
         services.sort_unstable();
         services.dedup();
         let mut meter = Self { datapath, services, last: (Duration::ZERO, Vec::new()) };

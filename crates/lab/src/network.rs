@@ -144,12 +144,12 @@ impl Network {
             no_offloads(far, &port)?;
             match &self.spine {
                 Some(spine) => {
-                    limit_port(switch, UPLINK, rack.uplink().tx, links.buffer, mtu)?;
-                    limit_port(spine, &port, rack.uplink().rx, links.buffer, mtu)?;
+                    limit_port(switch, UPLINK, rack.uplink().tx, links.queue.buffer, mtu)?;
+                    limit_port(spine, &port, rack.uplink().rx, links.queue.buffer, mtu)?;
                 }
                 None => {
                     let rate = rack.uplink().tx.min(racks[1 - r].uplink().rx);
-                    limit_port(switch, UPLINK, rate, links.buffer, mtu)?;
+                    limit_port(switch, UPLINK, rate, links.queue.buffer, mtu)?;
                 }
             }
         }
@@ -159,9 +159,9 @@ impl Network {
             // Only frames of the MTU crossed the links; the receiving stack may take several at once.
             self.machines[m].run(|| Interface::named(NIC)?.set_receive_merging(true))??;
             no_offloads(switch, &port)?;
-            limit_port(switch, &port, machine.nic().rx, links.buffer, mtu)?;
+            limit_port(switch, &port, machine.nic().rx, links.queue.buffer, mtu)?;
             if scenario.enforcement() == Enforcement::None {
-                limit_port(&self.machines[m], NIC, machine.nic().tx, links.buffer, mtu)?;
+                limit_port(&self.machines[m], NIC, machine.nic().tx, links.queue.buffer, mtu)?;
             }
         }
         Ok(())

@@ -109,7 +109,7 @@ impl Transfers {
         let policy = scenario.policy();
         let classifier = Classifier::new(policy.services().classification_order(), Some(crate::network::NIC))?;
         let mut all = Self { transfers: Vec::new(), servers: Vec::new(), listening: BTreeMap::new() };
-        for (t, traffic) in scenario.traffic().iter().enumerate() {
+        for (t, traffic) in scenario.transfers().iter().enumerate() {
             for (from, to) in traffic.pairs() {
                 let taken = all.listening.entry(to).or_default();
                 let port = free_port(policy, &classifier, traffic, (from, to), taken)?;

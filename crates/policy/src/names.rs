@@ -85,7 +85,16 @@ impl<'a> NameRange<'a> {
             Refusal::new(format!("{} {cause}", quote(text)), "write a range as `m[1-10]`: one pair of whole numbers")
         };
         let (inside, suffix) = rest.split_once(']').ok_or_else(|| refuse("has a `[` without a `]`"))?;
-        let (first, last) = inside.split_once('-').ok_or_else(|| refuse("is not a range"))?;
+        let Some((first, last)) = inside.split_once('-') else {
+            let one = format!("{prefix}{inside}{suffix}");
+            return Err(match check_name(&one) {
+                Ok(()) if !inside.is_empty() => Refusal::new(
+                    format!("{} is not a range", quote(text)),
+                    format!("write {} for the one, or both ends of a range as `m[1-10]`", quote(&one)),
+                ),
+                _ => refuse("is not a range"),
+            });
+        };
         let number = |digits: &str| {
             // Nine digits are more machines than any limit allows and fit every integer.
             let fine = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

@@ -173,7 +173,7 @@ fn value(item: &Node, scenario: &Scenario, problems: &mut Problems) -> Option<Pu
     let name = text(item, "service")?;
     // A scenario with a network of its own has no services, and sends nothing for any.
     let service = scenario.governed().and_then(|governed| governed.policy.services().named(&name));
-    let sends = service.filter(|id| scenario.traffic().iter().any(|traffic| traffic.service == *id));
+    let sends = service.filter(|id| scenario.transfers().iter().any(|traffic| traffic.service == *id));
     let Some(service) = sends else {
         let span = item.get("service").map_or(item.span, |node| node.span);
         problems.error(span, format!("the scenario sends nothing for `{name}`"), "name a service of its `traffic`");

@@ -97,8 +97,9 @@ impl Scenario {
     pub fn links(&self) -> Links {
         self.under_policy().links
     }
-    /// The services' long-lived transfers, in file order: all traffic unless [`Scenario::simulator_only`] says more.
-    pub fn traffic(&self) -> &[ServiceTransfers] {
+    /// The services' long-lived transfers, in file order: all traffic unless [`Scenario::simulator_only`] says more; none
+    /// where there is no policy.
+    pub fn transfers(&self) -> &[ServiceTransfers] {
         self.governed.as_ref().map_or(&[], |governed| &governed.transfers)
     }
     /// What is measured.
@@ -190,9 +191,7 @@ pub enum Enforcement {
 pub struct Links {
     /// One-way propagation delay of each link.
     pub delay: Duration,
-    /// Buffer of each switch port, at least one packet.
-    pub buffer: Bytes,
-    /// The queue of each switch port; its buffer is `buffer`.
+    /// The queue of each switch port; its buffer holds at least one packet.
     pub queue: QueueSpec,
     /// The largest IP packet, headers included.
     pub mtu: Bytes,
@@ -203,8 +202,7 @@ pub struct Links {
 impl Default for Links {
     /// 10 µs, drop-tail with 256 kB, 1500 B, one spine.
     fn default() -> Self {
-        let queue = QueueSpec::default();
-        Self { delay: Duration::from_micros(10), buffer: queue.buffer, queue, mtu: Bytes::new(1500), spines: 1 }
+        Self { delay: Duration::from_micros(10), queue: QueueSpec::default(), mtu: Bytes::new(1500), spines: 1 }
     }
 }
 

@@ -233,10 +233,10 @@ fn under_a_policy_the_simulator_takes_everything_and_the_lab_says_why_not() {
     let scenario =
         read(&text("links: { spines: 2, queue: { discipline: strict-priority, buffer: 64kB } }\n", "")).expect("good");
     assert_eq!(scenario.graph().cables[0].a_to_b.queue.discipline, Discipline::StrictPriority);
-    assert_eq!(scenario.links().buffer, Bytes::new(64_000));
+    assert_eq!(scenario.links().queue.buffer, Bytes::new(64_000));
     let links: Vec<_> = scenario.measurement().links.iter().map(|link| scenario.graph().link_name(*link)).collect();
     assert_eq!(links, ["r1->spine0", "r1->spine1"]);
-    assert_eq!(scenario.entries()[0].service, Some(scenario.traffic()[0].service));
+    assert_eq!(scenario.entries()[0].service, Some(scenario.transfers()[0].service));
 }
 
 macro_rules! refusals {
@@ -259,8 +259,13 @@ refusals! {
     no_fabric_link: over("{ topology: leaf-spine, racks: 2, hosts: 2, spines: 2, host-link: { rate: 1Gb/s } }");
     rate_and_oversubscription: changed("  queue: drop-tail", "  queue: drop-tail\n  oversubscription: 2");
     oversubscription_of_nothing: over("{ topology: leaf-spine, racks: 2, hosts: 1, spines: 1000, oversubscription: 1000, host-link: { rate: 1kb/s } }");
+    oversubscription_below_the_clock: over("{ topology: leaf-spine, racks: 2, hosts: 1, spines: 1000, oversubscription: 200, host-link: { rate: 1Gb/s } }");
+    oversubscription_above_the_clock: over("{ topology: leaf-spine, racks: 2, hosts: 40, spines: 1, oversubscription: 1, host-link: { rate: 400Gb/s } }");
+    oversubscription_beyond_numbers: over("{ topology: leaf-spine, racks: 2, hosts: 1000000, spines: 1, oversubscription: 0.001, host-link: { rate: 8Tb/s } }");
     odd_k: over("{ topology: fat-tree, k: 5, host-link: { rate: 1Gb/s } }");
     million_hosts: over("{ topology: fat-tree, k: 160, host-link: { rate: 10Gb/s } }");
+    more_cables_than_routes: over("{ topology: fat-tree, k: 162, host-link: { rate: 10Gb/s } }");
+    more_routes_than_memory: over("{ topology: leaf-spine, racks: 100000, hosts: 1, spines: 1, host-link: { rate: 10Gb/s }, fabric-link: { rate: 10Gb/s } }");
     many_racks: over("{ topology: leaf-spine, racks: 100000, hosts: 1000, spines: 4, host-link: { rate: 10Gb/s }, fabric-link: { rate: 10Gb/s } }");
     ecn_without_mark: changed("discipline: ecn, buffer: 300kB, mark: 97500B", "discipline: ecn, buffer: 300kB");
     ecn_as_a_word: changed("queue: drop-tail", "queue: ecn");
@@ -349,6 +354,8 @@ fn values_are_set_from_outside() {
         ("traffic[2].transport.min-rto", "1ms"),
         ("transport", "cubic"),
         ("events[0].at", "1s"),
+        ("measure", "{ every: 5ms, links: [\"leaf0->spine0\"] }"),
+        ("network.queue", "{ discipline: ecn, buffer: 90kB, mark: 30kB }"),
     ])
     .unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!((scenario.seed(), scenario.duration()), (7, Duration::from_secs(2)));
@@ -361,6 +368,11 @@ fn values_are_set_from_outside() {
     assert_ne!(scenario.entries()[2].transport, Parameters::default());
     assert_eq!(Workload::new(&scenario.entries()[1].spec, 1).expected(), Some(10));
     assert_eq!(scenario.events().last().expect("events").at, Duration::from_secs(1));
+    // Brackets are read as the file's own would be.
+    let measurement = scenario.measurement();
+    assert_eq!((measurement.every, measurement.links.len()), (Duration::from_millis(5), 1));
+    let scenario = set(&[("events", "[]")]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(scenario.events().is_empty());
 }
 
 #[test]
@@ -388,6 +400,13 @@ fn what_cannot_be_set() {
         ("traffic[1].from", "nobody"),
         ("traffic[1].priority", "9"),
         ("measure.links[0]", "a->b"),
+        ("measure.every", "1ns"),
+        ("events", "{ at: 1ms }"),
+        ("events", "none"),
+        ("events", "[ { at: 1ms, do: down, link: x->y } ]"),
+        ("events", "[ { at: 1ms, do: down"),
+        ("traffic", "[]"),
+        ("traffic[0]", "{ from: nobody, to: all, size: &a 1kB }"),
     ] {
         let Err(errors) = set(&[(path, value)]) else { panic!("{path}={value} is accepted") };
         all.push_str(&format!("--set {path}={value}\n{}\n", errors.render(false)));

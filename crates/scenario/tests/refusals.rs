@@ -57,7 +57,6 @@ fn reads_every_key() {
         scenario.links(),
         Links {
             delay: Duration::from_micros(5),
-            buffer: Bytes::new(100_000),
             queue: QueueSpec { buffer: Bytes::new(100_000), ..QueueSpec::default() },
             mtu: Bytes::new(9000),
             spines: 2
@@ -65,7 +64,7 @@ fn reads_every_key() {
     );
     let network = scenario.policy().network();
     let id = |name: &str| network.machine_named(name).expect("a machine");
-    let [a, b] = scenario.traffic() else { panic!("two entries") };
+    let [a, b] = scenario.transfers() else { panic!("two entries") };
     assert_eq!((a.from.len(), a.to.len(), a.pattern, a.flows), (10, 11, Pattern::FullMesh, 1));
     assert_eq!((a.start, a.stop), (Duration::ZERO, Duration::from_secs(40)));
     assert_eq!((b.start, b.stop), (Duration::from_secs(20), Duration::from_secs(60)));
@@ -81,10 +80,31 @@ fn the_scenario_of_fig_14() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/parley-fig14.scenario.yaml");
     let (scenario, notes) = Scenario::read(&path).expect("good");
     assert!(notes.is_empty());
-    assert_eq!(scenario.traffic()[0].pairs().len(), 100);
+    assert_eq!(scenario.transfers()[0].pairs().len(), 100);
     // `receivers` comes before `senders`.
-    assert_eq!(scenario.traffic()[0].pairs()[0], (MachineId(10), MachineId(0)));
+    assert_eq!(scenario.transfers()[0].pairs()[0], (MachineId(10), MachineId(0)));
     assert_eq!(scenario.policy().network().rack(scenario.measure().rack).name(), "senders");
+}
+
+#[test]
+fn rates_that_cannot_be_simulated() {
+    let refused = |from: &str, to: &str| {
+        let policy = POLICY.replace(from, to);
+        assert_ne!(policy, POLICY, "{from}");
+        let source = Source::from_text("test.scenario.yaml", GOOD);
+        let read = Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", &policy));
+        read.map(|_| to.to_owned()).expect_err("a rate that cannot be").render(false)
+    };
+    // Two spines: an uplink of 16 Tb/s is two links that can be simulated.
+    assert!(read(GOOD).is_ok());
+    insta::assert_snapshot!(
+        [
+            refused("nic: 1Gb/s", "nic: 9Tb/s"),
+            refused("r2: { uplink: 10Gb/s", "r2: { uplink: 20Tb/s"),
+            refused("nic: 1Gb/s", "nic: 9kb/s"),
+        ]
+        .join("\n")
+    );
 }
 
 macro_rules! refusals {
@@ -132,6 +152,7 @@ refusals! {
     seed: "links:" => "seed: -1\nlinks:";
     sample_too_long: "every: 1s" => "every: 61s";
     sample_too_short: "every: 1s" => "every: 1us";
+    one_in_brackets: "from: r1" => "from: \"s[3]\"";
     direction: "direction: rx" => "direction: up";
     no_traffic: "traffic:" => "traffic: []\ntrafic:";
     several: "from: r1, to: r2, stop: 40s" => "from: r9, to: both, stop: 400s, flow: 1";
@@ -174,7 +195,7 @@ proptest! {
         }
         match read(&text) {
             Ok(scenario) => {
-                for traffic in scenario.traffic() {
+                for traffic in scenario.transfers() {
                     prop_assert!(!traffic.pairs().is_empty());
                     prop_assert!(traffic.start < traffic.stop && traffic.stop <= scenario.duration());
                 }

@@ -77,10 +77,11 @@ impl<F: Files> Reader<'_, F> {
                 "sample more often, or make `duration` longer",
             );
         } else if every.nanos() > 0 && duration.nanos() / every.nanos() > MAX_SAMPLES {
+            let least = Duration::from_nanos(duration.nanos().div_ceil(MAX_SAMPLES));
             self.error(
                 span,
                 format!("a sample every {every} in a run of {duration} gives more than {MAX_SAMPLES} samples"),
-                "sample less often",
+                format!("sample every {least} or less often; `--set measure.every=TIME` does it from outside"),
             );
         }
     }

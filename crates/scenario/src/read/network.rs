@@ -1,10 +1,11 @@
 //! `network:`: from its keys to a topology, and from there to a graph.
 
+use super::queue::{can_be_simulated, links_have};
 use super::{Files, Reader};
 use crate::graph::{Graph, LinkSpec, Packets, QueueSpec, Routing, SharedBuffer};
 use crate::language::{
-    FACTOR_RANGE, MAX_BUFFER, MAX_DELAY, MAX_HEADERS, MAX_HOSTS_OF_ONE, MAX_K, MAX_PAYLOAD, MAX_RACKS, MAX_SPINES,
-    NETWORK, ROUTING_WORDS,
+    FACTOR_RANGE, MAX_BUFFER, MAX_DELAY, MAX_HEADERS, MAX_HOSTS_OF_ONE, MAX_K, MAX_PAYLOAD, MAX_RACKS, MAX_RATE,
+    MAX_SPINES, NETWORK, ROUTING_WORDS,
 };
 use crate::topology::{Common, Dumbbell, FatTree, LeafSpine, ParkingLot, Star, Topology};
 use weir_document::scalar::MILLION;
@@ -143,11 +144,12 @@ impl<F: Files> Reader<'_, F> {
                 let all = u128::from(hosts?) * u128::from(host_link?.rate.bps()) * u128::from(MILLION);
                 let rate = all / (u128::from(uplinks?) * u128::from(factor));
                 let rate = Bandwidth::from_bps(u64::try_from(rate).unwrap_or(u64::MAX));
-                if rate == Bandwidth::ZERO || rate.is_unlimited() {
+                if !can_be_simulated(rate) {
+                    let rate = if rate.is_unlimited() { format!("more than {MAX_RATE}") } else { rate.to_string() };
                     self.error(
                         span,
                         format!("this oversubscription gives the fabric's links a rate of {rate}"),
-                        "write the rate of `fabric-link` instead",
+                        format!("{}; write another factor, or the rate of `fabric-link` instead", links_have()),
                     );
                     return None;
                 }

@@ -1,14 +1,15 @@
 //! What refers to a policy: its file, its links, services and racks.
 
+use super::queue::{can_be_simulated, links_have};
 use super::{Files, Reader};
 use crate::graph::Packets;
 use crate::language::{DIRECTION_WORDS, MAX_BUFFER, MAX_MTU, MIN_MTU};
 use crate::model::{Links, Measure};
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_document::{Field, Node, quote, scalar};
-use weir_policy::Policy;
-use weir_units::{Direction, Duration, RackId, ServiceId};
+use weir_document::{Field, Node, Span, quote, scalar};
+use weir_policy::{Network, Policy};
+use weir_units::{Bandwidth, Direction, Duration, RackId, ServiceId};
 
 impl<F: Files> Reader<'_, F> {
     /// The policy and its file; `None` only if something was reported, here or about the policy.
@@ -46,12 +47,11 @@ impl<F: Files> Reader<'_, F> {
             }
         }
         if let Field::Value(size, span) = buffer {
-            links.buffer = size;
+            links.queue.buffer = size;
             if size > MAX_BUFFER {
                 self.error(span, format!("the buffer {size} is larger than {MAX_BUFFER}"), "for example `256kB`");
             }
         }
-        links.queue.buffer = links.buffer;
         if let Some(queue) = node.get("queue") {
             if let Some(span) = buffer.span() {
                 self.error(span, "there is a `buffer` beside a `queue`", "write it inside of `queue`");
@@ -59,12 +59,11 @@ impl<F: Files> Reader<'_, F> {
             // What headers take does not matter here: the buffer is checked against the mtu.
             let packets = Packets { payload: links.mtu.get() as u32, headers: 0 };
             links.queue = self.queue(Some(queue), links.queue, packets, true).unwrap_or(links.queue);
-            links.buffer = links.queue.buffer;
-        } else if links.buffer < links.mtu {
+        } else if links.queue.buffer < links.mtu {
             let span = buffer.span().or(mtu.span()).unwrap_or(node.span);
             self.error(
                 span,
-                format!("the buffer {} holds no packet of {}", links.buffer, links.mtu),
+                format!("the buffer {} holds no packet of {}", links.queue.buffer, links.mtu),
                 "make it at least as large as the mtu",
             );
         }
@@ -72,6 +71,31 @@ impl<F: Files> Reader<'_, F> {
             links.spines = spines as u32;
         }
         links
+    }
+
+    /// Whether links of the policy's rates can be simulated; the first that cannot is reported at `at`.
+    pub(super) fn rates(&mut self, network: &Network, links: &Links, at: Span) -> bool {
+        let interface = network.machines().iter().find_map(|machine| {
+            let rate = Direction::ALL.map(|direction| machine.nic()[direction]);
+            let rate = rate.into_iter().find(|rate| !can_be_simulated(*rate))?;
+            Some(format!("machine {} has an interface of {rate}", quote(machine.name())))
+        });
+        let uplink = || {
+            network.racks().iter().find_map(|rack| {
+                let whole = Direction::ALL.map(|direction| rack.uplink()[direction]);
+                let link = |rate: &Bandwidth| Bandwidth::from_bps(rate.bps() / u64::from(links.spines));
+                let whole = whole.into_iter().find(|rate| !can_be_simulated(link(rate)))?;
+                let over = match links.spines {
+                    1 => String::new(),
+                    spines => format!(" over {spines} spines, links of {}", link(&whole)),
+                };
+                Some(format!("rack {} has an uplink of {whole}{over}", quote(rack.name())))
+            })
+        };
+        let Some(cause) = interface.or_else(uplink) else { return true };
+        let hint = format!("{}; change the policy, or divide an uplink over other `spines`", links_have());
+        self.error(at, format!("{cause}, which cannot be simulated"), hint);
+        false
     }
 
     pub(super) fn service(&mut self, node: &Node, policy: &Policy) -> Option<ServiceId> {

@@ -12,6 +12,16 @@ const DELAY: Duration = Duration::from_micros(1);
 /// network (pFabric, SIGCOMM 2013, §5.2).
 const PFABRIC_BUFFER: Bytes = Bytes::new(36_000);
 
+/// What rates there may be, as a hint.
+pub(super) fn links_have() -> String {
+    format!("links have {MIN_RATE} to {MAX_RATE}")
+}
+
+/// Whether the simulator's clock can count the bytes of a link.
+pub(super) fn can_be_simulated(rate: Bandwidth) -> bool {
+    (MIN_RATE..=MAX_RATE).contains(&rate)
+}
+
 impl<F: Files> Reader<'_, F> {
     /// A queue; `None` only if something was reported. `default` where nothing is written, for packets of at most `packets`. `own_buffer` says whether ports have
     /// buffers of their own.
@@ -105,13 +115,9 @@ impl<F: Files> Reader<'_, F> {
     pub(super) fn link_rate(&mut self, node: &Node) -> Field<Bandwidth> {
         let field = node.field("rate", |text| scalar::rate(text, false, false));
         if let Field::Value(rate, span) = field
-            && !(MIN_RATE..=MAX_RATE).contains(&rate)
+            && !can_be_simulated(rate)
         {
-            self.error(
-                span,
-                format!("a link of {rate} cannot be simulated"),
-                format!("links have {MIN_RATE} to {MAX_RATE}"),
-            );
+            self.error(span, format!("a link of {rate} cannot be simulated"), links_have());
             return Field::Bad;
         }
         field

@@ -46,7 +46,7 @@ pub(super) fn describe(scenario: &Scenario) -> String {
     }
     match scenario.simulator_only() {
         None => {
-            let transfers = scenario.traffic().iter();
+            let transfers = scenario.transfers().iter();
             let flows: usize = transfers.map(|traffic| traffic.pairs().len() * traffic.flows as usize).sum();
             parts.push(text::count(flows, "flow"));
             parts.push(format!("{} of traffic", scenario.duration()));
