@@ -51,6 +51,8 @@ enum Cause {
     Refused(String),
     /// A document is wrong.
     Document(Diagnostics),
+    /// Somebody interrupted it before there was anything to keep.
+    Interrupted(String),
     /// Nobody reads the output any more.
     NobodyReads,
 }
@@ -63,6 +65,10 @@ impl CommandError {
     /// The input or the options are wrong.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self { cause: Cause::Refused(printable(message.into())), hints: Vec::new() }
+    }
+    /// Somebody interrupted it, and there is nothing to keep.
+    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
+        Self { cause: Cause::Interrupted(printable(message.into())), hints: Vec::new() }
     }
     /// A file could not be written.
     pub(crate) fn cannot_write(path: &Path, error: impl Display) -> Self {
@@ -80,6 +86,7 @@ impl CommandError {
         match self.cause {
             Cause::Failed(_) => Exit::Failed,
             Cause::Refused(_) | Cause::Document(_) => Exit::Refused,
+            Cause::Interrupted(_) => Exit::Interrupted,
             Cause::NobodyReads => Exit::Done,
         }
     }
@@ -90,6 +97,7 @@ impl CommandError {
         let mut text = match &self.cause {
             Cause::NobodyReads => return,
             Cause::Failed(message) | Cause::Refused(message) => format!("{title} {message}\n"),
+            Cause::Interrupted(message) => format!("{} {message}\n", ui.on_err(Style::Held, "interrupted:")),
             Cause::Document(diagnostics) => diagnostics.render(ui.err_is_coloured()),
         };
         for hint in &self.hints {

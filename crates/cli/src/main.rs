@@ -26,6 +26,7 @@ mod reproduce_page;
 mod run_file;
 mod run_files;
 mod run_page;
+mod simulation;
 mod sweep;
 mod text;
 

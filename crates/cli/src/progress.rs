@@ -74,6 +74,13 @@ impl Watch {
         self.started.seconds()
     }
 
+    /// Starts the clock again, for what comes next, and gives the seconds that it showed.
+    pub(crate) fn restart(&mut self) -> f64 {
+        let seconds = self.elapsed();
+        (self.started, self.shown) = (Stopwatch::start(), 0.0);
+        seconds
+    }
+
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
@@ -86,6 +93,11 @@ impl Watch {
 pub(crate) fn of_real_time(at: Duration, of: Duration) -> String {
     let left = of.saturating_sub(at).as_secs_f64();
     format!("{:.0} s of {of}, {left:.0} s left", at.as_secs_f64())
+}
+
+/// `building the network of 250,000 hosts, 12 s so far`.
+pub(crate) fn of_building(hosts: usize, elapsed: f64) -> String {
+    format!("building the network of {} hosts, {} so far", text::whole(hosts as u64), wall(elapsed))
 }
 
 /// How much of a simulated run is done, 0 to 1: a run ends with its time or with its flows, whichever is sooner.
@@ -150,6 +162,7 @@ mod tests {
         // Without a known number of flows only time counts: 1.5 s for a tenth.
         let text = of_run(&progress(None), 1.5);
         assert_eq!(text, "14 s left; simulated 10 ms of 100 ms at 10.0 M packet-hops/s, 800 of 900 started flows");
+        assert_eq!(of_building(250_000, 12.0), "building the network of 250,000 hosts, 12 s so far");
         assert_eq!(of_real_time(Duration::from_secs(12), Duration::from_secs(50)), "12 s of 50 s, 38 s left");
     }
 

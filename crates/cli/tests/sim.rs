@@ -234,6 +234,13 @@ fn refusals() {
         &["sim", &scenario, "--force"],
         &["sim", &scenario, "--jobs", "2"],
         &["sim", &scenario, "--sweep", "seed=1..3"],
+        &["sim", &scenario, "--sweep", "seed=1..3", "--set", "traffic[0].lod=60%"],
+        &["sim", &scenario, "--sweep", "sed=1..3"],
+        &["sim", &scenario, "--sweep", "seed=1..3; traffic[0].load=20%,40%", "--report", &new],
+        &["sim", &scenario, "--sweep", "seed=1,1; traffic[0].load=20%,20%", "--report", &new],
+        &["sim", &scenario, "--sweep", "seed=1,2; traffic[0].load=20%,140%", "--report", &new],
+        &["sim", &scenario, "--sweep", "seed=1,2; seed=3,4", "--report", &new],
+        &["sim", &scenario, "--set", "traffic=[]"],
         &["sim", &scenario, "--sweep", "seed=3..1", "--report", &new],
         &["sim", &scenario, "--sweep", "seed=1,2,1", "--report", &new],
         &["sim", &scenario, "--sweep", "seed=1,2", "--sweep", "seed=3", "--report", &new],
@@ -263,23 +270,51 @@ fn a_network_for_a_larger_machine_is_refused() {
     let meminfo = std::fs::read_to_string("/proc/meminfo").expect("Linux");
     let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")).expect("a line");
     let kibibytes: u64 = available.trim().trim_end_matches("kB").trim().parse().expect("a number");
-    // Four million hosts take about 50 GB.
-    if kibibytes > 45_000_000 {
+    // A hundred thousand racks are ten billion routes of 4 bytes.
+    if kibibytes > 39_000_000 {
         let mut errors = std::io::stderr();
         std::io::Write::write_all(&mut errors, b"skipped: a network for a larger machine needs a smaller machine\n")
             .expect("standard error takes a line");
         return;
     }
     let directory = directory();
-    let scenario = "scenario: 1\nname: large\nduration: 1s\nnetwork:\n  topology: fat-tree\n  k: 256\n  \
-                    host-link: { rate: 10Gb/s }\n  oversubscription: 1\ntraffic:\n  \
+    let scenario = "scenario: 1\nname: large\nduration: 1s\nnetwork:\n  topology: leaf-spine\n  racks: 100000\n  \
+                    hosts: 1\n  spines: 1\n  host-link: { rate: 10Gb/s }\n  fabric-link: { rate: 10Gb/s }\ntraffic:\n  \
                     - { kind: random, from: all, to: all, sizes: 1kB, load: 1%, flows: 1 }\n";
     let scenario = file(directory.path(), "large.scenario.yaml", scenario);
     let output = run(&["sim", &scenario]);
     assert_eq!(output.status.code(), Some(2));
     let errors = text(&output.stderr);
-    assert!(errors.contains("4194304 hosts") && errors.contains("large.scenario.yaml:6:6"), "{errors}");
+    assert!(errors.contains("100000 hosts") && errors.contains("large.scenario.yaml:6:10"), "{errors}");
     assert!(errors.contains("GB that may be used"), "{errors}");
+}
+
+/// A network of 128,000 hosts, which takes seconds to build, and one small flow.
+fn large(directory: &Path) -> String {
+    let text = "scenario: 1\nname: large\nduration: 1s\nnetwork: { topology: fat-tree, k: 80, \
+                host-link: { rate: 10Gb/s } }\ntraffic: [ { from: h0, to: h1, size: 1kB } ]\n";
+    file(directory, "large.scenario.yaml", text)
+}
+
+#[test]
+fn a_signal_is_heard_while_a_network_is_built() {
+    let directory = directory();
+    let scenario = large(directory.path());
+    let (child, errors, line) = started(&["sim", &scenario, "--json"]);
+    assert!(line.contains("large: 128000 hosts"), "{line}");
+    signal(&child, libc::SIGINT);
+    let (code, output, rest) = ended(child, errors);
+    assert_eq!((code, output.len()), (Some(130), 0), "{rest}");
+    assert!(rest.contains("interrupted: the network was still being built; nothing was simulated"), "{rest}");
+
+    let report = directory.path().join("report").display().to_string();
+    let sweep = ["sim", &scenario, "--sweep", "seed=1..3", "--jobs", "1", "--report", &report];
+    let (child, errors, line) = started(&sweep);
+    assert!(line.contains("large: 3 points"), "{line}");
+    signal(&child, libc::SIGINT);
+    let (code, _, rest) = ended(child, errors);
+    assert_eq!(code, Some(130), "{rest}");
+    assert!(rest.contains("0 of 3 points are complete and kept; the same command runs the rest"), "{rest}");
 }
 
 #[test]

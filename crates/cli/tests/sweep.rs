@@ -265,3 +265,32 @@ fn a_full_disk_keeps_complete_points() {
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert!(text(&again.stderr).contains("3 points, 1 already complete"), "{}", text(&again.stderr));
 }
+
+#[test]
+fn values_that_change_together() {
+    let directory = directory();
+    let scenario = scenario(directory.path());
+    let report = path(directory.path(), "report");
+    let together = "transport=dctcp,cubic; network.host-link.queue={discipline: ecn, mark: 30kB},drop-tail";
+    let arguments = ["sim", &scenario, "--sweep", "seed=1..2", "--sweep", together, "--report", &report, "--json"];
+    let output = run(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let value = json(&output);
+    assert_eq!(value["points"].as_array().map(Vec::len), Some(4));
+    assert_eq!(
+        value["points"][1]["parameters"],
+        serde_json::json!({"seed": "1", "transport": "cubic", "network.host-link.queue": "drop-tail"})
+    );
+    let written = files(Path::new(&report));
+    let table = text(&written["points.csv"]);
+    assert!(table.starts_with("point,seed,transport,network.host-link.queue,group,"), "{table}");
+    assert!(table.contains(",dctcp,\"{discipline: ecn, mark: 30kB}\",all,"), "{table}");
+    // The same command goes on, and the command that is written down is the same.
+    assert!(value["command"].as_str().is_some_and(|command| command.contains(&format!("--sweep '{together}'"))));
+    let again = run(&arguments);
+    assert!(text(&again.stderr).contains("4 points, 4 already complete"), "{}", text(&again.stderr));
+    assert_eq!(again.stdout, output.stdout);
+    assert_eq!(files(Path::new(&report)), written);
+    assert!(run(&["report", &report]).status.success());
+    assert_eq!(files(Path::new(&report)), written);
+}

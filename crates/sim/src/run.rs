@@ -49,7 +49,7 @@ pub struct Options {
     pub brokers: RackBrokerConfig,
 }
 
-/// How far a run has come; handed out after each sample.
+/// How far a run has come; handed out when the network is built, and after each sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     /// Simulated time that has passed.
@@ -90,7 +90,7 @@ pub enum RunError {
     Unclassified(#[from] Unclassified),
 }
 
-/// Runs a scenario. `progress` is called after every sample and may break off the run.
+/// Runs a scenario. `progress` is called when the network is built and after every sample, and may break off the run.
 ///
 /// # Errors
 /// If the policy's filters do not fit the traffic.
@@ -171,8 +171,8 @@ impl<'a, O: Observer> Run<'a, O> {
         let end = SimTime::from(self.scenario.duration());
         let every = SimTime::from(self.scenario.measurement().every);
         let mut sample = every;
-        let mut interrupted = false;
-        loop {
+        let mut interrupted = progress(self.progress()).is_break();
+        while !interrupted {
             self.advance(sample.min(end))?;
             let over = self.world.now() >= end || self.is_idle();
             // At a rack's uplink only whole samples count; elsewhere the last one may be shorter.
@@ -182,7 +182,7 @@ impl<'a, O: Observer> Run<'a, O> {
                 sample = self.world.now() + every;
                 interrupted = !over && progress(self.progress()).is_break();
             }
-            if over || interrupted {
+            if over {
                 break;
             }
         }

@@ -1,8 +1,11 @@
 //! `--set PATH=VALUE` and `--sweep PATH=VALUES`.
 //!
-//! Values of a sweep are separated by commas; `1..5` stands for the whole numbers from 1 to 5, both included.
+//! Values of a sweep are separated by commas; `1..5` stands for the whole numbers from 1 to 5, both included. Commas inside
+//! brackets are the value's own. What one option lists with semicolons changes together: the first value of each path,
+//! then the second, and so on.
 //!
-//! Worked example: `seed=1..3,7` has the values 1, 2, 3 and 7.
+//! Worked example: `seed=1..3,7` has the values 1, 2, 3 and 7. `transport=dctcp,pfabric; network.queue={discipline: ecn,
+//! mark: 30kB},pfabric` gives two points, each transport with its own queues.
 
 use crate::text;
 use serde::{Deserialize, Serialize};
@@ -43,35 +46,94 @@ impl Setting {
 pub(crate) struct Axis {
     /// Where.
     pub(crate) path: String,
-    /// At least one, each once.
+    /// At least one; each once, or each once together with those that change with it.
     pub(crate) values: Vec<String>,
+    /// Whether it changes together with the axis before it, value by value.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) together: bool,
+}
+
+/// What one `--sweep` gives: one axis, or several that change together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Axes(pub(crate) Vec<Axis>);
+
+impl Axes {
+    /// Reads `PATH=VALUES`, or several of them with semicolons.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut axes: Vec<Axis> = Vec::new();
+        for part in parts(text, ';') {
+            let axis = Axis::parse(part, !axes.is_empty())?;
+            if let Some(first) = axes.first().filter(|first| first.values.len() != axis.values.len()) {
+                return Err(format!(
+                    "`{}` has {} and `{}` has {}: values that change together are as many",
+                    first.path,
+                    text::count(first.values.len(), "value"),
+                    axis.path,
+                    text::count(axis.values.len(), "value"),
+                ));
+            }
+            axes.push(axis);
+        }
+        let count = axes.first().map_or(0, |axis| axis.values.len());
+        let mut together: Vec<Vec<&str>> =
+            (0..count).map(|place| axes.iter().map(|axis| &*axis.values[place]).collect()).collect();
+        together.sort_unstable();
+        if let Some(twice) = together.windows(2).find(|pair| pair[0] == pair[1]) {
+            let twice = twice[0].join("; ");
+            return Err(format!("`{twice}` is in the list twice, and would give the same result twice"));
+        }
+        Ok(Self(axes))
+    }
 }
 
 impl Axis {
-    /// Reads `PATH=VALUES`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str, together: bool) -> Result<Self, String> {
         let (path, list) = split(text, "VALUE,VALUE")?;
         let mut values = Vec::new();
-        for part in list.split(',') {
+        for part in parts(list, ',') {
             match part.trim() {
                 "" => return Err("a value is missing: write values with one comma between two of them".to_owned()),
                 part => match part.split_once("..") {
-                    Some((first, last)) => values.extend(range(part, first, last)?),
-                    None => values.push(part.to_owned()),
+                    Some((first, last)) if first.starts_with(|c: char| c.is_ascii_digit()) => {
+                        values.extend(range(part, first, last)?)
+                    }
+                    _ => values.push(part.to_owned()),
                 },
             }
         }
-        let mut sorted: Vec<&String> = values.iter().collect();
-        sorted.sort();
-        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("`{}` is in the list twice, and would give the same result twice", twice[0]));
+        Ok(Self { path: path.to_owned(), values, together })
+    }
+}
+
+/// The options that give axes, for a command line.
+pub(crate) fn options(axes: &[Axis]) -> Vec<String> {
+    let groups = axes.chunk_by(|_, next| next.together);
+    let option = |group: &[Axis]| {
+        let group: Vec<String> = group.iter().map(|axis| format!("{}={}", axis.path, joined(&axis.values))).collect();
+        format!("--sweep {}", text::shell_word(&group.join("; ")))
+    };
+    groups.map(option).collect()
+}
+
+/// The parts of a text between separators, of which those inside of brackets and double quotes do not count.
+fn parts(text: &str, separator: char) -> Vec<&str> {
+    let (mut parts, mut start, mut depth, mut quoted) = (Vec::new(), 0, 0usize, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            // A place in a path, `traffic[0]`, opens and closes like a list.
+            '"' if depth > 0 => quoted = !quoted,
+            _ if quoted => {}
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth = depth.saturating_sub(1),
+            _ if c == separator && depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + c.len_utf8();
+            }
+            _ => {}
         }
-        Ok(Self { path: path.to_owned(), values })
     }
-    /// The option that gives it, for a command line.
-    pub(crate) fn option(&self) -> String {
-        format!("--sweep {}", text::shell_word(&format!("{}={}", self.path, joined(&self.values))))
-    }
+    parts.push(&text[start..]);
+    parts
 }
 
 /// The shortest name of each axis that is no other's: the last key, or the whole path.
@@ -126,9 +188,10 @@ mod tests {
 
     #[test]
     fn lists_and_ranges() {
-        let values = |text| Axis::parse(text).map(|axis| axis.values.join(" "));
+        let values = |text| Axes::parse(text).map(|axes| axes.0[0].values.join(" "));
         assert_eq!(values("seed=1..3,7"), Ok("1 2 3 7".to_owned()));
         assert_eq!(values("traffic[0].load = 20%, 40%"), Ok("20% 40%".to_owned()));
+        assert_eq!(values("traffic[0].flows=../a.csv,b..c"), Ok("../a.csv b..c".to_owned()));
         assert_eq!(values("a=b=c"), Ok("b=c".to_owned()));
         for wrong in ["seed", "=1", "seed=", "seed=1,,2", "seed=1,1..2", "seed=3..1", "seed=1..x", "seed=0..100000"] {
             assert!(values(wrong).is_err(), "{wrong}");
@@ -136,19 +199,34 @@ mod tests {
     }
 
     #[test]
+    fn together() {
+        let axes = Axes::parse("transport=dctcp,dctcp,cubic; network.queue = {discipline: ecn, mark: 30kB},fifo,fifo");
+        let axes = axes.expect("two axes").0;
+        assert_eq!(axes.iter().map(|axis| axis.together).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(axes[1].values, ["{discipline: ecn, mark: 30kB}", "fifo", "fifo"]);
+        assert_eq!(Axes::parse("measure.links=[\"a,b;\", c],[]").map(|axes| axes.0[0].values.len()), Ok(2));
+        for wrong in ["a=1,2;b=1", "a=1,2,1;b=3,4,3", "a=1;", "a=1;b", ";", "a={1,2"] {
+            assert!(Axes::parse(wrong).is_err() == (wrong != "a={1,2"), "{wrong}");
+        }
+    }
+
+    #[test]
     fn names_are_as_short_as_they_can_be() {
         let axes = ["seed=1", "traffic[0].load=1%", "traffic[1].load=1%", "transport.g=1"];
-        let axes = axes.map(|text| Axis::parse(text).expect("an axis"));
+        let axes = axes.map(|text| Axis::parse(text, false).expect("an axis"));
         assert_eq!(short_names(&axes), ["seed", "traffic[0].load", "traffic[1].load", "g"]);
     }
 
     #[test]
     fn options_read_back() {
-        let axis = Axis::parse("traffic[0].load=20%,40%").expect("an axis");
-        assert_eq!(axis.option(), "--sweep 'traffic[0].load=20%,40%'");
+        let again = |text: &str| Axes::parse(text).map(|axes| options(&axes.0).join(" "));
+        assert_eq!(again("traffic[0].load=20%,40%"), Ok("--sweep 'traffic[0].load=20%,40%'".to_owned()));
         for text in ["seed=1..5", "seed=1,2,4..6,1k", "seed=01,02,03", "seed=18446744073709551615,1"] {
-            assert_eq!(Axis::parse(text).map(|axis| axis.option()), Ok(format!("--sweep {text}")));
+            assert_eq!(again(text), Ok(format!("--sweep {text}")));
         }
+        let of = |text| Axes::parse(text).expect("axes").0;
+        let both = [of("seed=1,2"), of("a=1,1;b={x: 1, y: 2},3")].concat();
+        assert_eq!(options(&both), ["--sweep seed=1,2", "--sweep 'a=1,1; b={x: 1, y: 2},3'"]);
         let setting = Setting::parse("transport.protocol=dctcp").expect("a setting");
         assert_eq!(setting.option(), "--set transport.protocol=dctcp");
         assert_eq!(Setting::parse("seed=3").map(|seed| seed.option()), Ok("--seed 3".to_owned()));

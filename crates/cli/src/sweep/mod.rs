@@ -26,7 +26,7 @@ mod pool;
 mod shelf;
 mod table;
 
-pub(crate) use axis::{Axis, Setting, short_names};
+pub(crate) use axis::{Axes, Axis, Setting, options, short_names};
 pub(crate) use directory::{SweepDirectory, draw, write_point};
 pub(crate) use manifest::{MANIFEST, Manifest, State};
 pub(crate) use plan::{Plan, Point};

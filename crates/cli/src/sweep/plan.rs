@@ -1,4 +1,4 @@
-//! All points of a sweep: the cross product of its axes, the last axis fastest.
+//! All points of a sweep: the cross product of its axes, the last axis fastest. Axes that change together count as one.
 //!
 //! A point's name says what is different in it and sorts as the points do: its number, then key and value of each axis,
 //! with only such characters as need no quoting anywhere.
@@ -37,7 +37,8 @@ pub(crate) struct Point {
 impl Plan {
     /// All combinations of the axes, or why there are too many.
     pub(crate) fn new(settings: Vec<Setting>, axes: Vec<Axis>) -> Result<Self, String> {
-        let count = axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.values.len()));
+        let groups: Vec<&[Axis]> = axes.chunk_by(|_, next| next.together).collect();
+        let count = groups.iter().try_fold(1usize, |count, group| count.checked_mul(group[0].values.len()));
         let Some(count) = count.filter(|count| *count <= MAX_POINTS) else {
             return Err(format!("this sweep has more than {MAX_POINTS} points"));
         };
@@ -46,10 +47,11 @@ impl Plan {
         let point = |place: usize| {
             let mut rest = place;
             let mut values: Vec<Setting> = Vec::new();
-            for axis in axes.iter().rev() {
-                let value = axis.values[rest % axis.values.len()].clone();
-                rest /= axis.values.len();
-                values.push(Setting { path: axis.path.clone(), value });
+            for group in groups.iter().rev() {
+                let length = group[0].values.len();
+                let value = |axis: &Axis| axis.values[rest % length].clone();
+                values.extend(group.iter().rev().map(|axis| Setting { path: axis.path.clone(), value: value(axis) }));
+                rest /= length;
             }
             values.reverse();
             let parts = keys.iter().zip(&values).map(|(key, of)| format!("_{key}-{}", slug(&of.value)));
@@ -59,6 +61,7 @@ impl Plan {
             Point { name, values }
         };
         let points = (0..count).map(point).collect();
+        drop(groups);
         Ok(Self { settings, axes, points })
     }
 
@@ -68,11 +71,15 @@ impl Plan {
     }
 
     /// Points that together have every combination of the values other than the seed, and every seed: what a
-    /// seed is does not depend on the rest, so nothing more has to be read to know that all are valid.
+    /// seed is does not depend on the rest, so nothing more has to be read to know that all are valid. A seed that changes
+    /// together with others is one of their values.
     pub(crate) fn worth_checking(&self) -> Vec<usize> {
+        let alone =
+            |place: usize| !self.axes[place].together && !self.axes.get(place + 1).is_some_and(|of| of.together);
         let first = |point: &Point, seed: bool| {
-            let chosen = self.axes.iter().zip(&point.values).filter(|(axis, _)| (axis.path == "seed") == seed);
-            chosen.into_iter().all(|(axis, of)| axis.values[0] == of.value)
+            let is_seed = |place: usize| self.axes[place].path == "seed" && alone(place);
+            let mut chosen = self.axes.iter().zip(&point.values).enumerate().filter(|(at, _)| is_seed(*at) == seed);
+            chosen.all(|(_, (axis, of))| axis.values[0] == of.value)
         };
         let worth = |(_, point): &(usize, &Point)| first(point, true) || first(point, false);
         self.points.iter().enumerate().filter(worth).map(|(place, _)| place).collect()
@@ -88,10 +95,11 @@ fn slug(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::axis::Axes;
     use super::*;
 
     fn plan(axes: &[&str]) -> Plan {
-        let axes = axes.iter().map(|text| Axis::parse(text).expect("an axis")).collect();
+        let axes = axes.iter().flat_map(|text| Axes::parse(text).expect("axes").0).collect();
         Plan::new(Vec::new(), axes).expect("not too many")
     }
 
@@ -112,6 +120,24 @@ mod tests {
     }
 
     #[test]
+    fn together() {
+        let plan = plan(&["seed=1,2", "transport=dctcp,pfabric,dctcp; network.queue={mark: 1kB, x: 2},pfabric,fifo"]);
+        assert_eq!(
+            names(&plan)[..3],
+            [
+                "1_seed-1_transport-dctcp_queue--mark--1kB--x--2",
+                "2_seed-1_transport-pfabric_queue-pfabric",
+                "3_seed-1_transport-dctcp_queue-fifo"
+            ]
+        );
+        assert_eq!((plan.points.len(), plan.worth_checking()), (6, vec![0, 1, 2, 3]));
+        assert_eq!(plan.settings_of(4)[1..].iter().map(|of| &*of.value).collect::<Vec<_>>(), ["pfabric", "pfabric"]);
+        // Each seed has a value of its own, so each is read.
+        let seeds = self::plan(&["seed=1..3; traffic[0].load=10%,20%,200%"]);
+        assert_eq!((seeds.points.len(), seeds.worth_checking()), (3, vec![0, 1, 2]));
+    }
+
+    #[test]
     fn names_stay_apart_and_short() {
         assert_eq!(
             names(&plan(&["traffic[0].load=5%", "traffic[1].load=10 %"])),
@@ -121,10 +147,8 @@ mod tests {
         let plan = plan(&[&long]);
         assert!(plan.points.iter().all(|point| point.name.len() == MAX_NAME));
         assert_ne!(plan.points[0].name, plan.points[1].name);
-        let slashes = Plan::new(
-            Vec::new(),
-            vec![Axis::parse("a=../..").unwrap_or(Axis { path: "a".into(), values: vec!["../..".into()] })],
-        );
+        let slashes =
+            Plan::new(Vec::new(), vec![Axis { path: "a".into(), values: vec!["../..".into()], together: false }]);
         assert!(!slashes.expect("one point").points[0].name.contains('/'));
     }
 
@@ -138,7 +162,8 @@ mod tests {
 
     #[test]
     fn too_many() {
-        let axes = ["a=1..1000", "b=1..1000"].map(|text| Axis::parse(text).expect("an axis"));
-        assert!(Plan::new(Vec::new(), axes.to_vec()).is_err());
+        let axes = |text: &str| Axes::parse(text).expect("axes").0;
+        assert!(Plan::new(Vec::new(), [axes("a=1..1000"), axes("b=1..1000")].concat()).is_err());
+        assert!(Plan::new(Vec::new(), axes("a=1..1000; b=1..1000")).is_ok());
     }
 }

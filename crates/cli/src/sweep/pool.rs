@@ -6,17 +6,12 @@
 //!
 //! No result depends on which thread ran a point, or when: points share only files that are read once.
 
-use crate::progress::Stopwatch;
-use std::cell::RefCell;
-use std::panic::{self, AssertUnwindSafe};
+use crate::simulation::catch;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Once, mpsc};
+use std::sync::mpsc;
 use std::{io, thread};
 use weir_results::FileError;
 use weir_sim::Progress;
-
-/// Between two words of a point about how far it has come, in wall-clock seconds.
-const STEP: f64 = 0.1;
 
 /// How a point ended.
 #[derive(Debug)]
@@ -67,15 +62,7 @@ pub(crate) fn run_all(
                     && let Some(&point) = points.get(next.fetch_add(1, Ordering::Relaxed))
                 {
                     tell(Event::Started(point));
-                    let clock = Stopwatch::start();
-                    let mut told = 0.0;
-                    let mut step = |progress| {
-                        let now = clock.seconds();
-                        if now - told >= STEP {
-                            told = now;
-                            tell(Event::Step(point, progress));
-                        }
-                    };
+                    let mut step = |progress| tell(Event::Step(point, progress));
                     let ended = catch(|| work(point, &mut step)).unwrap_or_else(Ended::Failed);
                     // At once: whoever listens may be slower than the next point.
                     if matches!(ended, Ended::Disk(_) | Ended::Interrupted) {
@@ -93,33 +80,6 @@ pub(crate) fn run_all(
         drop(sender);
         events.iter().for_each(on);
         started
-    })
-}
-
-thread_local! {
-    /// What this thread panicked with, if its panics are caught.
-    static PANIC: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
-}
-
-/// Runs `work`; a panic is an error that says what and where, and nothing is printed.
-fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            let caught = PANIC.with_borrow_mut(|panic| panic.as_mut().map(|text| *text = Some(info.to_string())));
-            if caught.is_none() {
-                before(info);
-            }
-        }));
-    });
-    PANIC.set(Some(None));
-    // What the point leaves behind is dropped; nothing else was its to change.
-    let done = panic::catch_unwind(AssertUnwindSafe(work));
-    let text = PANIC.take().flatten();
-    done.map_err(|_| {
-        let text = text.unwrap_or_else(|| "panicked".to_owned());
-        format!("broken invariant: {}", text.split_whitespace().collect::<Vec<_>>().join(" "))
     })
 }
 

@@ -12,10 +12,13 @@ Examples:
 
 The same scenario, values and seed give the same bytes. Ctrl-C ends a run after the current sample
 and keeps what is done (exit code 130); twice ends it at once. `weir schema scenario` has all keys
-that PATH may name: keys with dots, places of lists in brackets.
+that PATH may name: keys with dots, places of lists in brackets. VALUE is what would stand there; a
+list or a mapping in brackets, as in --set events=[].
 
 A sweep runs every combination of its values, on all processors. VALUES are separated by commas;
-1..5 is 1,2,3,4,5. All points are checked before the first one runs. The same command goes on where
+1..5 is 1,2,3,4,5. Paths with a semicolon between them change together, value by value:
+  --sweep 'transport=dctcp,pfabric; network.queue={discipline: ecn, mark: 97500B},pfabric'
+All points are checked before the first one runs. The same command goes on where
 an interrupted sweep was stopped and runs failed points again; complete ones are kept. --force
 starts over. The exit code is 1 if a point failed; the others are kept.
 

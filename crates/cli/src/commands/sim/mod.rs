@@ -21,13 +21,13 @@ use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
 use crate::report_files::ReportFiles;
 use crate::run_files::SimulatedRun;
-use crate::sweep::{Axis, Setting};
+use crate::simulation::{self, Ran};
+use crate::sweep::{Axes, Axis, Setting};
 use crate::{input, memory, text};
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use weir_scenario::{ReadOptions, Scenario};
-use weir_sim::{Options, RunOutcome, simulate};
+use weir_sim::{Options, RunOutcome};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -42,12 +42,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH=VALUE", value_parser = Setting::parse)]
     set: Vec<Setting>,
     /// Run once for every value; may be given again, for every combination
-    #[arg(long, value_name = "PATH=VALUES", value_parser = Axis::parse)]
-    sweep: Vec<Axis>,
+    #[arg(long, value_name = "PATH=VALUES", value_parser = Axes::parse)]
+    sweep: Vec<Axes>,
     /// How many points of a sweep run at once; as many as there are processors where not given
     #[arg(long, value_name = "N", requires = "sweep")]
     jobs: Option<NonZeroUsize>,
-    /// Stop with a panic when an invariant of the simulator breaks; a third to a half slower
+    /// Fail when an invariant of the simulator breaks; a third to a half slower
     #[arg(long)]
     checkers: bool,
     /// Print JSON
@@ -71,6 +71,11 @@ impl Args {
         self.set.iter().cloned().chain(seed).collect()
     }
 
+    /// What is swept, in the order of the options.
+    fn axes(&self) -> Vec<Axis> {
+        self.sweep.iter().flat_map(|axes| axes.0.iter().cloned()).collect()
+    }
+
     /// The beginning of every command line that gives the same results again.
     fn command(&self, settings: &[Setting]) -> String {
         let mut words = vec!["weir sim".to_owned(), text::shell_word(&self.scenario.display().to_string())];
@@ -81,7 +86,7 @@ impl Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let settings = args.settings();
-    twice(&settings, &args.sweep)?;
+    twice(&settings, &args.axes())?;
     if !args.sweep.is_empty() {
         return sweep::run(args, settings, ui);
     }
@@ -140,6 +145,9 @@ fn twice(settings: &[Setting], axes: &[Axis]) -> Result<(), CommandError> {
     }
 }
 
+/// From so many seconds on it is said how long a network took to build.
+const SLOW: f64 = 1.0;
+
 fn listen() -> Result<Interrupt, CommandError> {
     Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))
 }
@@ -153,16 +161,32 @@ pub(super) fn simulate_watched(
     ui: &mut Ui,
 ) -> Result<RunOutcome, CommandError> {
     let mut watch = Watch::new(ui.err_is_terminal());
-    let outcome = simulate(scenario, seed, options, &mut |now| {
-        watch.show(progress::fraction(&now), ui, |elapsed| progress::of_run(&now, elapsed));
-        if interrupt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    let mut built = None;
+    let ran = simulation::run(scenario, seed, options, interrupt, &mut |now| match now {
+        None => watch.show(0.0, ui, |elapsed| progress::of_building(scenario.graph().hosts.len(), elapsed)),
+        Some(now) => {
+            // Speed and time left are the simulation's own.
+            built.get_or_insert_with(|| watch.restart());
+            watch.show(progress::fraction(&now), ui, |elapsed| progress::of_run(&now, elapsed));
+        }
     });
     watch.finish();
-    let outcome = outcome?;
+    let outcome = match ran.map_err(|error| CommandError::failed(format!("cannot start a thread: {error}")))? {
+        Ran::Outcome(outcome) => *outcome,
+        Ran::Refused(error) => return Err(error.into()),
+        Ran::Nothing => {
+            return Err(CommandError::interrupted("the network was still being built; nothing was simulated"));
+        }
+        Ran::Broken(panic) => {
+            return Err(CommandError::failed(panic).hint("this is a mistake of the simulator, not of the scenario"));
+        }
+    };
     let hops = outcome.results.counters.get("packet_hops").copied().unwrap_or_default();
     let simulated = outcome.results.simulated.picos() as f64 / 1e12;
     let elapsed = watch.elapsed();
     let speed = progress::speed(hops, elapsed).map_or(String::new(), |speed| format!(", {speed}"));
-    ui.tell(&format!("{} simulated in {}{speed}\n", text::time(simulated), text::time(elapsed)))?;
+    let built = built.filter(|seconds| *seconds >= SLOW);
+    let built = built.map_or(String::new(), |seconds| format!(", after {} of building", text::time(seconds)));
+    ui.tell(&format!("{} simulated in {}{speed}{built}\n", text::time(simulated), text::time(elapsed)))?;
     Ok(outcome)
 }

@@ -6,18 +6,18 @@ use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
 use crate::run_files::SimulatedRun;
+use crate::simulation::{self, Ran};
 use crate::sweep::{
     Ended, Event, Manifest, Plan, Setting, Shelf, State, SweepDirectory, run_all, short_names, write_point,
 };
 use crate::{input, memory, text};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_results::FileError;
 use weir_scenario::{Outcome, ReadOptions};
-use weir_sim::{Options, Progress, simulate};
+use weir_sim::{Options, Progress};
 use weir_units::Bytes;
 
 /// Between two times that `sweep.json` is written, in wall-clock seconds: with many short points it would be most of
@@ -27,7 +27,7 @@ const SAVE: f64 = 1.0;
 const NAMED: usize = 2;
 
 pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let plan = Plan::new(settings, args.sweep.clone())
+    let plan = Plan::new(settings, args.axes())
         .map_err(|cause| CommandError::refused(cause).hint("sweep over fewer values"))?;
     let jobs = args.jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let jobs = jobs.min(plan.points.len());
@@ -38,10 +38,10 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     if args.check {
         return check::check(args, first, plan.points.len(), ui);
     }
+    let (scenario, notes) = first?;
     let Some(report) = args.report.as_deref() else {
         return Err(CommandError::refused("a sweep needs a directory for its points").hint("add `--report DIR`"));
     };
-    let (scenario, notes) = first?;
     input::tell_notes(&notes, ui)?;
 
     let manifest = Manifest::new(&plan, &shelf, &scenario, command(args, &plan));
@@ -89,8 +89,7 @@ fn read_all(plan: &Plan, shelf: &Shelf, memory: Option<Bytes>) -> Outcome {
 
 /// The command line that gives the same sweep, whatever the directory and the number of jobs.
 fn command(args: &Args, plan: &Plan) -> String {
-    let axes: Vec<String> = plan.axes.iter().map(crate::sweep::Axis::option).collect();
-    format!("{} {} --report DIR", args.command(&plan.settings), axes.join(" "))
+    format!("{} {} --report DIR", args.command(&plan.settings), crate::sweep::options(&plan.axes).join(" "))
 }
 
 /// What a thread needs to run a point.
@@ -114,14 +113,16 @@ impl Work<'_> {
             Err(refused) => return Ended::Failed(refused.render(false)),
         };
         let options = Options { check: self.args.checkers, ..Options::default() };
-        let outcome = simulate(&scenario, scenario.seed(), &options, &mut |now| {
-            step(now);
-            if self.interrupt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        let outcome = match outcome {
-            Ok(outcome) if outcome.interrupted => return Ended::Interrupted,
-            Ok(outcome) => outcome,
-            Err(error) => return Ended::Failed(error.to_string()),
+        let seed = scenario.seed();
+        let ran =
+            simulation::run(&scenario, seed, &options, self.interrupt, &mut |now| now.into_iter().for_each(&mut *step));
+        let outcome = match ran {
+            Ok(Ran::Outcome(outcome)) if outcome.interrupted => return Ended::Interrupted,
+            Ok(Ran::Outcome(outcome)) => *outcome,
+            Ok(Ran::Nothing) => return Ended::Interrupted,
+            Ok(Ran::Refused(error)) => return Ended::Failed(error.to_string()),
+            Ok(Ran::Broken(panic)) => return Ended::Failed(panic),
+            Err(error) => return Ended::Failed(format!("cannot start a thread: {error}")),
         };
         let run = SimulatedRun::new(&scenario, scenario.seed(), outcome, &set);
         match write_point(directory, &run, &self.args.command(&settings)) {

@@ -1,0 +1,120 @@
+//! A simulation on a thread of its own, so that somebody listens while its network is built.
+//!
+//! Problem: the simulator says how far it has come and hears of Ctrl-C between two samples. The network of a hundred thousand
+//! hosts takes many seconds to build before the first of them, and whoever has asked for too much would have to
+//! kill the program. Approach: the simulation runs on a thread; this one hears of its progress, says that the network is being
+//! built as long as there is none, and gives the thread up if somebody asks to stop in that time: nothing is simulated
+//! yet that could be kept. The thread given up ends with the process.
+//!
+//! Worked example: Ctrl-C while a fat-tree of 250,000 hosts is built ends the program within a second.
+
+use crate::interrupt::Interrupt;
+use crate::progress::Stopwatch;
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Once, mpsc};
+use std::time::Duration;
+use std::{io, thread};
+use weir_scenario::Scenario;
+use weir_sim::{Options, Progress, RunError, RunOutcome, simulate};
+
+/// Between two words about how far it has come: more often nobody can read.
+const STEP: Duration = Duration::from_millis(100);
+/// How long a network may still take to be built when somebody asks to stop, in wall-clock seconds: one that is ready in a
+/// moment comes to its first sample, and the run ends as any other.
+const GRACE: f64 = 0.5;
+
+/// How a simulation ended.
+#[derive(Debug)]
+pub(crate) enum Ran {
+    /// It came to an end, or was interrupted with results.
+    Outcome(Box<RunOutcome>),
+    /// It cannot be run.
+    Refused(RunError),
+    /// Interrupted while its network was built: there is nothing.
+    Nothing,
+    /// It panicked: what and where.
+    Broken(String),
+}
+
+/// Runs a scenario. `on` is called on this thread, about ten times a second: `None` while the network is built.
+///
+/// # Errors
+/// If the thread cannot be started.
+pub(crate) fn run(
+    scenario: &Scenario,
+    seed: u64,
+    options: &Options,
+    interrupt: &Interrupt,
+    on: &mut dyn FnMut(Option<Progress>),
+) -> io::Result<Ran> {
+    let (sender, progress) = mpsc::channel();
+    // The network and lists of flows are shared, so this is cheap.
+    let (scenario, options, asked) = (scenario.clone(), *options, interrupt.clone());
+    let work = move || {
+        let mut told: Option<Stopwatch> = None;
+        simulate(&scenario, seed, &options, &mut |now| {
+            let first = told.is_none();
+            if told.is_none_or(|told| told.seconds() >= STEP.as_secs_f64()) {
+                told = Some(Stopwatch::start());
+                // Nobody listens only if this thread was given up.
+                let _ = sender.send(now);
+            }
+            if asked.is_asked() && !first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+    };
+    let thread = thread::Builder::new().name("simulation".to_owned()).spawn(move || catch(work))?;
+    let mut built = false;
+    let mut asked: Option<Stopwatch> = None;
+    loop {
+        match progress.recv_timeout(STEP) {
+            Ok(now) => {
+                built = true;
+                on(Some(now));
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) if built => {}
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                on(None);
+                if interrupt.is_asked() && asked.get_or_insert_with(Stopwatch::start).seconds() >= GRACE {
+                    return Ok(Ran::Nothing);
+                }
+            }
+        }
+    }
+    Ok(match thread.join() {
+        Ok(Ok(Ok(outcome))) => Ran::Outcome(Box::new(outcome)),
+        Ok(Ok(Err(error))) => Ran::Refused(error),
+        Ok(Err(panic)) => Ran::Broken(panic),
+        // Panics are caught on the thread itself.
+        Err(panic) => panic::resume_unwind(panic),
+    })
+}
+
+thread_local! {
+    /// What this thread panicked with, if its panics are caught.
+    static PANIC: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`; a panic is an error that says what and where, and nothing is printed.
+pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let caught = PANIC.with_borrow_mut(|panic| panic.as_mut().map(|text| *text = Some(info.to_string())));
+            if caught.is_none() {
+                before(info);
+            }
+        }));
+    });
+    PANIC.set(Some(None));
+    // What the work leaves behind is dropped; nothing else was its to change.
+    let done = panic::catch_unwind(AssertUnwindSafe(work));
+    let text = PANIC.take().flatten();
+    done.map_err(|_| {
+        let text = text.unwrap_or_else(|| "panicked".to_owned());
+        format!("broken invariant: {}", text.split_whitespace().collect::<Vec<_>>().join(" "))
+    })
+}
