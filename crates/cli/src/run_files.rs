@@ -111,11 +111,13 @@ pub(crate) fn draw(directory: &Path) -> Result<PathBuf, FileError> {
         // The other format is the results' own, and they say what they do not know.
         return put(directory, &weir_results::page(&Results::read(directory)?, command));
     }
+    let mut page = run_page::page(&RunFile::from_text(&text).map_err(malformed)?, command);
     let network = directory.join(NETWORK);
     if network.join(RESULT).exists() {
         put(&network, &weir_results::page(&Results::read(&network)?, command))?;
+        page = page.heading("Network").link("Flows, links and queues of this run", &format!("{NETWORK}/{PAGE}"));
     }
-    put(directory, &run_page::page(&RunFile::from_text(&text).map_err(malformed)?, command))
+    put(directory, &page)
 }
 
 fn put(directory: &Path, page: &Page) -> Result<PathBuf, FileError> {

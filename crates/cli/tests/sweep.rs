@@ -60,6 +60,10 @@ fn points_and_their_files() {
         ]
     );
     assert!(written.contains_key("points/4_seed-2_load-60/flows.parquet") && written.contains_key("report.html"));
+    // The page leads to each point's own.
+    for name in of_points.iter().map(|name| name.replace("point.json", "report.html")) {
+        assert!(written.contains_key(&name) && text(&written["report.html"]).contains(&format!("href=\"./{name}\"")));
+    }
     // Header, and for each point all sizes and five bins of all flows and of the one group.
     assert_eq!(text(&written["points.csv"]).lines().count(), 1 + 4 * 2 * 6);
 

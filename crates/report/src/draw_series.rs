@@ -60,9 +60,12 @@ impl super::Layout<'_> {
         let columns = (to.0 - from.0).max(1.0) as usize;
         let (colour, dash) = look(self.chart, i);
         for (x, low, high) in &series.errors {
-            let (low, high) = (self.clamped((*x, *low)), self.clamped((*x, *high)));
-            pen.line(&[low, high], colour, 1.2);
-            for end in [low, high] {
+            let inside = |value: &f64| (self.y.from..=self.y.to).contains(value);
+            // No end is drawn where the axis cuts the bar off: it goes on.
+            let ends: Vec<At> =
+                [low, high].into_iter().filter(|end| inside(end)).map(|end| self.clamped((*x, *end))).collect();
+            pen.line(&[self.clamped((*x, *low)), self.clamped((*x, *high))], colour, 1.2);
+            for end in ends {
                 pen.line(&[(end.0 - WHISKER, end.1), (end.0 + WHISKER, end.1)], colour, 1.2);
             }
         }
@@ -91,17 +94,22 @@ impl super::Layout<'_> {
         }
     }
 
-    /// The bars of one series, each in its part of the category; a dash where the value is not known.
+    /// The bars of one series, each in its part of the category; a dash where the value is not known. All bars are as
+    /// wide as the fullest category needs, and those of a category stand in its middle.
     fn bars(&self, pen: &mut Pen<'_>, i: usize, series: &Series) {
-        let beside = self.chart.series.iter().filter(|series| series.style == Style::Bars).count().max(1);
-        let before = self.chart.series[..i].iter().filter(|series| series.style == Style::Bars).count();
+        let beside = |category: f64, series: &[Series]| {
+            let here = |series: &&Series| series.points.iter().any(|point| point.0 == category);
+            series.iter().filter(|series| series.style == Style::Bars).filter(here).count()
+        };
+        let fullest = (0..self.chart.categories.len()).map(|i| beside(i as f64, &self.chart.series)).max();
         let category = self.at(1.0, self.y.from).0 - self.at(0.0, self.y.from).0;
-        let wide = (FILLED / beside as f64).min(WIDEST / category.max(1.0));
+        let wide = (FILLED / fullest.unwrap_or_default().max(1) as f64).min(WIDEST / category.max(1.0));
         let floor = self.at(0.0, self.y.from).1;
         let (colour, dash) = look(self.chart, i);
         let labelled = self.bars_have_room(wide);
         for (category, value) in &series.points {
-            let start = category + (1.0 - wide * beside as f64) / 2.0 + before as f64 * wide;
+            let (all, before) = (beside(*category, &self.chart.series), beside(*category, &self.chart.series[..i]));
+            let start = category + (1.0 - wide * all as f64) / 2.0 + before as f64 * wide;
             let (left, right) = (self.at(start, self.y.from).0, self.at(start + wide, self.y.from).0);
             // A pixel between neighbours, while there is one to spare.
             let right = if right - left > 4.0 { right - 1.0 } else { right };

@@ -94,6 +94,41 @@ fn bars_stand_in_their_categories_and_what_is_not_known_is_a_dash() {
 }
 
 #[test]
+fn bars_stand_in_the_middle_of_their_category_whatever_is_missing() {
+    // Three categories of 200 px or so: both series in the first, one in each of the others.
+    let mut chart = Chart::new(Axis::new("flow size", Unit::Plain(String::new())), counted(false));
+    chart.categories = ["a", "b", "c"].map(str::to_owned).to_vec();
+    chart.series.push(Series::bars("p", [Some(1.0), Some(1.0)]));
+    chart.series.push(Series::bars("q", [Some(1.0)]));
+    chart.series[1].points.push((2.0, 1.0));
+    let svg = chart.to_svg();
+    let number = |rect: &str, name: &str| -> f64 {
+        rect.split_once(&format!(" {name}=\"")).and_then(|(_, rest)| rest.split_once('"')).unwrap().0.parse().unwrap()
+    };
+    // After the paper and two of the legend: p's bars and q's.
+    let bars: Vec<(f64, f64)> =
+        svg.split("<rect").skip(4).map(|rect| (number(rect, "x"), number(rect, "width"))).collect();
+    let [p0, p1, q0, q2] = bars[..] else { panic!("{bars:?}") };
+    assert!(bars.iter().all(|bar| (bar.1 - p0.1).abs() <= 1.0), "of one width: {bars:?}");
+    let middle = |bar: (f64, f64)| bar.0 + bar.1 / 2.0;
+    let first = (middle(p0) + middle(q0)) / 2.0;
+    let steps = [middle(p1) - first, middle(q2) - middle(p1)];
+    assert!((steps[0] - steps[1]).abs() < 12.0, "as far apart as the categories: {steps:?}");
+}
+
+#[test]
+fn an_error_bar_that_leaves_the_plot_has_no_end_there() {
+    let mut chart = Chart::new(Axis::new("load", Unit::Plain("%".into())), counted(false));
+    chart.y.from = Some(0.0);
+    let lines = |chart: &Chart| chart.to_svg().matches("<polyline").count();
+    chart.series.push(Series::marked("a", vec![(20.0, 3.0)], vec![(20.0, 1.0, 5.0)]));
+    let whole = lines(&chart);
+    chart.series[0].errors = vec![(20.0, -1.0, 5.0)];
+    assert_eq!(chart.y_range(), (0.0, 5.0));
+    assert_eq!(lines(&chart), whole - 1);
+}
+
+#[test]
 fn error_bars_are_inside_the_plot() {
     let mut chart = Chart::new(Axis::new("load", Unit::Plain("%".into())), Axis::log("time", Unit::Time));
     let points = vec![(20.0, 20e-6), (40.0, 50e-6), (60.0, 2e-3)];

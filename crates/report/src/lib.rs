@@ -40,7 +40,9 @@ mod escape;
 mod labels;
 pub mod page;
 mod scale;
+mod table;
 
 pub use chart::{Axis, Chart, Look, Marker, Phase, Reference, Series, Style};
-pub use page::{Html, Page, Panel, Table, side_by_side};
+pub use page::{Html, Page, Panel, side_by_side};
 pub use scale::{Unit, whole};
+pub use table::{Cell, Table};

@@ -4,14 +4,15 @@
 //! screen panels stand side by side, on a narrow one below each other; colours follow the reader's choice
 //! of light or dark. All texts are escaped here, so callers hand over what they have.
 
-use crate::canvas::{GRID, INK, MUTED, PAPER, SHADE};
+use crate::canvas::{GRID, INK, MUTED, PALETTE, PAPER, SHADE};
 use crate::chart::Chart;
 use crate::escape::escape;
+use crate::table::{Table, address};
 use plotters::style::RGBColor;
 
 /// A piece of a page. Only this module makes them, so they are sound HTML.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Html(String);
+pub struct Html(pub(crate) String);
 
 /// A page that is being put together.
 #[derive(Debug, Clone)]
@@ -48,6 +49,11 @@ impl Page {
     pub fn notice(self, text: &str) -> Self {
         self.push(Html(format!("<p class=\"notice\">{}</p>\n", escape(text))))
     }
+    /// Adds a paragraph that leads to the file at `path`, which is relative to the page, with `/` between its parts.
+    #[must_use]
+    pub fn link(self, text: &str, path: &str) -> Self {
+        self.push(Html(format!("<p><a href=\"{}\">{}</a></p>\n", address(path), escape(text))))
+    }
     /// Adds a command line or another text in which every character counts.
     #[must_use]
     pub fn code(self, text: &str) -> Self {
@@ -56,7 +62,7 @@ impl Page {
     /// Adds a chart over the whole width.
     #[must_use]
     pub fn chart(self, chart: &Chart) -> Self {
-        self.push(Html(format!("<figure>\n{}</figure>\n", chart.to_svg())))
+        self.push(figure(chart, "", &chart.to_svg()))
     }
     /// Adds a table.
     #[must_use]
@@ -74,64 +80,6 @@ impl Page {
             escape(&self.title),
             self.body
         )
-    }
-}
-
-/// Texts longer than this go over several lines of their cell.
-const LONG: usize = 48;
-
-/// A table; numbers stand to the right.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Table {
-    columns: Vec<(String, bool)>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// A table without columns.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// Adds a column of texts.
-    #[must_use]
-    pub fn text(mut self, name: impl Into<String>) -> Self {
-        self.columns.push((name.into(), false));
-        self
-    }
-    /// Adds a column of numbers.
-    #[must_use]
-    pub fn number(mut self, name: impl Into<String>) -> Self {
-        self.columns.push((name.into(), true));
-        self
-    }
-    /// Adds a row with one cell for each column.
-    ///
-    /// # Panics
-    /// If there are more or fewer.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
-        let row: Vec<String> = cells.into_iter().map(Into::into).collect();
-        assert_eq!(row.len(), self.columns.len(), "one cell for each column");
-        self.rows.push(row);
-    }
-
-    /// The table as a block.
-    pub fn to_html(&self) -> Html {
-        let cell = |tag: &str, text: &str, number: bool| {
-            let class = match number {
-                true => " class=\"number\"",
-                false if text.chars().count() > LONG => " class=\"long\"",
-                false => "",
-            };
-            format!("<{tag}{class}>{}</{tag}>", escape(text))
-        };
-        let head: String = self.columns.iter().map(|(name, number)| cell("th", name, *number)).collect();
-        let mut html = format!("<div class=\"table\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n");
-        for row in &self.rows {
-            let cells = row.iter().zip(&self.columns).map(|(text, (_, number))| cell("td", text, *number));
-            html.push_str(&format!("<tr>{}</tr>\n", cells.collect::<String>()));
-        }
-        html.push_str("</tbody>\n</table></div>\n");
-        Html(html)
     }
 }
 
@@ -165,11 +113,16 @@ pub fn side_by_side(panels: &[Panel<'_>]) -> Html {
             "" => (String::new(), panel.name),
             title => (format!("<h3>{}</h3>\n", escape(panel.name)), title),
         };
-        let svg = crate::draw::draw(panel.chart, title, x, y);
-        html.push_str(&format!("<figure>\n{heading}{svg}</figure>\n"));
+        html.push_str(&figure(panel.chart, &heading, &crate::draw::draw(panel.chart, title, x, y)).0);
     }
     html.push_str("</div>\n");
     Html(html)
+}
+
+/// A chart below its heading, at most a ninth larger than its size, so that texts are of one size on the whole page.
+fn figure(chart: &Chart, heading: &str, svg: &str) -> Html {
+    let widest = chart.size.0 + chart.size.0 / 9;
+    Html(format!("<figure style=\"max-width: {widest}px\">\n{heading}{svg}</figure>\n"))
 }
 
 /// The style sheet. In the dark, the charts' own colours are overridden one by one.
@@ -183,12 +136,19 @@ fn style() -> String {
             style.push_str(&format!("  .chart [{attribute}=\"{colour}\"] {{ {attribute}: var(--{variable}); }}\n"));
         }
     }
-    // The palette's blue is too dark on a dark ground.
-    style.push_str(
-        "  .chart [fill=\"#0072B2\"] { fill: #3D9BD6; }\n  .chart [stroke=\"#0072B2\"] { stroke: #3D9BD6; }\n}\n",
-    );
+    for (colour, lighter) in LIGHTER {
+        for attribute in ["fill", "stroke"] {
+            let colour = hex(colour);
+            style.push_str(&format!("  .chart [{attribute}=\"{colour}\"] {{ {attribute}: {lighter}; }}\n"));
+        }
+    }
+    style.push_str("}\n");
     style
 }
+
+/// The palette's blue is too dark on a dark ground; lightened, it would look like the palette's sky blue, which becomes
+/// lighter too.
+const LIGHTER: [(RGBColor, &str); 2] = [(PALETTE[0], "#3A8BE0"), (PALETTE[5], "#A8DCFA")];
 
 const STYLE: &str = "\
 :root { --paper: #ffffff; --ink: #1f242b; --muted: #5b6470; --grid: #e4e7eb; --shade: #f4f6f8; --mark: #e69f00; }
@@ -206,9 +166,9 @@ p { max-width: 46rem; margin: 0.5rem 0; }
 .notice { border-left: 4px solid var(--mark); background: var(--shade); padding: 0.6rem 0.9rem; }
 pre { background: var(--shade); padding: 0.7rem 0.9rem; overflow-x: auto; border-radius: 4px; max-width: 60rem; }
 code { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: 0.88rem; }
-figure { margin: 1rem 0; max-width: 50rem; }
-.panels { display: grid; gap: 1.5rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); }
-.panels figure { margin: 0; max-width: none; }
+figure { margin: 1rem 0; }
+.panels { display: grid; gap: 1.5rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
+.panels figure { margin: 0; }
 svg.chart { display: block; width: 100%; height: auto; }
 svg.chart text { font-family: inherit; }
 .table { overflow-x: auto; }
@@ -218,6 +178,8 @@ th { color: var(--muted); font-weight: 600; }
 td { white-space: nowrap; }
 td.long { white-space: normal; min-width: 24rem; }
 th.number, td.number { text-align: right; }
+a { color: inherit; text-underline-offset: 0.15em; }
+@media (max-width: 60rem) { table { font-size: 0.8rem; } th, td { padding-right: 0.55rem; } }
 @media print { main { max-width: none; padding: 0; } figure { break-inside: avoid; } }
 ";
 

@@ -95,7 +95,9 @@ impl Scale {
         // A range of nothing still needs a width to be drawn on.
         let to = if to > from { to } else { from + 1.0 };
         let (factor, name) = unit.prefix(from.abs().max(to.abs()));
-        let step = step((to - from) / factor, count);
+        // A hundred in quarters, as people divide it.
+        let quarters = matches!(unit, Unit::Plain(name) if name == "%");
+        let step = step((to - from) / factor, count, quarters);
         let decimals = (0..12).find(|d| is_whole(step * 10f64.powi(*d))).unwrap_or(12) as usize;
         let first = (from / factor / step).ceil();
         let last = if widen { (to / factor / step - 1e-9).ceil() } else { (to / factor / step + 1e-9).floor() };
@@ -162,11 +164,12 @@ fn plain(value: f64) -> String {
     if (1e-4..1e6).contains(&value) { number(value, 9) } else { format!("{value:e}") }
 }
 
-/// The smallest of 1, 2, 5 × 10^n that divides `range` into at most `count` steps.
-fn step(range: f64, count: usize) -> f64 {
+/// The smallest of 1, 2, 5 × 10^n (and 2.5 where `quarters`) that divides `range` into at most `count` steps.
+fn step(range: f64, count: usize, quarters: bool) -> f64 {
     let least = range / count.max(1) as f64;
     let power = 10f64.powf(least.log10().floor());
-    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= least * (1.0 - 1e-9)).unwrap_or(10.0);
+    let round: &[f64] = if quarters { &[1.0, 2.0, 2.5, 5.0] } else { &[1.0, 2.0, 5.0] };
+    let factor = round.iter().copied().find(|factor| factor * power >= least * (1.0 - 1e-9)).unwrap_or(10.0);
     factor * power
 }
 
@@ -211,6 +214,8 @@ mod tests {
         );
         let scale = Scale::new(&Unit::Plain(String::new()), (0.0, 1.0), 5, true);
         assert_eq!(texts(&scale), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        let scale = Scale::new(&Unit::Plain("%".to_owned()), (0.0, 100.0), 4, false);
+        assert_eq!(texts(&scale), ["0", "25", "50", "75", "100"]);
         let scale = Scale::new(&Unit::Time, (20.0, 41.5), 5, false);
         assert_eq!(texts(&scale), ["20", "25", "30", "35", "40"]);
     }

@@ -121,7 +121,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 } else {
                     Outcome::Statistics(Box::new(statistics))
                 };
-                points.push(PointSummary { parameters, seed, outcome });
+                points.push(PointSummary { parameters, seed, outcome, page: None });
             }
         }
     }

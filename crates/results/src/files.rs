@@ -264,4 +264,8 @@ fn table<T>(
 
 #[cfg(test)]
 #[path = "files_tests.rs"]
-mod tests;
+pub(crate) mod tests;
+
+#[cfg(test)]
+#[path = "formats_tests.rs"]
+mod formats;

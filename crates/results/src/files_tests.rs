@@ -10,7 +10,7 @@ fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn written(results: &Results) -> tempfile::TempDir {
+pub(crate) fn written(results: &Results) -> tempfile::TempDir {
     let directory = directory();
     ResultsDirectory::prepare(directory.path(), false).unwrap().write(results, &SizeBins::default()).unwrap();
     directory
@@ -201,7 +201,7 @@ fn group_sample(groups: u32) -> impl Strategy<Value = GroupSample> {
 }
 
 /// Results with any names and numbers, as long as they are sound.
-fn results() -> impl Strategy<Value = Results> {
+pub(crate) fn results() -> impl Strategy<Value = Results> {
     let names = || {
         prop::collection::btree_set("[ -~\n\"é]{0,8}", 1..4)
             .prop_map(|names| names.into_iter().collect::<Vec<String>>())

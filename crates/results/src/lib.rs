@@ -56,6 +56,7 @@ pub mod student;
 pub mod summary;
 pub mod sweep;
 pub mod sweep_page;
+mod sweep_runs;
 mod tables;
 mod text;
 

@@ -12,6 +12,9 @@ use crate::statistics::Statistics;
 use crate::text;
 use weir_report::{Chart, Page, Panel, side_by_side};
 
+/// Fewer intervals than this do not show what happened over time.
+const FEW: u64 = 20;
+
 /// The page of a run with the default size bins. `command` is what gives the same result again.
 pub fn page(results: &Results, command: &str) -> Page {
     page_with_bins(results, &SizeBins::default(), command)
@@ -28,24 +31,8 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
     if !results.complete {
         page = page.notice(&format!("Interrupted: these are the first {}.", text::time(results.simulated)));
     }
-    let unfinished = statistics.all.all.unfinished;
-    if unfinished > 0 {
-        page = page.notice(&format!(
-            "{} of {} did not finish. They count as slower than all others: a percentile that falls on one \
-             of them is not known (–), and means are of the flows that finished.",
-            text::whole(unfinished),
-            text::count(results.flows.len() as u64, "flow")
-        ));
-    }
+    page = completion(page, results, &statistics);
     if !results.flows.is_empty() {
-        page = page
-            .heading("Completion times")
-            .paragraph(
-                "Slowdown is the completion time over that on an idle network. Percentiles are nearest-rank: of n \
-                 flows in ascending order, p % is the one at place p·n/100, rounded up.",
-            )
-            .table(&tables::times(&statistics));
-        page = figures(page, charts::of_flows(results, &statistics));
         page = page
             .heading("Groups")
             .paragraph(
@@ -53,10 +40,13 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
                  goodputs of flows, each over its own life.",
             )
             .table(&tables::groups(results, &statistics));
+        if let Some(deadlines) = tables::deadlines(results, &statistics) {
+            page = page.heading("Deadlines").table(&deadlines);
+        }
     }
     let over_time = charts::over_time(results);
     if !over_time.is_empty() {
-        page = figures(page.heading("Over time"), over_time);
+        page = figures(page.heading("Over time").paragraph(&samples_are(results)), over_time);
     }
     let (queues, watched) = charts::queues(results);
     if !queues.is_empty() {
@@ -77,6 +67,57 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
         page = page.heading("Counters").table(&tables::counters(results));
     }
     page.heading("Again").code(command)
+}
+
+/// How long flows took, as far as they finished.
+fn completion(mut page: Page, results: &Results, statistics: &Statistics) -> Page {
+    let all = &statistics.all.all;
+    let flows = results.flows.len() as u64;
+    if all.unfinished == flows {
+        let none = "No flow finished before the end of the run, so there are no completion times.";
+        return if flows > 0 { page.paragraph(none) } else { page };
+    }
+    if all.unfinished > 0 {
+        page = page.notice(&format!(
+            "{} of {} did not finish. They count as slower than all others: a percentile that falls on one \
+             of them is not known (–), and means are of the flows that finished.",
+            text::whole(all.unfinished),
+            text::count(flows, "flow")
+        ));
+    }
+    page = page
+        .heading("Completion times")
+        .paragraph(
+            "From a flow's start to the arrival of its last byte. Percentiles are nearest-rank: of n flows in \
+             ascending order, p % is the one at place p·n/100, rounded up.",
+        )
+        .table(&tables::times(statistics));
+    if all.slowdown.count > 0 {
+        page = page
+            .heading("Slowdowns")
+            .paragraph("The completion time over that on an idle network.")
+            .table(&tables::slowdowns(statistics));
+    }
+    figures(page, charts::of_flows(results, statistics))
+}
+
+/// What a point of the lines over time is.
+fn samples_are(results: &Results) -> String {
+    let samples = results.link_samples.iter().map(|sample| sample.at).max();
+    let samples = samples.max(results.group_samples.iter().map(|sample| sample.at).max());
+    let mut text = String::from(
+        "Goodput counts what reached applications, in order: a packet that fills a gap brings all that waited behind \
+         it, so that for an interval a group may have more than its link carries.",
+    );
+    if let Some((interval, last)) = results.sample_interval.zip(samples) {
+        let count = last.picos().div_ceil(interval.picos().max(1));
+        text += &format!(" A point is an interval of {}.", text::time(interval));
+        if count < FEW {
+            let is = if count == 1 { "is" } else { "are" };
+            text += &format!(" There {is} only {count}: a shorter `measure.every` shows more.");
+        }
+    }
+    text
 }
 
 fn what_ran(results: &Results) -> String {

@@ -1,7 +1,7 @@
 //! The charts of a run's page.
 
 use crate::page_tables::busiest;
-use crate::record::{FlowRecord, Results};
+use crate::record::{FlowRecord, Group, Results};
 use crate::series::{self, seconds};
 use crate::statistics::{BinStatistics, GroupStatistics, Statistics};
 use crate::text::bin;
@@ -12,6 +12,8 @@ use weir_units::SimTime;
 const LINES: usize = 6;
 /// The most groups whose bars stand beside each other; beyond, the bars are of all flows.
 const BARRED: usize = 4;
+/// The size of a chart that stands beside another, in pixels: two fit on a screen of 1100.
+pub(crate) const PANEL: (u32, u32) = (560, 300);
 /// From this factor between the largest and the smallest slowdown on, bars have a logarithmic axis.
 const WIDE: f64 = 20.0;
 
@@ -23,6 +25,12 @@ fn plain(unit: &str) -> Unit {
 fn titled(title: &str, (shown, all): (usize, usize), of: &str, x: Axis, y: Axis) -> Chart {
     let left_out = if shown < all { format!(" ({shown} of {all} {of})") } else { String::new() };
     Chart { title: format!("{title}{left_out}"), ..Chart::new(x, y) }
+}
+
+/// The line of a group, in the colour that it has in every chart.
+fn of_group(place: u32, line: Series) -> Series {
+    let place = place as usize;
+    line.look(place % LINES, place >= LINES)
 }
 
 /// Distributions of slowdowns and completion times, and slowdowns by size.
@@ -57,8 +65,12 @@ fn distribution(
         }
     }
     let mut series: Vec<Series> = Vec::new();
-    let with_values = results.groups.iter().zip(values).filter(|(_, (known, _))| !known.is_empty());
-    series.extend(with_values.map(|(group, (known, unknown))| Series::cdf(group.name.as_str(), known, unknown)));
+    let with_values = (0..).zip(&results.groups).zip(values).filter(|(_, (known, _))| !known.is_empty());
+    series.extend(
+        with_values.map(|((place, group), (known, unknown))| {
+            of_group(place, Series::cdf(group.name.as_str(), known, unknown))
+        }),
+    );
     let all = series.len();
     series.truncate(LINES);
     let y = Axis { to: Some(1.0), ..Axis::new("share of flows", plain("")) };
@@ -86,7 +98,9 @@ fn by_size(statistics: &Statistics) -> Option<Chart> {
         let mut add = |what: &str, of: fn(&BinStatistics) -> Option<f64>, second: bool| {
             let mut bars = Series::bars(name(what), used.iter().map(|i| of(&group.bins[*i]))).look(colour, second);
             bars.points.retain(here);
-            chart.series.push(bars);
+            if !bars.points.is_empty() {
+                chart.series.push(bars);
+            }
         };
         add("p50", |of| of.slowdown.p50, true);
         add("p99", |of| of.slowdown.p99, false);
@@ -107,7 +121,7 @@ fn time_axis(results: &Results) -> Axis {
     Axis { from: Some(0.0), to: end, ..Axis::new("time", Unit::Time) }
 }
 
-/// Goodput and fairness of groups and utilisation of links, by time.
+/// Goodput of groups, fairness and utilisation of links, by time.
 pub(crate) fn over_time(results: &Results) -> Vec<Chart> {
     let mut charts = Vec::new();
     let mut add = |title: &str, of: &str, y: Axis, lines: Vec<Series>| {
@@ -119,23 +133,39 @@ pub(crate) fn over_time(results: &Results) -> Vec<Chart> {
             charts.push(Chart { series: lines.into_iter().take(LINES).collect(), ..chart });
         }
     };
-    let groups = || (0..).zip(&results.groups);
-    let by_group = |points: fn(&Results, u32) -> Vec<(f64, f64)>| {
-        groups().map(|(place, group)| Series::new(group.name.as_str(), points(results, place))).collect()
+    let goodput = |(place, group): (u32, &Group)| {
+        of_group(place, Series::new(group.name.as_str(), series::goodput(results, place)))
     };
-    let goodput = Axis::new("goodput", Unit::Bandwidth);
-    add("Goodput", "groups", goodput, by_group(series::goodput));
+    let lines = (0..).zip(&results.groups).map(goodput).collect();
+    add("Goodput", "groups", Axis::new("goodput", Unit::Bandwidth), lines);
     let index = Axis { to: Some(1.0), ..Axis::new("Jain's index", plain("")) };
-    add("Fairness between the flows of a group", "groups", index, by_group(series::fairness));
+    add("Fairness between flows", "lines", index, fairness(results));
 
     let watched = busiest_watched(results);
     let by_link = |points: &dyn Fn(u32) -> Vec<(f64, f64)>| -> Vec<Series> {
         watched.iter().map(|link| Series::new(results.links[*link as usize].name.as_str(), points(*link))).collect()
     };
-    let percent = Axis::new("utilisation", plain("%"));
+    let percent = Axis { to: Some(100.0), ..Axis::new("utilisation", plain("%")) };
     let used = |link| series::utilisation(results, link).into_iter().map(|(at, share)| (at, share * 100.0)).collect();
     add("Link utilisation", "watched links", percent, by_link(&used));
     charts
+}
+
+/// Jain's index between all flows, and between those of each group that has several: one flow is always fair to itself.
+fn fairness(results: &Results) -> Vec<Series> {
+    let mut flows = vec![0u64; results.groups.len()];
+    for flow in &results.flows {
+        if let Some(count) = flows.get_mut(flow.group as usize) {
+            *count += 1;
+        }
+    }
+    let all = Series::new("all flows", series::fairness_of_all(results)).look(LINES - 1, true);
+    let several = (0..).zip(&results.groups).zip(&flows).filter(|(_, flows)| **flows > 1);
+    let groups = several
+        .map(|((place, group), _)| of_group(place, Series::new(group.name.as_str(), series::fairness(results, place))));
+    // Where there is one group, all flows are its flows.
+    let all = Some(all).filter(|_| results.groups.len() > 1);
+    all.into_iter().chain(groups).collect()
 }
 
 /// Queue lengths by time, a chart for each of the busiest watched links: several in one would hide each other.
@@ -145,7 +175,7 @@ pub(crate) fn queues(results: &Results) -> (Vec<(&str, Chart)>, usize) {
     let chart = |link: &u32| {
         let samples = series::queue(results, *link);
         let mut chart = Chart::new(time_axis(results), Axis::new("bytes waiting", Unit::Size));
-        chart.size = (720, 280);
+        chart.size = PANEL;
         let line = |of: fn(&(f64, u64, u64)) -> u64| samples.iter().map(|at| (at.0, of(at) as f64)).collect();
         chart.series.push(Series::new("most in the interval", line(|at| at.2)).look(LINES - 1, false));
         chart.series.push(Series::new("at its end", line(|at| at.1)).look(0, false));

@@ -9,54 +9,70 @@ use weir_report::Table;
 /// The most links that are shown.
 const LINKS: usize = 50;
 
-/// A row for each group and size bin that has flows.
+/// Completion times: a row for each group and size bin that has flows.
 pub(crate) fn times(statistics: &Statistics) -> Table {
-    let mut table = Table::new().text("group").text("size").number("flows").number("unfinished");
-    for column in ["mean", "p50", "p95", "p99", "p99.9", "max"] {
-        table = table.number(format!("time {column}"));
+    by_size(statistics, &["mean", "p50", "p95", "p99", "p99.9", "max"], |of| {
+        let fct = of.fct;
+        [fct.mean, fct.p50, fct.p95, fct.p99, fct.p999, fct.max].map(|value| known(value, time)).to_vec()
+    })
+}
+
+/// Slowdowns: the same rows.
+pub(crate) fn slowdowns(statistics: &Statistics) -> Table {
+    by_size(statistics, &["mean", "p50", "p95", "p99", "p99.9", "max"], |of| {
+        let slowdown = of.slowdown;
+        let values = [slowdown.mean, slowdown.p50, slowdown.p95, slowdown.p99, slowdown.p999, slowdown.max];
+        values.map(|value| known(value, factor)).to_vec()
+    })
+}
+
+fn by_size(statistics: &Statistics, columns: &[&str], values: impl Fn(&BinStatistics) -> Vec<String>) -> Table {
+    let mut table = Table::new().text("group").text("size").number("flows");
+    // Mostly all flows finish, and the table is wide.
+    let unfinished = statistics.all.all.unfinished > 0;
+    if unfinished {
+        table = table.number("unfinished");
     }
-    for column in ["mean", "p50", "p99", "p99.9"] {
-        table = table.number(format!("slowdown {column}"));
-    }
+    table = columns.iter().fold(table, |table, column| table.number(*column));
     // Where there is one group, all flows are its flows.
     let all = Some(&statistics.all).filter(|_| statistics.groups.len() != 1);
     for of in all.into_iter().chain(&statistics.groups) {
         let name = if of.name.is_empty() { "all" } else { &of.name };
-        for of in std::iter::once(&of.all).chain(&of.bins).filter(|of| of.flows > 0) {
-            table.row(times_row(name, of));
+        let used: Vec<&BinStatistics> = of.bins.iter().filter(|bin| bin.flows > 0).collect();
+        // Of one size, all sizes are that size.
+        let total = Some(&of.all).filter(|all| all.flows > 0 && used.len() != 1);
+        for of in total.into_iter().chain(used) {
+            let mut row = vec![name.to_owned(), bin(of.bin), whole(of.flows)];
+            row.extend(unfinished.then(|| whole(of.unfinished)));
+            row.extend(values(of));
+            table.row(row);
         }
     }
     table
-}
-
-fn times_row(name: &str, of: &BinStatistics) -> Vec<String> {
-    let mut row = vec![name.to_owned(), bin(of.bin), whole(of.flows), whole(of.unfinished)];
-    let (fct, slowdown) = (of.fct, of.slowdown);
-    row.extend([fct.mean, fct.p50, fct.p95, fct.p99, fct.p999, fct.max].map(|value| known(value, time)));
-    row.extend([slowdown.mean, slowdown.p50, slowdown.p99, slowdown.p999].map(|value| known(value, factor)));
-    row
 }
 
 /// A row for each group.
 pub(crate) fn groups(results: &Results, statistics: &Statistics) -> Table {
-    let deadlines = statistics.all.deadlines.count > 0;
     let mut table = Table::new().text("group").text("transport").number("flows").number("delivered");
     table = table.number("goodput").number("Jain's index").number("retransmissions").number("timeouts");
-    if deadlines {
-        table = table.number("deadlines").number("met").number("missed").number("share met");
-    }
     for (group, of) in results.groups.iter().zip(&statistics.groups) {
         let mut row = vec![group.name.clone(), group.transport.clone(), whole(of.all.flows)];
         row.extend([size(of.delivered), rate(of.goodput), known(of.jain, |index| format!("{index:.3}"))]);
         row.extend([whole(of.retransmissions), whole(of.timeouts)]);
-        if deadlines {
-            let counts = of.deadlines;
-            row.extend([counts.count, counts.met, counts.missed].map(whole));
-            row.push(known(counts.share_met(), percent));
-        }
         table.row(row);
     }
     table
+}
+
+/// A row for each group that has deadlines, if any has.
+pub(crate) fn deadlines(results: &Results, statistics: &Statistics) -> Option<Table> {
+    let mut table = Table::new().text("group").number("deadlines").number("met").number("missed").number("share met");
+    for (group, of) in results.groups.iter().zip(&statistics.groups).filter(|(_, of)| of.deadlines.count > 0) {
+        let counts = of.deadlines;
+        let row = [group.name.clone()].into_iter().chain([counts.count, counts.met, counts.missed].map(whole));
+        table.row(row.chain([known(counts.share_met(), percent)]));
+    }
+    (statistics.all.deadlines.count > 0).then_some(table)
 }
 
 /// Links, the busiest first; of the same utilisation, by name.
@@ -70,7 +86,10 @@ pub(crate) fn busiest(results: &Results) -> Vec<(&LinkRecord, f64)> {
 pub(crate) fn links_are(results: &Results) -> String {
     let sum = |of: fn(&LinkRecord) -> u64| results.links.iter().map(of).fold(0, u64::saturating_add);
     let (dropped, marked) = (sum(|link| link.dropped), sum(|link| link.marked));
-    let counts = format!("Over all links {} packets were dropped and {} marked.", whole(dropped), whole(marked));
+    let mut counts = format!("Over all links {} packets were dropped and {} marked.", whole(dropped), whole(marked));
+    if let lost @ 1.. = unroutable(results) {
+        counts += &format!(" {} more were dropped by switches that knew no route for them.", whole(lost));
+    }
     match results.links.len().saturating_sub(LINKS) {
         0 => format!("The busiest first. {counts}"),
         left_out => format!("The {LINKS} busiest; {left_out} more are in links.csv. {counts}"),
@@ -86,7 +105,15 @@ pub(crate) fn links(results: &Results) -> Table {
         row.push(size(link.queue_peak));
         table.row(row);
     }
+    if let lost @ 1.. = unroutable(results) {
+        table.row(["(no route)", "", "", "", "", &whole(lost), "", ""]);
+    }
     table
+}
+
+/// Packets that no link dropped: a switch knew no way for them, since links are down.
+fn unroutable(results: &Results) -> u64 {
+    results.counters.get("packets_unroutable").copied().unwrap_or_default()
 }
 
 /// A row for each class that was used, if more than one was.

@@ -39,6 +39,21 @@ fn an_interrupted_run_without_anything_is_a_page_too() {
 }
 
 #[test]
+fn flows_that_never_end_have_no_completion_times() {
+    let mut results = sample();
+    for flow in &mut results.flows {
+        (flow.finished, flow.deadline) = (None, None);
+    }
+    // One of the two groups has one flow.
+    results.flows.truncate(5);
+    let html = page(&results, "weir sim two-groups.yaml").to_html();
+    insta::assert_snapshot!("endless", words(&html));
+    let (_, fairness) = html.split_once("<title>Fairness between flows</title>").unwrap();
+    let (legend, _) = fairness.split_once("Jain").unwrap();
+    assert!(legend.contains("all flows") && legend.contains("web") && !legend.contains("bulk"), "{legend}");
+}
+
+#[test]
 fn many_links_and_long_series_do_not_blow_the_page_up() {
     let mut results = sample();
     let link = results.links[0].clone();

@@ -74,7 +74,9 @@ pub(crate) fn sample() -> Results {
         complete: true,
         simulated: SimTime::from_millis(4),
         parameters: [("traffic.web.load".to_owned(), "60 %".to_owned())].into(),
-        counters: [("events".to_owned(), 12_345), ("packet_hops".to_owned(), 6_789)].into(),
+        counters: [("events", 12_345), ("packet_hops", 6_789), ("packets_unroutable", 5)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
         hosts: vec!["h1".to_owned(), "h2".to_owned(), "server, \"left\"".to_owned()],
         groups: vec![group("web", "dctcp"), group("bulk", "cubic")],
         flows,

@@ -7,7 +7,7 @@
 //! Worked example: samples every 1 ms; in the second a link of 10 Gb/s sent 625,000 bytes, which is 5 Gb/s:
 //! the point (0.0015 s, 0.5).
 
-use crate::record::{LinkRecord, Results};
+use crate::record::{GroupSample, LinkRecord, Results};
 use weir_units::{Bandwidth, SimTime};
 
 /// Seconds as a float, for drawing.
@@ -73,6 +73,25 @@ pub fn fairness(results: &Results, group: u32) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// Jain's index over the flows of all groups, by time; not a number where it is not known: a gap in a line.
+pub fn fairness_of_all(results: &Results) -> Vec<(f64, f64)> {
+    let mut before = SimTime::ZERO;
+    let all = results.group_samples.chunk_by(|a, b| a.at == b.at).map(|samples| {
+        let (from, to) = (start(results, samples[0].at, before), samples[0].at);
+        before = to;
+        let mut sum = GroupSample::default();
+        for sample in samples {
+            sum.delivered = sum.delivered.saturating_add(sample.delivered);
+            sum.flows = sum.flows.saturating_add(sample.flows);
+            sum.squares = sum.squares.saturating_add(sample.squares);
+        }
+        // A group that nobody counted would look as if all its flows were one.
+        let counted = samples.iter().all(|sample| sample.delivered == 0 || sample.squares > 0);
+        (middle(from, to), sum.jain().filter(|_| counted).unwrap_or(f64::NAN))
+    });
+    all.collect()
+}
+
 /// The links that samples speak of, in the run's order.
 pub fn watched(results: &Results) -> Vec<u32> {
     let mut seen = vec![false; results.links.len()];
@@ -93,7 +112,7 @@ pub fn mean_utilisation(results: &Results, link: &LinkRecord) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{ClassCount, GroupSample, LinkSample};
+    use crate::record::{ClassCount, LinkSample};
 
     fn link(rate: Bandwidth) -> LinkRecord {
         LinkRecord {
@@ -156,6 +175,31 @@ mod tests {
         let fairness = fairness(&run, 0);
         close(&fairness[..1], &[(0.000_5, 1.0)]);
         assert!(fairness.len() == 2 && fairness[1].1.is_nan(), "nothing was delivered");
+    }
+
+    #[test]
+    fn fairness_over_all_groups() {
+        // A group of one flow that had 30 bytes, one of two that had 10 and 20; then one that nobody counted.
+        let sample = |at, group, delivered, flows, squares| GroupSample {
+            at: SimTime::from_millis(at),
+            group,
+            delivered,
+            flows,
+            squares,
+            ..GroupSample::default()
+        };
+        let run = Results {
+            group_samples: vec![
+                sample(1, 0, 30, 1, 900),
+                sample(1, 1, 30, 2, 500),
+                sample(2, 0, 30, 1, 900),
+                sample(2, 1, 30, 2, 0),
+            ],
+            ..results()
+        };
+        let all = fairness_of_all(&run);
+        assert_eq!(all[0], (0.000_5, 3_600.0 / 4_200.0));
+        assert!(all.len() == 2 && all[1].0 == 0.001_5 && all[1].1.is_nan(), "{all:?}");
     }
 
     #[test]

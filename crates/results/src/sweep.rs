@@ -35,6 +35,10 @@ pub struct PointSummary {
     /// What came of it.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// Where its own page is: a path relative to the sweep's page. Who puts the files there fills it in; it is not a part
+    /// of the point's file.
+    #[serde(skip)]
+    pub page: Option<String>,
 }
 
 /// What came of a run.
@@ -55,7 +59,7 @@ impl PointSummary {
         } else {
             Outcome::Failure(format!("interrupted after {}", text::time(results.simulated)))
         };
-        Self { parameters: results.parameters.clone(), seed: results.seed, outcome }
+        Self { parameters: results.parameters.clone(), seed: results.seed, outcome, page: None }
     }
 
     /// The statistics, if it reached its end.

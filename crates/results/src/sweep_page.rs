@@ -1,9 +1,11 @@
 //! The page of a sweep: curves of completion times and slowdowns, one pair of charts for each size bin, and
 //! the numbers behind them.
 
+use crate::page_charts::PANEL;
 use crate::statistics::{BinStatistics, GroupStatistics, Statistics};
 use crate::student::Interval;
 use crate::sweep::{Curves, Outcome, Place, PointSummary};
+use crate::sweep_runs;
 use crate::text::{self, UNKNOWN};
 use weir_report::{Axis, Chart, Page, Panel, Series, Table, Unit, side_by_side};
 
@@ -13,6 +15,9 @@ const LINES: usize = 6;
 const BINNED: usize = 3;
 /// From this factor between the largest and the smallest value on, an axis is logarithmic.
 const WIDE: f64 = 20.0;
+
+/// Room beside the first and the last place of a line, as a part of the axis, so that marks do not stand on its ends.
+const BESIDE: f64 = 0.04;
 
 /// The page of a sweep. `title` is the scenario's name, `command` what gives the same result again.
 pub fn sweep_page(title: &str, points: &[PointSummary], command: &str) -> Page {
@@ -40,6 +45,7 @@ pub fn sweep_page(title: &str, points: &[PointSummary], command: &str) -> Page {
         }
         page = charts(page, &curves, first);
         page = page.heading("All flows").table(&table(&curves));
+        page = page.heading("Runs").paragraph(&sweep_runs::are(points)).table(&sweep_runs::table(points, &curves));
     }
     if failed > 0 {
         page = page.heading("Failures").table(&failures(points));
@@ -90,7 +96,9 @@ fn charts(mut page: Page, curves: &Curves<'_>, first: &Statistics) -> Page {
     let groups = std::iter::once(None).chain((0..first.groups.len()).map(Some).filter(|_| first.groups.len() > 1));
     for group in groups {
         let Some(of) = (Which { group, bin: None }).group(first) else { continue };
-        let bins = (0..of.bins.len()).map(Some).filter(|_| group.is_none() || binned);
+        // Of one size, all sizes are that size.
+        let several = (0..of.bins.len()).filter(|bin| any(Which { group, bin: Some(*bin) })).count() > 1;
+        let bins = (0..of.bins.len()).map(Some).filter(|_| several && (group.is_none() || binned));
         let which = std::iter::once(None).chain(bins).map(|bin| Which { group, bin }).filter(|which| any(*which));
         let which: Vec<Which> = which.collect();
         if which.is_empty() {
@@ -139,11 +147,14 @@ type Measure<'m> = (&'m str, &'m dyn Fn(&Statistics) -> Option<f64>);
 
 /// The measures by the swept parameter; the first solid, the second dashed, in the colour of their line.
 fn chart(curves: &Curves<'_>, y: Axis, measures: &[Measure<'_>]) -> Chart {
+    // Nothing that is measured is below zero, and an interval that is says that it is wide, not that it may be.
+    let y = Axis { from: Some(0.0), ..y };
     let mut chart = match &curves.x {
         Some((path, unit)) => Chart::new(Axis::new(*path, unit.clone()), y),
         // Nothing to be a horizontal axis: bars, a category for each line.
         None => Chart::new(Axis::new(curves.others.join(", "), Unit::Plain(String::new())), y),
     };
+    chart.size = PANEL;
     if curves.x.is_none() {
         chart.categories = curves.lines.iter().take(LINES).map(|(name, _)| name.clone()).collect();
         for (place, (measure, value)) in measures.iter().enumerate() {
@@ -182,11 +193,16 @@ fn logarithmic(mut chart: Chart) -> Chart {
     };
     let points = || chart.series.iter().flat_map(|series| &series.points);
     let (x, y) = (wide(&mut points().map(|point| point.0)), wide(&mut points().map(|point| point.1)));
+    let least = points().map(|point| point.1).filter(|value| value.is_finite()).fold(f64::INFINITY, f64::min);
     chart.x.log = x && chart.categories.is_empty();
+    if !chart.x.log && chart.categories.is_empty() {
+        let (from, to) = chart.x_range();
+        let beside = (to - from) * BESIDE;
+        (chart.x.from, chart.x.to) = (Some(from - beside), Some(to + beside));
+    }
     chart.y.log = y;
     if y {
         // From the smallest mean on: an error bar that reaches to zero would take the axis with it.
-        let least = points().map(|point| point.1).filter(|value| value.is_finite()).fold(f64::INFINITY, f64::min);
         // A slowdown is at least 1.
         let floor = if chart.y.unit == Unit::Plain(String::new()) && least >= 1.0 { 1.0 } else { 0.0 };
         chart.y.from = Some((least / 2.0).max(floor));
@@ -279,6 +295,7 @@ mod tests {
             parameters: Default::default(),
             seed,
             outcome: Outcome::Failure("out of memory".to_owned()),
+            page: None,
         };
         insta::assert_snapshot!("failures", words(&sweep_page("x", &[failed(1), failed(2)], "weir sim x").to_html()));
     }

@@ -16,7 +16,7 @@ pub(crate) fn point(parameters: &[(&str, &str)], seed: u64, times: u64, finished
     }
     let statistics = crate::Statistics::new(&Results { seed, ..results }, &SizeBins::qjump());
     let parameters = parameters.iter().map(|(path, value)| ((*path).to_owned(), (*value).to_owned())).collect();
-    PointSummary { parameters, seed, outcome: Outcome::Statistics(Box::new(statistics)) }
+    PointSummary { parameters, seed, outcome: Outcome::Statistics(Box::new(statistics)), page: None }
 }
 
 /// Two transports, three loads and three seeds; one run failed, one did not finish all flows.
@@ -125,7 +125,7 @@ proptest! {
             ..flow
         }).collect();
         let statistics = Box::new(crate::Statistics::new(&results, &SizeBins::default()));
-        let point = PointSummary { parameters: BTreeMap::new(), seed: 0, outcome: Outcome::Statistics(statistics) };
+        let point = PointSummary { parameters: BTreeMap::new(), seed: 0, outcome: Outcome::Statistics(statistics), page: None };
         prop_assert_eq!(PointSummary::from_json(&point.to_json()).unwrap(), point);
     }
 }

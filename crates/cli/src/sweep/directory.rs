@@ -121,14 +121,19 @@ fn summaries(directory: &Path, manifest: &Manifest) -> Result<Vec<PointSummary>,
     for point in &manifest.points {
         match &point.state {
             State::Pending => {}
-            State::Complete => summaries.push(read_point(&directory.join(POINTS).join(&point.name))?),
+            State::Complete => {
+                let mut summary = read_point(&directory.join(POINTS).join(&point.name))?;
+                // Only a name in `points` leads there, whatever somebody wrote into `sweep.json`.
+                summary.page = is_name(&point.name).then(|| format!("{POINTS}/{}/{PAGE}", point.name));
+                summaries.push(summary);
+            }
             State::Failed { cause } => {
                 let mut parameters: std::collections::BTreeMap<String, String> =
                     manifest.identity.settings.iter().map(|of| (of.path.clone(), of.value.clone())).collect();
                 parameters.extend(point.parameters.clone());
                 let seed = parameters.remove("seed").and_then(|seed| seed.parse().ok());
                 let outcome = Outcome::Failure(cause.clone());
-                summaries.push(PointSummary { parameters, seed: seed.unwrap_or(manifest.seed), outcome });
+                summaries.push(PointSummary { parameters, seed: seed.unwrap_or(manifest.seed), outcome, page: None });
             }
         }
     }
