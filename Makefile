@@ -42,7 +42,7 @@ faults:        ## Rack brokers under faults: SEED=n replays one world, SEEDS=n r
 fuzz-corpus:   ## Replay the committed fuzz seeds (stable Rust)
 	$(CARGO) test --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-corpus --no-default-features
 
-fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario or rack_datagram; FUZZ_TIME=seconds
+fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario, flow_list, sizes or rack_datagram; FUZZ_TIME=seconds
 	@$(CARGO) +nightly --version >/dev/null 2>&1 || { \
 	    echo "make fuzz needs nightly Rust: rustup toolchain install nightly --profile minimal" >&2; exit 1; }
 	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { \

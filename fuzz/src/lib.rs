@@ -11,6 +11,8 @@
 //! | [`policy()`] | a policy file | `policy` |
 //! | [`demands()`] | a demands file, read against a fixed policy | `demands` |
 //! | [`scenario()`] | a scenario file, read against a fixed policy | `scenario` |
+//! | [`flow_list()`] | a list of flows, as CSV | `table` |
+//! | [`sizes()`] | a distribution of flow sizes, as CSV | `table` |
 //! | [`rack_datagram()`] | a rack datagram, with or without its tag | `rack_datagram` |
 //!
 //! The functions know nothing of the fuzzing engine, so `tests/corpora.rs` replays the committed seeds with
@@ -30,11 +32,13 @@ mod rack_datagram;
 mod refusal;
 mod scenario;
 mod shares;
+mod table;
 
 pub use demands::demands;
 pub use policy::policy;
 pub use rack_datagram::{rack_datagram, seeds as rack_datagram_seeds};
 pub use scenario::scenario;
+pub use table::{flow_list, sizes};
 
 /// The policy that demands, datagrams and scenarios speak about: two racks, a nested service, every limit.
 const FIXED_POLICY: &str = include_str!("../corpus/policy/nested-two-racks.yaml");

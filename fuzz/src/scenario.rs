@@ -6,8 +6,9 @@ use std::sync::{Arc, LazyLock};
 use weir_document::{Diagnostic, Diagnostics, Source};
 use weir_policy::Policy;
 use weir_scenario::graph::LinkRef;
+use weir_scenario::language::{MAX_RATE, MIN_RATE};
 use weir_scenario::{Files, Pattern, ReadOptions, Scenario};
-use weir_units::{Bandwidth, Bytes, Duration, MachineId};
+use weir_units::{Bytes, Duration, MachineId};
 use weir_workload::Workload;
 
 static POLICY: LazyLock<Policy> = LazyLock::new(fixed_policy);
@@ -80,7 +81,8 @@ fn network(scenario: &Scenario) {
         LinkRef::Forward(cable) | LinkRef::Backward(cable) => cable < graph.cables.len(),
     };
     assert!(graph.hosts.iter().all(|host| host.switch < graph.switches.len()));
-    assert!(graph.links().all(|link| graph.link(link).rate > Bandwidth::ZERO));
+    let rates = MIN_RATE..=MAX_RATE;
+    assert!(graph.links().all(|link| rates.contains(&graph.link(link).rate)), "a link that cannot be simulated");
     let events = scenario.events();
     assert!(events.windows(2).all(|pair| pair[0].at <= pair[1].at), "events are not in order");
     for event in events {
@@ -96,11 +98,16 @@ fn network(scenario: &Scenario) {
 fn governed(scenario: &Scenario) {
     let duration = scenario.duration();
     let (links, measure) = (scenario.links(), scenario.measure());
-    assert!(links.mtu > Bytes::ZERO && links.buffer >= links.mtu, "a buffer of {} for {}", links.buffer, links.mtu);
+    assert!(
+        links.mtu > Bytes::ZERO && links.queue.buffer >= links.mtu,
+        "a buffer of {} for {}",
+        links.queue.buffer,
+        links.mtu
+    );
     assert!(links.spines > 0 && !links.delay.is_zero());
     assert!(measure.rack.index() < scenario.policy().network().racks().len());
     let ascending = |ids: &[MachineId]| !ids.is_empty() && ids.windows(2).all(|pair| pair[0] < pair[1]);
-    for traffic in scenario.traffic() {
+    for traffic in scenario.transfers() {
         assert!(scenario.policy().services().get(traffic.service).is_leaf());
         assert!(traffic.start < traffic.stop && traffic.stop <= duration && traffic.flows > 0);
         assert!(traffic.start >= Duration::ZERO);

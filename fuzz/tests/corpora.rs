@@ -49,6 +49,16 @@ fn scenario() {
 }
 
 #[test]
+fn flow_list() {
+    replay("flow_list", weir_fuzz::flow_list);
+}
+
+#[test]
+fn sizes() {
+    replay("sizes", weir_fuzz::sizes);
+}
+
+#[test]
 fn rack_datagram() {
     replay("rack_datagram", weir_fuzz::rack_datagram);
 }
