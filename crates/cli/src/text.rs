@@ -7,15 +7,10 @@ pub(crate) use weir_report::whole;
 
 /// A rate with at most three decimals. Exact values are in `--json`.
 pub(crate) fn rate(bandwidth: Bandwidth) -> String {
-    const UNITS: [(f64, &str); 5] = [(1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")];
     if bandwidth.is_unlimited() {
         return "unlimited".to_owned();
     }
-    let bps = bandwidth.bps() as f64;
-    // 999.9996 Mb/s is written as 1 Gb/s.
-    let unit = UNITS.iter().find(|(factor, _)| bps >= factor * 0.999_999_5).unwrap_or(&UNITS[4]);
-    let number = format!("{:.3}", bps / unit.0);
-    format!("{} {}", number.trim_end_matches('0').trim_end_matches('.'), unit.1)
+    weir_report::Unit::Bandwidth.format(bandwidth.bps() as f64)
 }
 
 /// An amount of data with at most three decimals.

@@ -50,7 +50,8 @@ impl Unit {
 
     /// One value with its unit, three decimals at most: `299.4 Mb/s`.
     pub fn format(&self, value: f64) -> String {
-        let (factor, name) = self.prefix(value.abs());
+        // 999.9996 Mb/s is written as 1 Gb/s.
+        let (factor, name) = self.prefix(value.abs() * (1.0 + 0.5e-6));
         let text = number(value / factor, 3);
         if name.is_empty() { text } else { format!("{text} {name}") }
     }
