@@ -3,7 +3,8 @@
 //! Problem: a sweep over loads, transports and seeds is hundreds of runs, and what is asked of it are curves:
 //! a statistic by one parameter, one line for each choice of the others, the mean over seeds with its
 //! confidence. Approach: parameters that are the same everywhere are said once; of the others, the one with
-//! the most different numbers is the horizontal axis, and the rest name the lines. A number may have a unit
+//! the most different numbers is the horizontal axis, and the rest name the lines, but for numbers that only go with the
+//! axis. A number may have a unit
 //! (`60 %`, `10 Gb/s`, `200us`, `80 kB`), the same one everywhere.
 //!
 //! A statistic at a point is known only where every seed knows it: otherwise the mean would be over the lucky
@@ -137,8 +138,14 @@ impl<'a> Curves<'a> {
         let numeric = varied.iter().filter_map(|(path, values)| Some((*path, values.len(), unit_of(values)?)));
         let x = numeric.max_by_key(|(path, count, _)| (*count, std::cmp::Reverse(*path)));
         let x = x.map(|(path, _, unit)| (path, unit));
-        let others: Vec<&str> =
-            varied.iter().map(|(path, _)| *path).filter(|path| x.as_ref().is_none_or(|(x, _)| x != path)).collect();
+        // A number that goes with the axis, value by value, tells no line from another.
+        let goes_with = |x: &str, path: &str| {
+            let of = |point: &'a PointSummary, path: &str| point.parameters.get(path).map(String::as_str);
+            let pairs: BTreeSet<_> = points.iter().map(|point| (of(point, x), of(point, path))).collect();
+            pairs.len() == values[x].len() && pairs.len() == values[path].len() && unit_of(&values[path]).is_some()
+        };
+        let is_other = |path: &&str| x.as_ref().is_none_or(|(x, _)| x != path && !goes_with(x, path));
+        let others: Vec<&str> = varied.iter().map(|(path, _)| *path).filter(is_other).collect();
 
         // In the order of the points, so that a sweep's first choice has the first colour.
         let mut lines: Vec<(String, Vec<Place<'a>>)> = Vec::new();

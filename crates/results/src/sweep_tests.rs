@@ -85,6 +85,20 @@ fn the_axis_is_the_parameter_with_the_most_numbers() {
 }
 
 #[test]
+fn a_number_that_goes_with_the_axis_names_no_line() {
+    let points: Vec<PointSummary> = [("20 %", "1ms", "a"), ("40 %", "2ms", "b")]
+        .iter()
+        .map(|(load, every, queue)| point(&[("load", load), ("measure.every", every), ("queue", queue)], 1, 2, true))
+        .collect();
+    let curves = Curves::new(&points[..]);
+    assert_eq!((curves.x.map(|(path, _)| path), curves.others), (Some("load"), vec!["queue"]));
+    // Once the two are apart, both count.
+    let apart =
+        [&points[..], &[point(&[("load", "20 %"), ("measure.every", "2ms"), ("queue", "a")], 1, 2, true)]].concat();
+    assert_eq!(Curves::new(&apart).others, ["measure.every", "queue"]);
+}
+
+#[test]
 fn values_with_units_are_numbers() {
     let plain = |unit: &str| Unit::Plain(unit.to_owned());
     assert_eq!(number("0.6"), Some((0.6, plain(""))));
