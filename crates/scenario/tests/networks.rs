@@ -264,7 +264,6 @@ refusals! {
     oversubscription_beyond_numbers: over("{ topology: leaf-spine, racks: 2, hosts: 1000000, spines: 1, oversubscription: 0.001, host-link: { rate: 8Tb/s } }");
     odd_k: over("{ topology: fat-tree, k: 5, host-link: { rate: 1Gb/s } }");
     million_hosts: over("{ topology: fat-tree, k: 160, host-link: { rate: 10Gb/s } }");
-    more_cables_than_routes: over("{ topology: fat-tree, k: 162, host-link: { rate: 10Gb/s } }");
     more_routes_than_memory: over("{ topology: leaf-spine, racks: 100000, hosts: 1, spines: 1, host-link: { rate: 10Gb/s }, fabric-link: { rate: 10Gb/s } }");
     many_racks: over("{ topology: leaf-spine, racks: 100000, hosts: 1000, spines: 4, host-link: { rate: 10Gb/s }, fabric-link: { rate: 10Gb/s } }");
     ecn_without_mark: changed("discipline: ecn, buffer: 300kB, mark: 97500B", "discipline: ecn, buffer: 300kB");

@@ -7,7 +7,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::events::{Event, EventQueue};
-use weir_sim::{Class, FlowSpec, HostId, PortId, Silent, SimTime, World};
+use weir_sim::{Class, FlowSpec, HostId, PacketId, Silent, SimTime, World};
 use weir_transport::Parameters;
 use weir_units::{Bandwidth, Bytes, Duration};
 
@@ -96,7 +96,7 @@ fn events_pop_and_push(bencher: Bencher<'_, '_>, pending: u32) {
         .with_inputs(|| {
             let mut events = EventQueue::new();
             for id in 0..pending {
-                events.push(SimTime::from_picos(u64::from(id) * 977 % 1_211_200), Event::Arrive(PortId(id)));
+                events.push(SimTime::from_picos(u64::from(id) * 977 % 1_211_200), Event::Arrive(PacketId(id)));
             }
             events
         })

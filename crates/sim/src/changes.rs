@@ -12,6 +12,7 @@
 use crate::events::Event;
 use crate::ids::{PacketId, PortId};
 use crate::observer::Observer;
+use crate::packet::Arena;
 use crate::port::{Profile, Service};
 use crate::world::{World, known_profile};
 use weir_scenario::graph::PRIORITIES;
@@ -34,9 +35,9 @@ impl<O: Observer> World<O> {
         let out = &mut self.ports[port.index()];
         let old = self.profiles[out.profile as usize].clone();
         // The peak is kept in picoseconds of the rate.
-        record.peak_bytes = record.peak_bytes.max(old.bytes_in(SimTime::from_picos(out.peak_time)));
+        out.peak_bytes = out.peak_bytes.max(old.bytes_in(SimTime::from_picos(out.peak_time)));
         out.peak_time = 0;
-        let ids: Vec<PacketId> = out.flight.iter(&self.packets).collect();
+        let ids = in_order(&self.packets, self.events.take_arrivals(|id| self.packets.get(id).link() == port));
         // Where each transmission ended, and so where the next began at the earliest.
         let delay = old.delay();
         // What was on the wire at the last change has a rate of its own.
@@ -63,21 +64,14 @@ impl<O: Observer> World<O> {
         record.clock = profile.clock().clone();
         out.profile = known_profile(&mut self.profiles, profile);
         let profile = &self.profiles[out.profile as usize];
-        if any_waits {
-            out.flight = crate::packet::List::default();
-            for &id in &ids {
-                self.packets.get_mut(id).next = PacketId::NONE;
-                out.flight.push(&mut self.packets, id);
-            }
-            for &id in &ids[waiting..] {
-                let packet = self.packets.get_mut(id);
+        for (place, id) in ids.into_iter().enumerate() {
+            let packet = self.packets.get_mut(id);
+            if place >= waiting {
                 let transmission = out.transmit(profile, &mut record.clock, now, packet.size);
                 packet.arrival = transmission.arrival;
-                let size = packet.size;
-                self.observer.transmitted(port, size, transmission);
+                self.observer.transmitted(port, packet.size, transmission);
             }
-            // The event that is pending may be for a time at which nothing arrives any more.
-            self.events.push(self.packets.get(ids[0]).arrival, Event::Arrive(port));
+            self.events.push(packet.arrival, Event::Arrive(id));
         }
         if let Some(router) = self.routers.get_mut(port.index()) {
             router.set_capacity(rate);
@@ -98,10 +92,7 @@ impl<O: Observer> World<O> {
         (out.waking, out.mixed) = (false, false);
         self.records[port.index()].wire_end = SimTime::ZERO;
         let delay = self.profiles[out.profile as usize].delay();
-        let mut lost: Vec<PacketId> = Vec::new();
-        while let Some(id) = out.flight.pop(&mut self.packets) {
-            lost.push(id);
-        }
+        let lost = in_order(&self.packets, self.events.take_arrivals(|id| self.packets.get(id).link() == port));
         let place = out.queue as usize;
         let owned = out.owner().is_some();
         for id in lost {
@@ -145,16 +136,22 @@ impl<O: Observer> World<O> {
     /// Takes the most bytes that a port held since the last call.
     pub fn take_peak(&mut self, port: PortId) -> u64 {
         let out = &mut self.ports[port.index()];
-        let record = &mut self.records[port.index()];
+        let record = &self.records[port.index()];
         let profile = &self.profiles[out.profile as usize];
-        let bytes = profile.bytes_in(SimTime::from_picos(out.peak_time)).max(record.peak_bytes);
+        let bytes = profile.bytes_in(SimTime::from_picos(out.peak_time)).max(out.peak_bytes);
         // The next interval begins with what is there.
         let backlog = out.backlog(self.now, profile, record);
         let waiting = self.queues.get(out.queue as usize).map_or(0, |queue| queue.bytes());
         out.peak_time = backlog.picos();
-        record.peak_bytes = if waiting > 0 { waiting + profile.bytes_in(backlog) } else { 0 };
+        out.peak_bytes = if waiting > 0 { waiting + profile.bytes_in(backlog) } else { 0 };
         bytes
     }
+}
+
+/// Packets of one link as they arrive.
+fn in_order(packets: &Arena, mut ids: Vec<PacketId>) -> Vec<PacketId> {
+    ids.sort_unstable_by_key(|&id| (packets.get(id).arrival, id));
+    ids
 }
 
 /// The time of a frame at a rate, rounded down: whoever begins by it has begun.

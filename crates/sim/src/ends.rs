@@ -61,7 +61,6 @@ impl<O: Observer> World<O> {
         packet.priority = spec.priority;
         packet.stamp = self.now;
         packet.sequence = segment.sequence;
-        packet.length = segment.length;
         packet.rank = segment.rank;
         packet.set(CAPABLE, segment.capable);
         packet.set(AGAIN, segment.again);
@@ -152,15 +151,11 @@ impl<O: Observer> World<O> {
         if let Some(Extension::Rate(header)) = extension {
             flow.grant = Some(header);
         }
-        let arrival = Arrival {
-            sequence: packet.sequence,
-            length: packet.length,
-            stamp: packet.stamp,
-            marked: packet.has(MARKED),
-        };
+        let length = packet.size - self.sizes.headers;
+        let arrival = Arrival { sequence: packet.sequence, length, stamp: packet.stamp, marked: packet.has(MARKED) };
         let reaction = flow.receiver.on_segment(self.now, &arrival);
         if reaction.acknowledge == Acknowledge::Never {
-            flow.unacknowledged += u64::from(packet.length);
+            flow.unacknowledged += u64::from(length);
         }
         if flow.life == Life::Running
             && let Some(size) = flow.spec.size

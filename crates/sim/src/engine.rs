@@ -54,7 +54,7 @@ impl<O: Observer> World<O> {
             self.now = time;
             self.counters.events += 1;
             match event {
-                Event::Arrive(port) => self.arrive(port, hint),
+                Event::Arrive(packet) => self.arrive(packet, hint),
                 Event::Free(port) => self.free(port),
                 Event::Release(host, class) => self.release_due(host, class),
                 Event::Start(flow) => self.pump(flow),
@@ -81,7 +81,7 @@ impl<O: Observer> World<O> {
     pub fn set_limit(&mut self, host: HostId, class: Class, limit: Bandwidth) {
         let now = self.now.instant();
         let place = &mut self.hosts[host.index()];
-        let queue = &mut place.services[class.index()];
+        let queue = &mut self.services[host.index() * self.classes + class.index()];
         queue.limit = limit;
         let before = queue.limiter.is_some();
         if limit.is_unlimited() {
@@ -108,35 +108,27 @@ impl<O: Observer> World<O> {
         self.send(from, packet);
     }
 
-    /// The first packet on a link has reached the far end; `hint` is one more than the port that it goes to, or 0.
+    /// A packet has reached the far end of its link; `hint` is one more than the port that it goes to, or 0.
     #[inline]
-    fn arrive(&mut self, port: PortId, hint: u32) {
-        let from = &mut self.ports[port.index()];
-        let id = from.flight.head;
-        // The link went down or changed its rate, and what this event was for has gone or arrives at another time.
-        if id == PacketId::NONE || self.packets.get(id).arrival != self.now {
-            return;
-        }
-        from.flight.pop(&mut self.packets);
-        let next = from.flight.head;
-        if next != PacketId::NONE {
-            self.events.push(self.packets.get(next).arrival, Event::Arrive(port));
-        }
+    fn arrive(&mut self, id: PacketId, hint: u32) {
+        let metered = !self.meters.is_empty();
+        let packet = self.packets.get_mut(id);
+        debug_assert_eq!(packet.arrival, self.now, "a packet arrives at another time than it was told");
+        let port = packet.link();
+        packet.leave_link();
         self.counters.packet_hops += 1;
-        let packet = self.packets.get(id);
-        if from.metered {
+        if metered && self.ports[port.index()].metered {
             let meter = self.records[port.index()].meter;
             self.meters[meter.index()][packet.class.index()] += u64::from(packet.size);
         }
-        match from.to() {
+        match packet.towards.node() {
             Node::Switch(_) if hint > 0 => self.enqueue(PortId(hint - 1), id),
             Node::Switch(switch) => {
                 let hash = match &mut self.spray {
                     Some(random) => random.next().picos() as u32,
                     None => packet.hash,
                 };
-                let number = switch.index();
-                match self.routes.route(number, &self.switches[number], packet.leaf, packet.to, hash) {
+                match self.routes.route(switch, packet.leaf, packet.to, hash) {
                     Some(next) => self.enqueue(next, id),
                     None => self.unroutable(port, id),
                 }
@@ -206,12 +198,12 @@ impl<O: Observer> World<O> {
         let held = self.queues[place].held(priority);
         let waiting = self.queues[place].bytes() + unsent + u64::from(size);
         self.count(port, priority, size);
-        let record = &mut self.records[port.index()];
-        record.peak_bytes = record.peak_bytes.max(waiting);
+        let out = &mut self.ports[port.index()];
+        out.peak_bytes = out.peak_bytes.max(waiting);
         let packet = self.packets.get_mut(id);
         if held > mark && packet.has(CAPABLE) {
             packet.set(MARKED, true);
-            record.marked[usize::from(priority)].add(size);
+            self.records[port.index()].marked[usize::from(priority)].add(size);
             self.counters.marked += 1;
         }
         if packet.extension != Extensions::NONE {
@@ -308,11 +300,8 @@ impl<O: Observer> World<O> {
         let size = packet.size;
         let profile = &self.profiles[out.profile as usize];
         let transmission = out.transmit(profile, &mut self.records[port.index()].clock, at, size);
-        packet.arrival = transmission.arrival;
-        if out.flight.is_empty() {
-            self.events.push(transmission.arrival, Event::Arrive(port));
-        }
-        out.flight.push(&mut self.packets, id);
+        packet.set_link(port, out.to, transmission.arrival);
+        self.events.push(transmission.arrival, Event::Arrive(id));
         self.observer.transmitted(port, size, transmission);
     }
 
@@ -351,9 +340,9 @@ impl<O: Observer> World<O> {
         let id = self.packets.insert(packet);
         self.counters.sent += 1;
         self.observer.sent(self.now, id, size);
-        let from = &mut self.hosts[host.index()];
-        if from.limited > 0 && from.services[class.index()].limiter.is_some() {
-            let queue = &mut from.services[class.index()];
+        let service = host.index() * self.classes + class.index();
+        if self.hosts[host.index()].limited > 0 && self.services[service].limiter.is_some() {
+            let queue = &mut self.services[service];
             let first = queue.waiting.is_empty();
             queue.waiting.push(&mut self.packets, id);
             queue.count += 1;
@@ -367,7 +356,7 @@ impl<O: Observer> World<O> {
 
     /// The event of a service queue's timer.
     fn release_due(&mut self, host: HostId, class: Class) {
-        match self.hosts[host.index()].services[class.index()].release.fire(self.now) {
+        match self.services[host.index() * self.classes + class.index()].release.fire(self.now) {
             Fired::Stale => {}
             Fired::Again(at) => self.events.push(at, Event::Release(host, class)),
             Fired::Due => self.release_heads(host, class),
@@ -378,7 +367,7 @@ impl<O: Observer> World<O> {
     fn release_heads(&mut self, host: HostId, class: Class) {
         let now = self.now.instant();
         loop {
-            let queue = &mut self.hosts[host.index()].services[class.index()];
+            let queue = &mut self.services[host.index() * self.classes + class.index()];
             let id = queue.waiting.head;
             if id == PacketId::NONE {
                 return queue.release.cancel();

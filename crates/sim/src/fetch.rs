@@ -2,14 +2,15 @@
 //!
 //! Problem: the state of ten thousand hosts is larger than the processor's near cache, and a hop that waits for a
 //! port, a packet, a route and the next port, one after the other, spends most of its time waiting.
-//! Approach: the events of a bucket are known before the first of them is handled. Four passes over the bucket fetch
-//! what they will touch, each pass what the one before made known: ports; the packets at their heads; the flows that
-//! these belong to, or how the switch reaches their leaf; and the ports there. Where a packet goes
-//! is left as a hint beside its event, so that it is not looked up twice. The fetches of a pass run beside each other. They are hints
-//! and change nothing; a network that fits into the cache goes without them ([`World::is_large`]).
+//! Approach: the events of a bucket are known before the first of them is handled. Passes over the bucket fetch
+//! what they will touch, each pass what the one before made known: the packets that arrive, then the flows that they belong to or
+//! the ports that they go on to; and for ports that become free their queues, the packets at the heads and the flows that may
+//! send more. Where a packet goes is left as a hint beside its event, so that it is not looked up twice. The fetches of
+//! a pass run beside each other. They are hints and change nothing; a network that fits into the cache goes without them
+//! ([`World::is_large`]).
 //!
-//! Example: a bucket with the arrivals of 128 packets fetches 128 ports at once, then 128 packets, and so on, instead of waiting
-//! 128 times for each (`benches/common_work.rs`, case `scale`, has what a hop costs).
+//! Example: a bucket with the arrivals of 100 packets fetches 100 packets at once, then 100 ports, instead of waiting
+//! 100 times for each (`benches/common_work.rs`, case `scale`, has what a hop costs).
 
 use crate::events::Event;
 use crate::flow::{Flow, FlowSpec};
@@ -33,7 +34,7 @@ const LINE: usize = 64;
 
 /// Asks for the cache lines of an element.
 #[inline]
-fn fetch<T>(table: &[T], index: usize) {
+pub(crate) fn fetch<T>(table: &[T], index: usize) {
     let Some(element) = table.get(index) else { return };
     let first = std::ptr::from_ref(element).cast::<i8>();
     for offset in (0..size_of::<T>()).step_by(LINE) {
@@ -73,69 +74,77 @@ fn fetch_line(_address: *const i8) {}
 impl<O: Observer> World<O> {
     /// Fetches what the events of the bucket at hand will touch.
     pub(crate) fn fetch_bucket(&mut self) {
+        self.freeing.clear();
         for event in self.events.bucket() {
+            // Most events are arrivals.
+            if let Event::Arrive(packet) = event {
+                self.packets.fetch(packet);
+                continue;
+            }
             match event {
-                Event::Arrive(port) | Event::Free(port) => fetch_first(&self.ports, port.index()),
+                Event::Free(port) => {
+                    fetch_first(&self.ports, port.index());
+                    self.freeing.push(port);
+                }
                 Event::Start(flow) | Event::Timer(flow) | Event::DelayedAck(flow) => fetch(&self.flows, flow.index()),
-                Event::Release(host, _) => fetch(&self.hosts, host.index()),
+                Event::Release(host, class) => fetch(&self.services, host.index() * self.classes + class.index()),
+                Event::Arrive(_) => {}
             }
         }
-        for event in self.events.bucket() {
-            match event {
-                Event::Arrive(port) => self.packets.fetch(self.ports[port.index()].flight.head),
-                Event::Free(port) => fetch(&self.queues, self.ports[port.index()].queue as usize),
-                _ => {}
-            }
-        }
-        for event in self.events.bucket() {
-            match event {
-                Event::Arrive(port) => {
-                    let from = &self.ports[port.index()];
-                    if from.flight.head == PacketId::NONE {
-                        continue;
+        self.fetch_ends();
+        self.fetch_senders();
+        self.events.fetch_next();
+    }
+
+    /// Fetches where packets go: the next port, which is left as a hint, or the flow.
+    fn fetch_ends(&mut self) {
+        let (ports, packets, routes) = (&self.ports, &self.packets, &self.routes);
+        let (flows, hosts, queues) = (&self.flows, &self.hosts, &self.queues);
+        let (host_bytes, classes) = (&self.host_bytes, self.classes);
+        let sprayed = self.spray.is_some();
+        self.events.give_hints(|id| {
+            let packet = packets.get(id);
+            match packet.towards.node() {
+                Node::Host(host) => {
+                    fetch_first(host_bytes, host.index() * classes);
+                    let Some(host) = hosts.get(host.index()) else { return 0 };
+                    // Either makes the host send: an acknowledgement, which mostly finds the interface idle, or more data.
+                    fetch_first(ports, host.interface.index());
+                    if packet.kind() == Kind::Segment {
+                        fetch_part(flows, packet.flow.index(), FROM_SPEC);
+                    } else {
+                        fetch_part(flows, packet.flow.index(), UP_TO_SPEC);
+                        fetch_first(queues, host.queue as usize);
                     }
-                    let packet = self.packets.get(from.flight.head);
-                    self.packets.fetch(packet.next);
-                    match from.to() {
-                        Node::Host(host) => {
-                            // Data is the receiver's half, an acknowledgement the sender's.
-                            let half = if packet.kind() == Kind::Segment { FROM_SPEC } else { UP_TO_SPEC };
-                            fetch_part(&self.flows, packet.flow.index(), half);
-                            fetch_first(&self.host_bytes, host.index() * self.classes);
-                        }
-                        Node::Switch(switch) => self.routes.fetch(switch.index(), packet.leaf),
-                    }
+                    0
                 }
-                Event::Free(port) => self.packets.fetch(self.queues[self.ports[port.index()].queue as usize].first()),
-                _ => {}
-            }
-        }
-        for event in self.events.bucket() {
-            if let Event::Free(port) = event {
-                let first = self.queues[self.ports[port.index()].queue as usize].first();
-                if first != PacketId::NONE {
-                    fetch_part(&self.flows, self.packets.get(first).flow.index(), UP_TO_SPEC);
+                Node::Switch(_) if sprayed => 0,
+                Node::Switch(switch) => {
+                    let next = routes.route(switch, packet.leaf, packet.to, packet.hash);
+                    next.map_or(0, |next| {
+                        fetch_first(ports, next.index());
+                        hint_of(next)
+                    })
                 }
             }
-        }
-        if self.spray.is_some() {
-            return;
-        }
-        let (ports, packets, switches, routes) = (&self.ports, &self.packets, &self.switches, &self.routes);
-        self.events.give_hints(|port| {
-            let from = &ports[port.index()];
-            let Node::Switch(switch) = from.to() else { return 0 };
-            if from.flight.head == PacketId::NONE {
-                return 0;
-            }
-            let packet = packets.get(from.flight.head);
-            let number = switch.index();
-            let next = routes.route(number, &switches[number], packet.leaf, packet.to, packet.hash);
-            next.map_or(0, |next| {
-                fetch_first(ports, next.index());
-                hint_of(next)
-            })
         });
+    }
+
+    /// Fetches what ports that become free take next: their queues, the packets at their heads, those packets' flows.
+    fn fetch_senders(&self) {
+        let queues = || self.freeing.iter().map(|port| self.ports[port.index()].queue as usize);
+        for queue in queues() {
+            fetch(&self.queues, queue);
+        }
+        for queue in queues() {
+            self.packets.fetch(self.queues[queue].first());
+        }
+        for queue in queues() {
+            let first = self.queues[queue].first();
+            if first != PacketId::NONE {
+                fetch_part(&self.flows, self.packets.get(first).flow.index(), UP_TO_SPEC);
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Example: service `web` with `match: [ { protocol: tcp, port: 8000-8099 } ]` has flows from a drawn port to port 8000.
 
-use crate::switch::mix;
+use crate::routes::mix;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use weir_datapath::{Classifier, ClassifierError, Fields};

@@ -22,36 +22,28 @@
 //!
 //! Source: Parley Fig 10 (root limiters), §5.1.
 
-use crate::ids::{Class, PortId};
+use crate::ids::PortId;
 use crate::packet::List;
 use crate::timer::Timer;
 use weir_datapath::Limiter;
 use weir_units::{Bandwidth, Bytes, Instant, SimTime};
 
-/// A host.
+/// A host: what every packet that it sends touches. Its services stand apart ([`ServiceQueue`]), so that a table of
+/// ten thousand hosts stays in a near cache.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) interface: PortId,
+    /// The interface's queue, a place in the world's table.
+    pub(crate) queue: u32,
     /// The number of its switch among the leaves.
     pub(crate) leaf: u32,
     /// How many of its services have a limiter.
     pub(crate) limited: u32,
-    pub(crate) services: Vec<ServiceQueue>,
 }
 
 impl Host {
-    pub(crate) fn new(interface: PortId, classes: usize) -> Self {
-        Self { interface, leaf: 0, limited: 0, services: (0..classes).map(|_| ServiceQueue::default()).collect() }
-    }
-
-    /// The limit of a class; [`Bandwidth::UNLIMITED`] when it has none.
-    pub fn limit(&self, class: Class) -> Bandwidth {
-        self.services[class.index()].limit
-    }
-
-    /// How many packets of a class wait for its limiter.
-    pub fn waiting(&self, class: Class) -> usize {
-        self.services[class.index()].count
+    pub(crate) fn new(interface: PortId, queue: u32) -> Self {
+        Self { interface, queue, leaf: 0, limited: 0 }
     }
 }
 

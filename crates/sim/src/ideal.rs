@@ -52,10 +52,7 @@ impl<O: Observer> World<O> {
             let last = ports[ports.len() - 1];
             match self.port(last).to() {
                 Node::Host(_) => return Some(ports),
-                Node::Switch(switch) => {
-                    let number = switch.index();
-                    ports.push(self.routes.route(number, &self.switches[number], leaf, to, hash)?);
-                }
+                Node::Switch(switch) => ports.push(self.routes.route(switch, leaf, to, hash)?),
             }
         }
     }

@@ -66,3 +66,29 @@ pub enum Node {
     /// A switch.
     Switch(SwitchId),
 }
+
+/// A [`Node`] in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End(u32);
+
+/// Set in the word of a host.
+const HOST: u32 = 1 << 31;
+
+impl End {
+    /// Of a packet that is on no link yet.
+    pub(crate) const NOWHERE: Self = Self(u32::MAX);
+
+    #[inline]
+    pub(crate) fn node(self) -> Node {
+        if self.0 & HOST == 0 { Node::Switch(SwitchId(self.0)) } else { Node::Host(HostId(self.0 & !HOST)) }
+    }
+}
+
+impl From<Node> for End {
+    fn from(node: Node) -> Self {
+        match node {
+            Node::Host(HostId(host)) => Self(HOST | host),
+            Node::Switch(SwitchId(switch)) => Self(switch),
+        }
+    }
+}

@@ -4,15 +4,16 @@
 //! more than everything else that happens to it. Approach: packets live in one vector and are named by
 //! [`PacketId`]; a freed place goes to a free list and is the next one used, so the arena is as large as
 //! the most packets that ever existed at once, and stays in the cache. A packet is exactly one cache line of 64 bytes,
-//! and lists of packets (links, queues) go through the packets themselves: whoever takes a packet from a list
-//! needs its line anyway, and no ring of another kind has to be fetched. What few packets carry
+//! and lists of packets (queues) go through the packets themselves: whoever takes a packet from a list
+//! needs its line anyway, and no ring of another kind has to be fetched. A packet on a link is in no list: it knows the link and
+//! where that leads, and an event knows the packet. What few packets carry
 //! (selective acknowledgements, D3's requests, datagrams) stands in a table beside ([`Extension`]).
 //!
 //! Sizes: a packet's `size` is the frame that the links carry and that results count: header bytes and payload, without
 //! preamble, frame check and gap. With the default headers (Ethernet 14, IPv4 20, TCP 32) a full frame of a
 //! 1500 B MTU is 1514 B. Linux's HTB and TBF count the same, so a limit means the same in the simulator and in the lab.
 
-use crate::ids::{Class, FlowId, HostId, PacketId};
+use crate::ids::{Class, End, FlowId, HostId, PacketId, PortId};
 use crate::pages;
 use std::sync::Arc;
 use weir_transport::SackBlocks;
@@ -53,7 +54,7 @@ pub struct Packet {
     pub(crate) stamp: SimTime,
     /// The first byte of a segment, or the first that is missing.
     pub(crate) sequence: u64,
-    /// The packet behind it in its list.
+    /// The packet behind it in its list; for a packet on a link, the link's port ([`Packet::link`]).
     pub(crate) next: PacketId,
     /// The frame's size on a link; see the module's documentation.
     pub(crate) size: u32,
@@ -65,8 +66,8 @@ pub struct Packet {
     pub(crate) leaf: u32,
     /// What the packets of a flow share, so that switches send them one way (ECMP).
     pub(crate) hash: u32,
-    /// Payload bytes.
-    pub(crate) length: u32,
+    /// What the link leads to that it is on.
+    pub(crate) towards: End,
     /// Urgency for queues that order by it, lower first.
     pub(crate) rank: u32,
     /// Its place in the table of extensions, or [`Extensions::NONE`].
@@ -94,7 +95,7 @@ impl Packet {
             to,
             leaf: 0,
             hash: 0,
-            length: 0,
+            towards: End::NOWHERE,
             rank: 0,
             extension: Extensions::NONE,
             class,
@@ -111,6 +112,23 @@ impl Packet {
             1 => Kind::Ack,
             _ => Kind::Datagram,
         }
+    }
+    /// Puts it on a link. It must be in no list.
+    #[inline]
+    pub(crate) fn set_link(&mut self, port: PortId, towards: End, arrival: SimTime) {
+        debug_assert_eq!(self.next, PacketId::NONE, "a packet in a list and on a link");
+        self.next = PacketId(port.0);
+        (self.towards, self.arrival) = (towards, arrival);
+    }
+    /// The port whose link it is on.
+    #[inline]
+    pub(crate) fn link(&self) -> PortId {
+        PortId(self.next.0)
+    }
+    /// Takes it from its link, so that it may join a list.
+    #[inline]
+    pub(crate) fn leave_link(&mut self) {
+        self.next = PacketId::NONE;
     }
     /// The frame's size on a link in bytes.
     pub fn size(&self) -> u32 {

@@ -5,8 +5,7 @@
 //!
 //! Approach. Frames are sent one after the other and arrive in the order in which they were sent. When the
 //! transmitter takes a frame, its end and its arrival are known: start = max(now, end of the one before),
-//! end = start + size / rate, arrival = end + delay. What has been handed over is one list through the packets,
-//! and only its first packet has an event. A port whose queue is first in, first out ([`Service::Fifo`]) hands each
+//! end = start + size / rate, arrival = end + delay. The arrival is an event of the packet. A port whose queue is first in, first out ([`Service::Fifo`]) hands each
 //! frame over at once, so a hop costs one event, and the bytes that wait need no book: they are what the transmitter carries
 //! until it is free, (free − now) · rate. "Does it fit" and "is it to be marked" compare times, not bytes, so
 //! no hop divides; they are the same for all links of a kind ([`Profile`]), so a port itself is one cache line. A port that chooses among frames ([`crate::queue`]) hands one over only when the transmitter is free.
@@ -17,8 +16,7 @@
 //! Example: at 8 Mb/s a frame of 1000 B takes 1 ms. Two frames handed over at 0 leave at 1 and 2 ms; at 1.5 ms the port
 //! holds 500 B.
 
-use crate::ids::{HostId, MeterId, Node, SwitchId};
-use crate::packet::List;
+use crate::ids::{End, HostId, MeterId, Node};
 use crate::serial_clock::SerialClock;
 use weir_scenario::graph::PRIORITIES;
 use weir_units::{Bandwidth, SimTime};
@@ -122,8 +120,6 @@ impl Profile {
 
 /// No host, queue or meter.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Set in [`Port::to`] where the link leads to a host.
-const TO_HOST: u32 = 1 << 31;
 
 /// An output port and the link behind it: what every packet touches, in one cache line.
 #[derive(Debug)]
@@ -131,15 +127,15 @@ const TO_HOST: u32 = 1 << 31;
 pub struct Port {
     /// When the transmitter has sent what it was given.
     pub(crate) free_at: SimTime,
-    /// What the transmitter was given and has not arrived.
-    pub(crate) flight: List,
     /// What it took of class 0, the only class of most networks.
     pub(crate) taken: ClassCount,
     /// The most picoseconds of backlog since the peak was last taken.
     pub(crate) peak_time: u64,
+    /// The same in bytes, of ports that keep books.
+    pub(crate) peak_bytes: u64,
     /// The profile's place in the world's table.
     pub(crate) profile: u32,
-    to: u32,
+    pub(crate) to: End,
     /// Its place in the queues' table, for [`Service::Scheduled`].
     pub(crate) queue: u32,
     /// The host that it is the interface of, or [`NONE`].
@@ -155,17 +151,13 @@ pub struct Port {
 
 impl Port {
     pub(crate) fn new(profile: u32, to: Node, owner: Option<HostId>) -> Self {
-        let to = match to {
-            Node::Host(HostId(host)) => TO_HOST | host,
-            Node::Switch(SwitchId(switch)) => switch,
-        };
         Self {
             free_at: SimTime::ZERO,
-            flight: List::default(),
             taken: ClassCount::default(),
             peak_time: 0,
+            peak_bytes: 0,
             profile,
-            to,
+            to: to.into(),
             queue: NONE,
             owner: owner.map_or(NONE, |host| host.0),
             service: Service::Fifo,
@@ -214,7 +206,7 @@ impl Port {
     /// What the link leads to.
     #[inline]
     pub fn to(&self) -> Node {
-        if self.to & TO_HOST == 0 { Node::Switch(SwitchId(self.to)) } else { Node::Host(HostId(self.to & !TO_HOST)) }
+        self.to.node()
     }
     /// The host that it is the interface of, if any.
     #[inline]
@@ -267,8 +259,6 @@ pub(crate) struct PortRecord {
     /// When the frame ends that was on the wire when the rate last changed, and the rate that it has.
     pub(crate) wire_end: SimTime,
     pub(crate) wire_rate: Bandwidth,
-    /// The most bytes since the peak was last taken, of ports that keep books.
-    pub(crate) peak_bytes: u64,
     /// What it took, by class; of class 0, see [`Port::taken`].
     pub(crate) taken: [ClassCount; PRIORITIES],
     pub(crate) dropped: [ClassCount; PRIORITIES],
@@ -286,7 +276,6 @@ impl PortRecord {
             rated_at: SimTime::ZERO,
             wire_end: SimTime::ZERO,
             wire_rate: Bandwidth::ZERO,
-            peak_bytes: 0,
             taken: none,
             dropped: none,
             marked: none,
@@ -321,6 +310,7 @@ pub struct PortCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SwitchId;
 
     const ZERO: SimTime = SimTime::ZERO;
 

@@ -14,7 +14,7 @@ use crate::flow::FlowSpec;
 use crate::headers::{Headers, Unclassified};
 use crate::ids::{Class, FlowId, HostId};
 use crate::observer::Observer;
-use crate::switch::mix;
+use crate::routes::mix;
 use crate::world::World;
 use std::collections::BTreeSet;
 use weir_results::{FlowRecord, GroupSample};

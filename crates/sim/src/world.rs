@@ -30,14 +30,14 @@
 
 use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec, Life};
-use crate::host::{Host, Jitter};
+use crate::host::{Host, Jitter, ServiceQueue};
 use crate::ids::{Class, FlowId, HostId, MeterId, Node, PortId, SwitchId};
 use crate::observer::Observer;
 use crate::packet::{Arena, Extensions};
 use crate::pages;
 use crate::port::{Port, PortCounts, PortRecord, Profile, Service};
 use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
-use crate::switch::{NOT_A_LEAF, Routes, Switch};
+use crate::routes::{NOT_A_LEAF, Neighbours, Routes};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_scenario::Graph;
@@ -80,6 +80,14 @@ pub struct Delivery {
     pub bytes: Arc<[u8]>,
 }
 
+/// A switch, as it is built.
+#[derive(Debug, Default)]
+struct Switch {
+    ports: Vec<PortId>,
+    /// Its shared buffer, a place in the world's table.
+    shared: Option<u32>,
+}
+
 /// A simulated network. See the module's documentation.
 #[derive(Debug)]
 pub struct World<O> {
@@ -97,9 +105,10 @@ pub struct World<O> {
     pub(crate) shared: Vec<SharedBuffer>,
     /// By port, from the first flow on that uses D3.
     pub(crate) routers: Vec<Router>,
-    pub(crate) switches: Vec<Switch>,
     pub(crate) routes: Routes,
     pub(crate) hosts: Vec<Host>,
+    /// By host and class: what waits for a limiter.
+    pub(crate) services: Vec<ServiceQueue>,
     /// By host and class: bytes that left by the interface and that arrived.
     pub(crate) host_bytes: Vec<PerDirection<u64>>,
     pub(crate) flows: Vec<Flow>,
@@ -119,12 +128,14 @@ pub struct World<O> {
     pub(crate) short_host_queues: bool,
     /// Classes at the hosts, control traffic's included.
     pub(crate) classes: usize,
-    /// The ports of each switch and, for each host, the switch that it hangs on.
-    switch_ports: Vec<Vec<PortId>>,
+    switches: Vec<Switch>,
+    /// For each host, the switch that it hangs on.
     host_switch: Vec<SwitchId>,
     /// The ports of a graph's links: up and down by host, then forward and backward by cable.
     graph_hosts: Vec<(PortId, PortId)>,
     graph_cables: Vec<(PortId, PortId)>,
+    /// Ports with a [`Event::Free`] in the bucket at hand, while that is fetched.
+    pub(crate) freeing: Vec<PortId>,
     started: bool,
 }
 
@@ -145,9 +156,9 @@ impl<O: Observer> World<O> {
             queues: Vec::new(),
             shared: Vec::new(),
             routers: Vec::new(),
-            switches: Vec::new(),
             routes: Routes::default(),
             hosts: Vec::new(),
+            services: Vec::new(),
             host_bytes: Vec::new(),
             flows: Vec::new(),
             free_flows: Vec::new(),
@@ -161,10 +172,11 @@ impl<O: Observer> World<O> {
             sizes,
             short_host_queues: false,
             classes: services + 1,
-            switch_ports: Vec::new(),
+            switches: Vec::new(),
             host_switch: Vec::new(),
             graph_hosts: Vec::new(),
             graph_cables: Vec::new(),
+            freeing: Vec::new(),
             started: false,
         }
     }
@@ -233,8 +245,7 @@ impl<O: Observer> World<O> {
     /// Adds a switch.
     pub fn add_switch(&mut self) -> SwitchId {
         let id = SwitchId(self.switches.len() as u32);
-        self.switches.push(Switch::new(id.0));
-        self.switch_ports.push(Vec::new());
+        self.switches.push(Switch::default());
         id
     }
 
@@ -255,9 +266,10 @@ impl<O: Observer> World<O> {
             discipline => Queue::of(discipline),
         };
         let interface = self.add_port(up, u64::MAX, Node::Switch(switch), Some(host));
-        self.schedule(interface, queue);
+        let queue = self.schedule(interface, queue);
         self.host_bytes.extend(std::iter::repeat_n(PerDirection::default(), self.classes));
-        self.hosts.push(Host::new(interface, self.classes));
+        self.services.extend((0..self.classes).map(|_| ServiceQueue::default()));
+        self.hosts.push(Host::new(interface, queue));
         self.host_switch.push(switch);
         self.add_link(switch, Node::Host(host), down);
         host
@@ -277,7 +289,7 @@ impl<O: Observer> World<O> {
             queue.shared = shared;
             self.schedule(port, queue);
         }
-        self.switch_ports[from.index()].push(port);
+        self.switches[from.index()].ports.push(port);
         port
     }
 
@@ -292,40 +304,41 @@ impl<O: Observer> World<O> {
         id
     }
 
-    fn schedule(&mut self, port: PortId, queue: Queue) {
+    /// Gives a port a queue, whose place in the table it says.
+    fn schedule(&mut self, port: PortId, queue: Queue) -> u32 {
         let out = &mut self.ports[port.index()];
         out.service = Service::Scheduled;
         self.records[port.index()].usual = Service::Scheduled;
-        out.queue = self.queues.len() as u32;
+        let place = self.queues.len() as u32;
+        out.queue = place;
         pages::push(&mut self.queues, queue);
+        place
     }
 
     /// Gives every switch all shortest paths over links that are up to every host. Call it when all links are there, and
     /// after links went down or came up.
     pub fn compute_routes(&mut self) {
-        let mut leaf_switches: Vec<usize> = self.host_switch.iter().map(|switch| switch.index()).collect();
-        leaf_switches.sort_unstable();
-        leaf_switches.dedup();
-        for switch in &mut self.switches {
-            switch.leaf = NOT_A_LEAF;
-        }
-        for (leaf, &switch) in leaf_switches.iter().enumerate() {
-            self.switches[switch].leaf = leaf as u32;
+        let mut leaves = self.host_switch.clone();
+        leaves.sort_unstable();
+        leaves.dedup();
+        let mut number = vec![NOT_A_LEAF; self.switches.len()];
+        for (leaf, switch) in (0..).zip(&leaves) {
+            number[switch.index()] = leaf;
         }
         for (host, switch) in self.hosts.iter_mut().zip(&self.host_switch) {
-            host.leaf = self.switches[switch.index()].leaf;
+            host.leaf = number[switch.index()];
         }
         let mut down = vec![PortId(u32::MAX); self.hosts.len()];
         // neighbours[s]: the ports of s that lead to switches, and where. Links that are down lead nowhere.
-        let mut neighbours: Vec<Vec<(PortId, usize)>> = vec![Vec::new(); self.switches.len()];
+        let mut neighbours: Vec<Neighbours> = vec![Neighbours::new(); self.switches.len()];
         // Who can be reached is found backwards from each leaf, so links are followed against their direction.
         let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); self.switches.len()];
-        for (at, ports) in self.switch_ports.iter().enumerate() {
-            for &port in ports {
+        for (at, switch) in self.switches.iter().enumerate() {
+            for &port in &switch.ports {
                 match self.ports[port.index()].to() {
                     Node::Host(host) => down[host.index()] = port,
                     Node::Switch(to) if self.ports[port.index()].is_up() => {
-                        neighbours[at].push((port, to.index()));
+                        neighbours[at].push((port, to));
                         backwards[to.index()].push(at);
                     }
                     Node::Switch(_) => {}
@@ -333,8 +346,7 @@ impl<O: Observer> World<O> {
             }
         }
         self.events.forget_hints();
-        self.routes =
-            Routes::build(leaf_switches.len(), down, &neighbours, |leaf| hops_to(leaf_switches[leaf], &backwards));
+        self.routes = Routes::build(&leaves, down, &neighbours, |leaf| hops_to(leaf.index(), &backwards));
     }
 
     /// Adds a flow. It starts at its start time, or now if that is past.
@@ -461,9 +473,13 @@ impl<O: Observer> World<O> {
         let known = |flow: &Flow| matches!(flow.life, Life::Running | Life::Over);
         (0..).map(FlowId).zip(&self.flows).filter(move |(_, flow)| known(flow))
     }
-    /// A host.
-    pub fn host(&self, id: HostId) -> &Host {
-        &self.hosts[id.index()]
+    /// The limit of a class at a host; [`Bandwidth::UNLIMITED`] when it has none.
+    pub fn limit(&self, host: HostId, class: Class) -> Bandwidth {
+        self.services[host.index() * self.classes + class.index()].limit
+    }
+    /// How many packets of a class wait for its limiter at a host.
+    pub fn waiting(&self, host: HostId, class: Class) -> usize {
+        self.services[host.index() * self.classes + class.index()].count
     }
     /// How many hosts there are.
     pub fn host_count(&self) -> usize {
@@ -576,7 +592,7 @@ pub(crate) fn known_profile(profiles: &mut Vec<Profile>, profile: Profile) -> u3
 /// empty, few enough that sorting them is cheap (`benches/engine.rs`).
 const EVENTS_PER_BUCKET: u128 = 16;
 /// The same where a bucket's memory is fetched ahead: enough fetches that they overlap.
-const EVENTS_PER_LARGE_BUCKET: u128 = 128;
+const EVENTS_PER_LARGE_BUCKET: u128 = 256;
 
 /// For each switch, the links to `leaf`; `u32::MAX` where there is no way.
 fn hops_to(leaf: usize, backwards: &[Vec<usize>]) -> Vec<u32> {

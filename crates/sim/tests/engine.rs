@@ -133,7 +133,7 @@ fn a_limiter_holds_a_service_at_its_rate() {
     let rest = delivered(&world, unlimited) - rest;
     assert!(rest as f64 > 4.0 * 0.85 * 125e6 * 1448.0 / 1514.0, "{rest}");
     // Backpressure: each of the five flows keeps about a millisecond or two segments in its host.
-    assert!(world.host(from).waiting(SERVICE) <= 5 * 8, "{}", world.host(from).waiting(SERVICE));
+    assert!(world.waiting(from, SERVICE) <= 5 * 8, "{}", world.waiting(from, SERVICE));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn limits_change_and_are_lifted() {
     for (second, limit) in [(1, Bandwidth::from_bps(200_000)), (2, Bandwidth::from_mbps(50)), (3, Bandwidth::UNLIMITED)]
     {
         world.set_limit(from, SERVICE, limit);
-        assert_eq!(world.host(from).limit(SERVICE), limit);
+        assert_eq!(world.limit(from, SERVICE), limit);
         let before = world.host_bytes(from, SERVICE).tx.get();
         run(&mut world, SimTime::from_secs(second));
         got.push(world.host_bytes(from, SERVICE).tx.get() - before);

@@ -57,9 +57,6 @@ pub const MAX_MTU: Bytes = Bytes::new(9000);
 pub const MAX_HOSTS_OF_ONE: u32 = 1_000_000;
 /// Hosts of a network, whatever memory there is: a fat-tree of 256-port switches has fewer.
 pub const MAX_HOSTS: u64 = 5_000_000;
-/// Cables between switches: the simulator's table of routes numbers what leads up from a switch in 21 bits, a fat-tree of
-/// 160-port switches has just fewer.
-pub const MAX_CABLES: u64 = (1 << 21) - 1;
 /// Links that one name stands for, by ranges.
 pub const MAX_LINKS_NAMED: u64 = 100_000;
 

@@ -29,7 +29,7 @@ mod transfers;
 pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
 use crate::graph::{Discipline, Graph, LinkRef};
-use crate::language::{ENFORCEMENT_WORDS, MAX_CABLES, MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
+use crate::language::{ENFORCEMENT_WORDS, MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
 use crate::model::{Enforcement, Governed, Scenario};
 use crate::topology::{self, Size};
 use files::PolicyOnly;
@@ -244,15 +244,6 @@ impl<F: Files> Reader<'_, F> {
         let parts = format!("{what} has {hosts} hosts, {links} links and {switches} switches");
         if hosts > MAX_HOSTS {
             self.error(at, format!("{parts}: more than {MAX_HOSTS} hosts"), "make it smaller");
-            return false;
-        }
-        if size.cables() > MAX_CABLES {
-            let cables = size.cables();
-            self.error(
-                at,
-                format!("{parts}: {cables} cables between switches, more than {MAX_CABLES}"),
-                "make it smaller",
-            );
             return false;
         }
         let needed = size.memory();

@@ -137,10 +137,6 @@ impl Size {
     pub(crate) fn new(hosts: u64, switches: u64, edges: u64, cables: u64) -> Self {
         Self { hosts, switches, edges, links: hosts.saturating_add(cables).saturating_mul(2) }
     }
-    /// Cables between switches.
-    pub fn cables(&self) -> u64 {
-        (self.links / 2).saturating_sub(self.hosts)
-    }
     /// About how many bytes a run takes before any packet moves: graph, ports, routes and the records of links.
     ///
     /// An estimate from above: 8 MB for the program; a link with its port, queue, counters and record, 1 kB; a host with its

@@ -1,12 +1,12 @@
 //! Events as small values, and as one word.
 
-use crate::ids::{Class, FlowId, HostId, PortId};
+use crate::ids::{Class, FlowId, HostId, PacketId, PortId};
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The first packet on this port's link reaches the far end.
-    Arrive(PortId),
+    /// The packet reaches the far end of the link that it is on.
+    Arrive(PacketId),
     /// The port has sent a packet and others wait.
     Free(PortId),
     /// The first packet of a limited service may leave the host's service queue.
@@ -29,7 +29,7 @@ impl Event {
     pub(super) fn pack(self) -> u64 {
         let word = |kind: u64, id: u32| kind | u64::from(id) << 32;
         match self {
-            Self::Arrive(port) => word(0, port.0),
+            Self::Arrive(packet) => word(0, packet.0),
             Self::Free(port) => word(1, port.0),
             Self::Release(host, class) => word(2, host.0) | u64::from(class.0) << 8,
             Self::Start(flow) => word(3, flow.0),
@@ -55,7 +55,7 @@ impl Event {
     pub(super) fn unpack(word: u64) -> Self {
         let id = (word >> 32) as u32;
         match word as u8 {
-            0 => Self::Arrive(PortId(id)),
+            0 => Self::Arrive(PacketId(id)),
             1 => Self::Free(PortId(id)),
             2 => Self::Release(HostId(id), Class((word >> 8) as u16)),
             3 => Self::Start(FlowId(id)),
@@ -73,7 +73,7 @@ mod tests {
     fn events_survive_packing() {
         let (id, class) = (u32::MAX - 1, Class(u16::MAX - 1));
         for event in [
-            Event::Arrive(PortId(id)),
+            Event::Arrive(PacketId(id)),
             Event::Free(PortId(id)),
             Event::Release(HostId(id), class),
             Event::Start(FlowId(id)),
@@ -83,8 +83,8 @@ mod tests {
             assert_eq!(Event::unpack(event.pack()), event);
             assert_eq!(Event::hint(event.pack()), 0);
         }
-        let word = Event::with_hint(Event::Arrive(PortId(id)).pack(), 0xAB_CDEF);
-        assert_eq!((Event::unpack(word), Event::hint(word)), (Event::Arrive(PortId(id)), 0xAB_CDEF));
+        let word = Event::with_hint(Event::Arrive(PacketId(id)).pack(), 0xAB_CDEF);
+        assert_eq!((Event::unpack(word), Event::hint(word)), (Event::Arrive(PacketId(id)), 0xAB_CDEF));
         assert_eq!(Event::hint(Event::with_hint(word, 0)), 0);
     }
 }

@@ -73,6 +73,14 @@ impl Heap {
         }
     }
 
+    /// Removes the entries whose event `keep` says no to.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(u64) -> bool) {
+        let entries = std::mem::take(&mut self.entries);
+        for entry in entries.into_iter().filter(|entry| keep(entry.event)) {
+            self.push(entry);
+        }
+    }
+
     /// Moves the hole at the root down to where `entry` belongs.
     fn sift_down(&mut self, entry: Entry) {
         let heap = self.entries.as_mut_slice();

@@ -4,43 +4,42 @@
 //! two events at the same picosecond must come out in the same order in every run.
 //!
 //! Approach: few events, and cheap ones.
-//! - A link has one pending event however many packets fly on it, because they arrive in order
-//!   ([`crate::port`]), and a timer has one ([`crate::timer`]): the queue grows with links and flows, not with packets.
+//! - A packet has one event for each link, its arrival, because a port knows it when it takes the packet ([`crate::port`]), and
+//!   a timer has one ([`crate::timer`]). The event names the packet, not the link: whoever handles it needs nothing of the link.
 //! - A wheel of 8192 buckets holds what is due soon: an insertion is a push onto a bucket's list. A bucket is
-//!   sorted when its turn comes, and then emptied from its end. What is due beyond the wheel (timers, mostly)
-//!   waits in a heap.
+//!   sorted when its turn comes, and then emptied from its end. A second wheel has slots as wide as the first one is round; what
+//!   is due later waits there (behind a long queue, mostly), and goes to the first wheel when that comes to its slot. What is due
+//!   beyond the second (timers) waits in a heap.
 //! - A bucket's width is a power of two picoseconds, chosen for the network ([`EventQueue::with_width`]) so that a
 //!   bucket has some tens of events: wide ones are long to sort, narrow ones are many to visit.
 //! - Within a bucket an event's place is one word: its time inside the bucket above its sequence number.
-//! - A bucket's events stand in chunks of two cache lines. Chunks live in one arena whose free places are used again
-//!   last in, first out, so the memory in use stays small and cached.
 //! - Since a whole bucket is known before its first event is handled, whoever handles them can have what they need fetched
 //!   meanwhile ([`EventQueue::bucket`]).
 //!
 //! Each insertion gets the next sequence number, which breaks ties: first scheduled, first handled.
-//! Nothing is ever searched for or removed; a timer that moved ignores the event that it no longer expects.
+//! A timer that moved ignores the event that it no longer expects. Only a link that changes takes events back
+//! ([`EventQueue::take_arrivals`]), which looks at all that are pending.
 //!
 //! Example: insertions at 5 ns (a), 3 ns (b), 5 ns (c) come out as b, a, c.
 //!
-//! Source: Brown, "Calendar queues" (CACM 1988), with a fixed width; the one-event-per-pipe trick is htsim's
-//! (`sim/pipe.cpp`, `sim/queue.cpp`).
+//! Source: Brown, "Calendar queues" (CACM 1988), with a fixed width; Varghese and Lauck, "Hashed and hierarchical timing wheels"
+//! (SOSP 1987), scheme 7, for the second wheel.
 
 mod event;
 mod heap;
+mod wheel;
 
 pub use event::Event;
 
-use crate::ids::PortId;
-use crate::pages;
+use crate::ids::PacketId;
 use heap::{Entry, Heap};
 use weir_units::SimTime;
+use wheel::{SLOTS, Wheel};
 
-/// Buckets in the wheel.
-const SLOTS: usize = 8192;
-/// Bits in a word of the bitmap.
-const WORD: usize = u64::BITS as usize;
 /// The end of a list.
 const NONE: u32 = u32::MAX;
+/// Log2 of the buckets that a slot of the second wheel is wide.
+const ROUND: u32 = SLOTS.ilog2();
 /// The widest bucket: 2^20 ps, a microsecond. The other 44 bits of an entry's key count 17 million million events.
 const MAX_SHIFT: u32 = 20;
 /// The narrowest: 2^10 ps, a nanosecond; the wheel then spans 8.4 µs, several frames at 10 Gb/s.
@@ -57,20 +56,6 @@ struct Due {
     event: u64,
 }
 
-/// Events in a chunk: with its two numbers, 120 of 128 bytes.
-const CHUNK: usize = 7;
-
-/// A part of a bucket.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(128))]
-struct Chunk {
-    due: [Due; CHUNK],
-    /// How many there are.
-    count: u32,
-    /// The bucket's next chunk, or the next free one.
-    next: u32,
-}
-
 /// Pending events. See the module's documentation.
 #[derive(Debug)]
 pub struct EventQueue {
@@ -80,14 +65,11 @@ pub struct EventQueue {
     bucket: u64,
     /// What is due in that bucket, the first at the end.
     current: Vec<Due>,
-    /// For each slot, its chunks; a slot holds bucket numbers in `(bucket, bucket + SLOTS)`.
-    slots: Vec<u32>,
-    /// Which slots have any.
-    occupied: [u64; SLOTS / WORD],
-    chunks: Vec<Chunk>,
-    free: u32,
-    in_wheel: usize,
-    /// What is due beyond the wheel.
+    /// By bucket, what is due in `(bucket, bucket + SLOTS]`.
+    soon: Wheel<Due>,
+    /// By round, what is due in the [`SLOTS`] rounds after this bucket's.
+    later: Wheel<Entry>,
+    /// What is due beyond the wheels.
     far: Heap,
     sequence: u64,
 }
@@ -115,11 +97,8 @@ impl EventQueue {
             shift,
             bucket: 0,
             current: Vec::new(),
-            slots: vec![NONE; SLOTS],
-            occupied: [0; SLOTS / WORD],
-            chunks: Vec::new(),
-            free: NONE,
-            in_wheel: 0,
+            soon: Wheel::new(),
+            later: Wheel::new(),
             far: Heap::default(),
             sequence: 0,
         }
@@ -127,7 +106,7 @@ impl EventQueue {
 
     /// How many events are pending.
     pub fn len(&self) -> usize {
-        self.current.len() + self.in_wheel + self.far.len()
+        self.current.len() + self.soon.len() + self.later.len() + self.far.len()
     }
 
     /// Whether nothing is pending.
@@ -149,10 +128,12 @@ impl EventQueue {
         let bucket = self.bucket_of(time);
         // Wraps to a large number for a bucket that has passed.
         let ahead = bucket.wrapping_sub(self.bucket).wrapping_sub(1);
-        if ahead < SLOTS as u64 - 1 {
-            self.list(bucket as usize % SLOTS, Due { key: self.key(time, sequence), event });
+        if ahead < SLOTS as u64 {
+            self.soon.push(bucket, Due { key: self.key(time, sequence), event });
         } else if bucket <= self.bucket {
             self.insert_now(time, sequence, event);
+        } else if (bucket >> ROUND) - (self.bucket >> ROUND) <= SLOTS as u64 {
+            self.later.push(bucket >> ROUND, Entry { time, sequence, event });
         } else {
             self.far.push(Entry { time, sequence, event });
         }
@@ -160,8 +141,7 @@ impl EventQueue {
 
     #[inline]
     fn key(&self, time: SimTime, sequence: u64) -> u64 {
-        let inside = time.picos() & ((1 << self.shift) - 1);
-        inside << (u64::BITS - MAX_SHIFT) | sequence
+        key(self.shift, time, sequence)
     }
 
     /// Puts an event into the bucket that is being emptied; one of the past is due at its start.
@@ -199,6 +179,14 @@ impl EventQueue {
         self.current.is_empty()
     }
 
+    /// Fetches the events of the bucket after the one at hand.
+    #[inline]
+    pub fn fetch_next(&self) {
+        if let Some(next) = self.soon.next(self.bucket + 1) {
+            self.soon.fetch(next);
+        }
+    }
+
     /// The events of the bucket at hand, the first one first.
     #[inline]
     pub fn bucket(&self) -> impl Iterator<Item = Event> {
@@ -208,10 +196,10 @@ impl EventQueue {
     /// Puts hints beside the arrivals of the bucket at hand: `hint` gives a number below 2^24, or 0 for none. They come with the
     /// events, for those who would otherwise find out the same thing twice.
     #[inline]
-    pub fn give_hints(&mut self, mut hint: impl FnMut(PortId) -> u32) {
+    pub fn give_hints(&mut self, mut hint: impl FnMut(PacketId) -> u32) {
         for due in self.current.iter_mut().rev() {
-            if let Event::Arrive(port) = Event::unpack(due.event) {
-                due.event = Event::with_hint(due.event, hint(port));
+            if let Event::Arrive(packet) = Event::unpack(due.event) {
+                due.event = Event::with_hint(due.event, hint(packet));
             }
         }
     }
@@ -221,85 +209,79 @@ impl EventQueue {
         self.give_hints(|_| 0);
     }
 
-    #[inline]
-    fn list(&mut self, slot: usize, due: Due) {
-        let first = self.slots[slot];
-        self.in_wheel += 1;
-        if let Some(chunk) = self.chunks.get_mut(first as usize)
-            && let Some(place) = chunk.due.get_mut(chunk.count as usize)
-        {
-            *place = due;
-            chunk.count += 1;
-            return;
-        }
-        self.occupied[slot / WORD] |= 1 << (slot % WORD);
-        let place = self.free;
-        let place = if let Some(chunk) = self.chunks.get_mut(place as usize) {
-            self.free = chunk.next;
-            chunk.due[0] = due;
-            (chunk.count, chunk.next) = (1, first);
-            place
-        } else {
-            pages::push(&mut self.chunks, Chunk { due: [due; CHUNK], count: 1, next: first });
-            (self.chunks.len() - 1) as u32
+    /// Takes the arrivals back that `wanted` says yes to, and gives their packets, in no particular order.
+    pub fn take_arrivals(&mut self, mut wanted: impl FnMut(PacketId) -> bool) -> Vec<PacketId> {
+        let mut taken = Vec::new();
+        let mut keep = |event: u64| match Event::unpack(event) {
+            Event::Arrive(packet) if wanted(packet) => {
+                taken.push(packet);
+                false
+            }
+            _ => true,
         };
-        self.slots[slot] = place;
+        self.current.retain(|due| keep(due.event));
+        self.soon.retain(|due| keep(due.event));
+        self.later.retain(|entry| keep(entry.event));
+        self.far.retain(keep);
+        taken
     }
 
     /// Goes on to the next bucket that has events, unless it begins after `limit`. The one at hand must be empty.
     pub fn advance(&mut self, limit: SimTime) -> bool {
-        let far = self.far.first().map(|entry| self.bucket_of(entry.time));
-        let next = match (self.next_in_wheel(), far) {
-            (Some(wheel), Some(far)) => wheel.min(far),
-            (Some(bucket), None) | (None, Some(bucket)) => bucket,
-            (None, None) => return false,
-        };
-        if next > self.bucket_of(limit) {
-            return false;
+        let last = self.bucket_of(limit);
+        loop {
+            let soon = self.soon.next(self.bucket + 1);
+            let far = self.far.first().map(|entry| self.bucket_of(entry.time));
+            let next = [soon, far].into_iter().flatten().min();
+            // What is in the next round may be due before what is known to be next.
+            if let Some(round) = self.later.next((self.bucket >> ROUND) + 1)
+                && next.is_none_or(|next| round << ROUND <= next)
+            {
+                if round << ROUND > last {
+                    return false;
+                }
+                self.begin_round(round);
+                continue;
+            }
+            let Some(next) = next.filter(|&next| next <= last) else { return false };
+            self.go_to(next);
+            return true;
         }
-        self.bucket = next;
-        let slot = next as usize % SLOTS;
-        let mut at = std::mem::replace(&mut self.slots[slot], NONE);
-        self.occupied[slot / WORD] &= !(1 << (slot % WORD));
-        while let Some(chunk) = self.chunks.get_mut(at as usize) {
-            self.current.extend_from_slice(&chunk.due[..chunk.count as usize]);
-            let next = std::mem::replace(&mut chunk.next, self.free);
-            self.free = at;
-            at = next;
-        }
-        self.in_wheel -= self.current.len();
+    }
+
+    /// Moves what is due in a round to the first wheel. Nothing may be due before it.
+    fn begin_round(&mut self, round: u64) {
+        // The bucket before the round's first: it is empty, and the whole round lies within the first wheel's reach.
+        self.bucket = (round << ROUND) - 1;
+        let (shift, soon) = (self.shift, &mut self.soon);
+        self.later.take(round, |entries| {
+            for &Entry { time, sequence, event } in entries {
+                soon.push(time.picos() >> shift, Due { key: key(shift, time, sequence), event });
+            }
+        });
+    }
+
+    /// Takes the events of a bucket in hand.
+    fn go_to(&mut self, bucket: u64) {
+        self.bucket = bucket;
+        let current = &mut self.current;
+        self.soon.take(bucket, |due| current.extend_from_slice(due));
         while let Some(&Entry { time, sequence, event }) = self.far.first()
-            && self.bucket_of(time) == next
+            && self.bucket_of(time) == bucket
         {
             self.current.push(Due { key: self.key(time, sequence), event });
             self.far.pop();
         }
         // Keys differ, so an unstable sort is as good as a stable one.
         self.current.sort_unstable_by_key(|due| std::cmp::Reverse(due.key));
-        true
     }
+}
 
-    /// The number of the first bucket in the wheel that has events.
-    #[inline]
-    fn next_in_wheel(&self) -> Option<u64> {
-        if self.in_wheel == 0 {
-            return None;
-        }
-        // Slots after the current one, to the end and around; the current slot itself is empty.
-        let start = (self.bucket as usize + 1) % SLOTS;
-        let (word, bit) = (start / WORD, start % WORD);
-        let words = self.occupied.len();
-        let mut bits = self.occupied[word] & (u64::MAX << bit);
-        let mut steps = 0;
-        while bits == 0 {
-            steps += 1;
-            // In the last step this is the first word again, with the bits that were masked.
-            bits = self.occupied[(word + steps) % words];
-        }
-        let slot = (word + steps) % words * WORD + bits.trailing_zeros() as usize;
-        let distance = (slot + SLOTS - start) % SLOTS;
-        Some(self.bucket + 1 + distance as u64)
-    }
+/// An event's place in its bucket: its time inside the bucket, and its sequence number below it.
+#[inline]
+fn key(shift: u32, time: SimTime, sequence: u64) -> u64 {
+    let inside = time.picos() & ((1 << shift) - 1);
+    inside << (u64::BITS - MAX_SHIFT) | sequence
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! The queue against a stable sort.
 
 use super::*;
-use crate::ids::PortId;
+use crate::ids::PacketId;
 use proptest::prelude::*;
 
 fn drain(queue: &mut EventQueue) -> Vec<(u64, u32)> {
     std::iter::from_fn(|| queue.pop_until(SimTime::NEVER))
         .map(|(time, event)| match event {
-            Event::Arrive(port) => (time.picos(), port.0),
+            Event::Arrive(packet) => (time.picos(), packet.0),
             other => panic!("{other:?}"),
         })
         .collect()
 }
 
 fn push(queue: &mut EventQueue, time: u64, id: u32) {
-    queue.push(SimTime::from_picos(time), Event::Arrive(PortId(id)));
+    queue.push(SimTime::from_picos(time), Event::Arrive(PacketId(id)));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_bucket_can_be_seen() {
     assert_eq!(queue.bucket().count(), 0, "the bucket's turn has not come");
     queue.pop_until(SimTime::NEVER);
     let seen: Vec<Event> = queue.bucket().collect();
-    let rest: Vec<Event> = (0..19).rev().map(|id| Event::Arrive(PortId(id))).collect();
+    let rest: Vec<Event> = (0..19).rev().map(|id| Event::Arrive(PacketId(id))).collect();
     assert_eq!(seen, rest);
     assert!(!queue.is_bucket_empty());
 }
@@ -96,7 +96,7 @@ proptest! {
                 model.sort_by_key(|&(time, _)| time);
                 let expected = (!model.is_empty()).then(|| model.remove(0));
                 let got = queue.pop_until(SimTime::NEVER).map(|(time, event)| match event {
-                    Event::Arrive(port) => (time.picos(), port.0),
+                    Event::Arrive(packet) => (time.picos(), packet.0),
                     other => panic!("{other:?}"),
                 });
                 prop_assert_eq!(got, expected);
@@ -106,5 +106,33 @@ proptest! {
         model.sort_by_key(|&(time, _)| time);
         prop_assert_eq!(queue.len(), model.len());
         prop_assert_eq!(drain(&mut queue), model);
+    }
+
+    /// What is taken back does not come, and all else does.
+    #[test]
+    fn arrivals_can_be_taken_back(
+        shift in MIN_SHIFT..=MAX_SHIFT,
+        times in proptest::collection::vec(time(), 1..300),
+        begun in 0..100_usize,
+        of in 1..5_u32,
+    ) {
+        let mut queue = EventQueue::with_shift(shift);
+        for (id, time) in (0..).zip(&times) {
+            push(&mut queue, *time, id);
+        }
+        let mut before = Vec::new();
+        for _ in 0..begun.min(times.len() - 1) {
+            if let Some((time, Event::Arrive(packet))) = queue.pop_until(SimTime::NEVER) {
+                before.push((time.picos(), packet.0));
+            }
+        }
+        let mut taken: Vec<u32> = queue.take_arrivals(|packet| packet.0 % of == 0).iter().map(|packet| packet.0).collect();
+        let rest = drain(&mut queue);
+        prop_assert!(queue.is_empty());
+        prop_assert!(rest.iter().all(|(_, id)| id % of != 0) && taken.iter().all(|id| id % of == 0));
+        prop_assert!(before.iter().chain(&rest).map(|(time, _)| time).is_sorted());
+        taken.extend(before.iter().chain(&rest).map(|(_, id)| *id));
+        taken.sort_unstable();
+        prop_assert_eq!(taken, (0..times.len() as u32).collect::<Vec<_>>());
     }
 }
