@@ -3,7 +3,7 @@
 //! The transports decide ([`weir_transport`]); this file makes packets of what they say and tells them what arrived.
 
 use crate::events::Event;
-use crate::flow::Life;
+use crate::flow::{Address, Life};
 use crate::ids::{FlowId, HostId, PacketId, PortId};
 use crate::observer::Observer;
 use crate::packet::{AGAIN, CAPABLE, ECHO, Extension, Kind, MARKED, Packet};
@@ -18,7 +18,7 @@ impl<O: Observer> World<O> {
         let mut held_back = false;
         loop {
             let flow = &mut self.flows[id.index()];
-            if self.now >= flow.spec.stop {
+            if self.now >= flow.stop {
                 flow.sender.close();
             }
             // The first comparison saves the division of the second: two segments are always allowed.
@@ -54,17 +54,16 @@ impl<O: Observer> World<O> {
             flow.retransmissions += 1;
             self.counters.retransmissions += 1;
         }
-        let spec = &flow.spec;
-        let mut packet = Packet::new(Kind::Segment, size, spec.to, spec.class);
+        let Address { from, to, hash, class, priority } = flow.address;
+        let mut packet = Packet::new(Kind::Segment, size, to, class);
         packet.flow = id;
-        packet.hash = spec.hash;
-        packet.priority = spec.priority;
+        packet.hash = hash;
+        packet.priority = priority;
         packet.stamp = self.now;
         packet.sequence = segment.sequence;
         packet.rank = segment.rank;
         packet.set(CAPABLE, segment.capable);
         packet.set(AGAIN, segment.again);
-        let from = spec.from;
         if segment.request {
             let header = Box::new(flow.sender.request(self.now));
             packet.extension = self.extensions.insert(Extension::Rate(header));
@@ -92,10 +91,10 @@ impl<O: Observer> World<O> {
     /// The event of a flow's delayed-acknowledgement timer.
     pub(crate) fn delayed_ack(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.index()];
-        match flow.delayed_ack.fire(self.now) {
+        match flow.receiving.delayed_ack.fire(self.now) {
             Fired::Stale => {}
             Fired::Again(at) => self.events.push(at, Event::DelayedAck(id)),
-            Fired::Due if flow.receiver.owes_ack() => self.acknowledge(id),
+            Fired::Due if flow.receiving.receiver.owes_ack() => self.acknowledge(id),
             Fired::Due => {}
         }
     }
@@ -149,19 +148,16 @@ impl<O: Observer> World<O> {
         let flow = &mut self.flows[id.index()];
         flow.packets -= 1;
         if let Some(Extension::Rate(header)) = extension {
-            flow.grant = Some(header);
+            flow.receiving.grant = Some(header);
         }
         let length = packet.size - self.sizes.headers;
         let arrival = Arrival { sequence: packet.sequence, length, stamp: packet.stamp, marked: packet.has(MARKED) };
-        let reaction = flow.receiver.on_segment(self.now, &arrival);
+        let reaction = flow.receiving.receiver.on_segment(self.now, &arrival);
         if reaction.acknowledge == Acknowledge::Never {
-            flow.unacknowledged += u64::from(length);
+            flow.receiving.unacknowledged += u64::from(length);
         }
-        if flow.life == Life::Running
-            && let Some(size) = flow.spec.size
-            && flow.receiver.next().max(flow.unacknowledged) >= size
-        {
-            flow.finished = Some(self.now);
+        if flow.life == Life::Running && flow.receiving.delivered() >= flow.receiving.size {
+            flow.receiving.finished = self.now;
             flow.life = Life::Over;
             self.over.push_back(id);
         }
@@ -171,7 +167,7 @@ impl<O: Observer> World<O> {
         match reaction.acknowledge {
             Acknowledge::Now => self.acknowledge(id),
             Acknowledge::Later(due) => {
-                if let Some(at) = self.flows[id.index()].delayed_ack.set(due) {
+                if let Some(at) = self.flows[id.index()].receiving.delayed_ack.set(due) {
                     self.events.push(at, Event::DelayedAck(id));
                 }
             }
@@ -182,8 +178,8 @@ impl<O: Observer> World<O> {
     /// A flow's receiver sends an acknowledgement.
     fn acknowledge(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.index()];
-        flow.delayed_ack.cancel();
-        let answer = flow.receiver.acknowledge();
+        flow.receiving.delayed_ack.cancel();
+        let answer = flow.receiving.receiver.acknowledge();
         self.send_ack(id, answer, true);
     }
 
@@ -192,27 +188,26 @@ impl<O: Observer> World<O> {
         let flow = &mut self.flows[id.index()];
         self.observer.acknowledged(self.now, id, answer.next, flow.sender.highest());
         flow.packets += 1;
-        let spec = &flow.spec;
-        let mut packet = Packet::new(Kind::Ack, self.sizes.headers, spec.from, spec.class);
+        let Address { from, to, hash, class, priority } = flow.address;
+        let mut packet = Packet::new(Kind::Ack, self.sizes.headers, from, class);
         packet.flow = id;
         // The addresses are swapped, so the way back is hashed anew.
-        packet.hash = spec.hash.rotate_left(16);
-        packet.priority = spec.priority;
+        packet.hash = hash.rotate_left(16);
+        packet.priority = priority;
         packet.stamp = answer.stamp;
         packet.sequence = answer.next;
         packet.set(ECHO, answer.echo);
-        let from = spec.to;
         if whole {
-            if let Some(header) = flow.grant.take() {
+            if let Some(header) = flow.receiving.grant.take() {
                 packet.extension = self.extensions.insert(Extension::Rate(header));
             } else {
-                let blocks = flow.receiver.sack();
+                let blocks = flow.receiving.receiver.sack();
                 if blocks.count > 0 {
                     packet.extension = self.extensions.insert(Extension::Sack(blocks));
                 }
             }
         }
-        self.send(from, packet);
+        self.send(to, packet);
     }
 
     /// Something of a flow is gone: perhaps nothing more will come of it, or its place is free.

@@ -13,7 +13,7 @@
 //! 100 times for each (`benches/common_work.rs`, case `scale`, has what a hop costs).
 
 use crate::events::Event;
-use crate::flow::{Flow, FlowSpec};
+use crate::flow::{Flow, Receiving};
 use crate::ids::{Node, PacketId, PortId};
 use crate::observer::Observer;
 use crate::packet::Kind;
@@ -25,9 +25,10 @@ use std::ops::Range;
 /// event take some hundred bytes.
 pub(crate) const LARGE: usize = 2048;
 
-/// The parts of a flow that a segment and an acknowledgement need.
-const FROM_SPEC: Range<usize> = offset_of!(Flow, spec) / LINE * LINE..size_of::<Flow>();
-const UP_TO_SPEC: Range<usize> = 0..offset_of!(Flow, spec) + size_of::<FlowSpec>();
+/// The parts of a flow that an acknowledgement and a segment need.
+const SENDING: Range<usize> = 0..offset_of!(Flow, receiving);
+const RECEIVING: Range<usize> =
+    offset_of!(Flow, receiving) - LINE..offset_of!(Flow, receiving) + size_of::<Receiving>();
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -111,9 +112,9 @@ impl<O: Observer> World<O> {
                     // Either makes the host send: an acknowledgement, which mostly finds the interface idle, or more data.
                     fetch_first(ports, host.interface.index());
                     if packet.kind() == Kind::Segment {
-                        fetch_part(flows, packet.flow.index(), FROM_SPEC);
+                        fetch_part(flows, packet.flow.index(), RECEIVING);
                     } else {
-                        fetch_part(flows, packet.flow.index(), UP_TO_SPEC);
+                        fetch_part(flows, packet.flow.index(), SENDING);
                         fetch_first(queues, host.queue as usize);
                     }
                     0
@@ -142,7 +143,7 @@ impl<O: Observer> World<O> {
         for queue in queues() {
             let first = self.queues[queue].first();
             if first != PacketId::NONE {
-                fetch_part(&self.flows, self.packets.get(first).flow.index(), UP_TO_SPEC);
+                fetch_part(&self.flows, self.packets.get(first).flow.index(), SENDING);
             }
         }
     }

@@ -29,7 +29,8 @@ pub struct FlowSpec {
     pub hash: u32,
 }
 
-/// A flow in a world. Its sender's half comes first and what its receiver's half needs last, so that a packet touches one of them.
+/// A flow in a world. What its sender needs comes first and what its receiver needs behind it, on cache lines of their own: an
+/// acknowledgement touches the five lines of the one, a segment the two of the other and the sender's last.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Flow {
@@ -37,20 +38,50 @@ pub struct Flow {
     pub(crate) timer: Timer,
     /// Bytes of its frames that have not left the sending host.
     pub(crate) in_host: u64,
-    pub(crate) retransmissions: u32,
-    pub(crate) timeouts: u32,
-    pub(crate) spec: FlowSpec,
+    pub(crate) stop: SimTime,
+    pub(crate) address: Address,
     /// Its packets that exist, acknowledgements included.
     pub(crate) packets: u32,
+    pub(crate) retransmissions: u32,
+    pub(crate) timeouts: u32,
     pub(crate) life: Life,
+    pub(crate) receiving: Receiving,
+    start: SimTime,
+    deadline: Option<SimTime>,
+}
+
+/// What all packets of a flow have in common, those that go back with the ends exchanged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Address {
+    pub(crate) from: HostId,
+    pub(crate) to: HostId,
+    pub(crate) hash: u32,
+    pub(crate) class: Class,
+    pub(crate) priority: u8,
+}
+
+/// The receiver's part of a flow.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Receiving {
     pub(crate) receiver: Receiver,
-    pub(crate) delayed_ack: Timer,
     /// What the network granted, for the next acknowledgement.
     pub(crate) grant: Option<Box<RateHeader>>,
+    pub(crate) delayed_ack: Timer,
+    /// The bytes that the flow carries; `u64::MAX` for one that has no end.
+    pub(crate) size: u64,
     /// Payload bytes that arrived without being acknowledged (UDP).
     pub(crate) unacknowledged: u64,
-    /// When the last byte arrived.
-    pub(crate) finished: Option<SimTime>,
+    /// When the last byte arrived; [`SimTime::NEVER`] before.
+    pub(crate) finished: SimTime,
+}
+
+impl Receiving {
+    /// Payload bytes that arrived: in order, but for datagrams.
+    #[inline]
+    pub(crate) fn delivered(&self) -> u64 {
+        self.receiver.next().max(self.unacknowledged)
+    }
 }
 
 /// How far a flow has come.
@@ -68,26 +99,35 @@ pub(crate) enum Life {
 
 impl Flow {
     pub(crate) fn new(spec: FlowSpec, parameters: &Parameters, connection: &Connection) -> Self {
+        let FlowSpec { from, to, class, priority, start, stop, size, deadline, hash } = spec;
         Self {
             sender: Sender::new(parameters, connection),
             timer: Timer::default(),
-            spec,
             in_host: 0,
+            stop,
+            address: Address { from, to, hash, class, priority },
             packets: 0,
             retransmissions: 0,
             timeouts: 0,
             life: Life::Running,
-            receiver: Receiver::new(parameters),
-            delayed_ack: Timer::default(),
-            grant: None,
-            unacknowledged: 0,
-            finished: None,
+            receiving: Receiving {
+                receiver: Receiver::new(parameters),
+                grant: None,
+                delayed_ack: Timer::default(),
+                size: size.unwrap_or(u64::MAX),
+                unacknowledged: 0,
+                finished: SimTime::NEVER,
+            },
+            start,
+            deadline,
         }
     }
 
     /// What it was asked to do.
-    pub fn spec(&self) -> &FlowSpec {
-        &self.spec
+    pub fn spec(&self) -> FlowSpec {
+        let Address { from, to, hash, class, priority } = self.address;
+        let (size, start, stop, deadline) = (self.receiving.size, self.start, self.stop, self.deadline);
+        FlowSpec { from, to, class, priority, start, stop, size: (size != u64::MAX).then_some(size), deadline, hash }
     }
     /// The sending half.
     pub fn sender(&self) -> &Sender {
@@ -95,11 +135,12 @@ impl Flow {
     }
     /// Bytes that the receiving application got: in order, but for datagrams.
     pub fn delivered(&self) -> Bytes {
-        Bytes::new(self.receiver.next().max(self.unacknowledged))
+        Bytes::new(self.receiving.delivered())
     }
     /// When the last byte of a finite flow reached its receiver.
     pub fn finished(&self) -> Option<SimTime> {
-        self.finished
+        let finished = self.receiving.finished;
+        (finished != SimTime::NEVER).then_some(finished)
     }
     /// How many segments were sent again.
     pub fn retransmissions(&self) -> u32 {
@@ -123,5 +164,19 @@ impl Flow {
     /// Whether its place may be used again.
     pub(crate) fn is_gone(&self) -> bool {
         self.life == Life::Released && self.packets == 0 && self.sender.is_done()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn the_halves_of_a_flow_stand_on_lines_of_their_own() {
+        assert_eq!((offset_of!(Flow, receiving), size_of::<Flow>()), (5 * 64, 8 * 64));
+        // What a segment needs of the sender's half is on its last line.
+        assert!(offset_of!(Flow, timer) <= 4 * 64 && offset_of!(Flow, in_host) >= 4 * 64);
+        assert!(offset_of!(Receiving, delayed_ack) == 64);
     }
 }
