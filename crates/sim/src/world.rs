@@ -331,22 +331,19 @@ impl<O: Observer> World<O> {
         let mut down = vec![PortId(u32::MAX); self.hosts.len()];
         // neighbours[s]: the ports of s that lead to switches, and where. Links that are down lead nowhere.
         let mut neighbours: Vec<Neighbours> = vec![Neighbours::new(); self.switches.len()];
-        // Who can be reached is found backwards from each leaf, so links are followed against their direction.
-        let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); self.switches.len()];
         for (at, switch) in self.switches.iter().enumerate() {
             for &port in &switch.ports {
                 match self.ports[port.index()].to() {
                     Node::Host(host) => down[host.index()] = port,
                     Node::Switch(to) if self.ports[port.index()].is_up() => {
                         neighbours[at].push((port, to));
-                        backwards[to.index()].push(at);
                     }
                     Node::Switch(_) => {}
                 }
             }
         }
         self.events.forget_hints();
-        self.routes = Routes::build(&leaves, down, &neighbours, |leaf| hops_to(leaf.index(), &backwards));
+        self.routes = Routes::build(&leaves, down, &neighbours);
     }
 
     /// Adds a flow. It starts at its start time, or now if that is past.
@@ -593,19 +590,3 @@ pub(crate) fn known_profile(profiles: &mut Vec<Profile>, profile: Profile) -> u3
 const EVENTS_PER_BUCKET: u128 = 16;
 /// The same where a bucket's memory is fetched ahead: enough fetches that they overlap.
 const EVENTS_PER_LARGE_BUCKET: u128 = 256;
-
-/// For each switch, the links to `leaf`; `u32::MAX` where there is no way.
-fn hops_to(leaf: usize, backwards: &[Vec<usize>]) -> Vec<u32> {
-    let mut hops = vec![u32::MAX; backwards.len()];
-    hops[leaf] = 0;
-    let mut reached = VecDeque::from([leaf]);
-    while let Some(at) = reached.pop_front() {
-        for &before in &backwards[at] {
-            if hops[before] == u32::MAX {
-                hops[before] = hops[at] + 1;
-                reached.push_back(before);
-            }
-        }
-    }
-    hops
-}
