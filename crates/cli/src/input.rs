@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_document::{Diagnostic, Diagnostics, Source};
 use weir_policy::{Demands, Policy, language};
+use weir_scenario::{Disk, Outcome, ReadOptions, Scenario};
 
 /// Reads a file or standard input as one text.
-fn source(path: &Path, limit: u64) -> Result<Arc<Source>, CommandError> {
+pub(crate) fn source(path: &Path, limit: u64) -> Result<Arc<Source>, CommandError> {
     if path != Path::new("-") {
         return Ok(Source::read(path, limit)?);
     }
@@ -28,6 +29,16 @@ pub(crate) fn policy(path: &Path) -> Result<ReadPolicy, CommandError> {
         return Ok(Policy::read(path));
     }
     Ok(Policy::from_source(&source(path, language::MAX_FILE)?))
+}
+
+/// A scenario with its notes, or what is wrong with it. That of standard input names files from the working directory on.
+/// The outer error is that standard input cannot be read.
+pub(crate) fn scenario(path: &Path, options: &ReadOptions) -> Result<Outcome, CommandError> {
+    if path != Path::new("-") {
+        return Ok(Scenario::read_with(path, options));
+    }
+    let source = source(path, weir_scenario::language::MAX_FILE)?;
+    Ok(Scenario::from_files(&source, Path::new(""), &mut Disk, options))
 }
 
 /// Writes notes to standard error, in one line each.

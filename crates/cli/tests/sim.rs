@@ -156,6 +156,26 @@ fn values_are_set_from_outside() {
     assert_eq!(seeds[0].stdout, seeds[1].stdout);
 }
 
+/// The same as from a file, also in a sweep; what the text names is found from the working directory on.
+#[test]
+fn a_scenario_from_standard_input() {
+    let directory = directory();
+    file(directory.path(), "sizes.csv", "size_bytes,cdf\n1000,0.5\n3000,1\n");
+    let scenario = star(directory.path(), "10s", &SEARCH.replace("1kB-200kB", "sizes.csv"));
+    let sweep = ["--sweep", "seed=1..2", "--report", "points"];
+    for options in [&[][..], &["--check"], &sweep] {
+        let of = |name: &str| {
+            let mut command = weir(&[&["sim", name, "--json"], options].concat());
+            command.current_dir(directory.path()).stdin(std::fs::File::open(&scenario).expect("a file"));
+            let output = command.output().expect("the program starts");
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let _ = std::fs::remove_dir_all(directory.path().join("points"));
+            text(&output.stdout)
+        };
+        assert_eq!(of("-").replace("weir sim -", "weir sim star.scenario.yaml"), of("star.scenario.yaml"));
+    }
+}
+
 #[test]
 fn an_interrupted_run_keeps_what_is_done() {
     let directory = directory();

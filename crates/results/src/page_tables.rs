@@ -70,7 +70,7 @@ pub(crate) fn deadlines(results: &Results, statistics: &Statistics) -> Option<Ta
     for (group, of) in results.groups.iter().zip(&statistics.groups).filter(|(_, of)| of.deadlines.count > 0) {
         let counts = of.deadlines;
         let row = [group.name.clone()].into_iter().chain([counts.count, counts.met, counts.missed].map(whole));
-        table.row(row.chain([known(counts.share_met(), percent)]));
+        table.row(row.chain([known(counts.percent_met(), |percent| percent)]));
     }
     (statistics.all.deadlines.count > 0).then_some(table)
 }

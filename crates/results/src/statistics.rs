@@ -146,6 +146,13 @@ impl Deadlines {
         let known = self.met + self.missed;
         (known > 0).then(|| self.met as f64 / known as f64)
     }
+
+    /// The same share for people, as `99.9 %`: rounded down, so that 100 % means all of them.
+    pub fn percent_met(&self) -> Option<String> {
+        let known = u128::from(self.met) + u128::from(self.missed);
+        let tenths = (u128::from(self.met) * 1_000).checked_div(known)?;
+        Some(format!("{}.{} %", tenths / 10, tenths % 10))
+    }
 }
 
 #[cfg(test)]

@@ -72,6 +72,15 @@ fn deadlines_are_counted() {
     assert_eq!(deadlines.share_met(), Some(1.0 / 3.0));
 }
 
+#[test]
+fn a_hundred_percent_are_all() {
+    let percent = |met, missed| Deadlines { count: 0, met, missed }.percent_met();
+    let told = [(1_999, 1), (2_000, 0), (0, 7), (1, 2), (999, 1)].map(|(met, missed)| percent(met, missed).unwrap());
+    assert_eq!(told, ["99.9 %", "100.0 %", "0.0 %", "33.3 %", "99.9 %"]);
+    assert_eq!(percent(u64::MAX, u64::MAX).as_deref(), Some("50.0 %"));
+    assert_eq!(percent(0, 0), None);
+}
+
 proptest! {
     #[test]
     fn every_flow_is_counted_once(

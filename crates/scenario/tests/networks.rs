@@ -323,6 +323,7 @@ refusals! {
     enforcement_without_a_policy: changed("network:\n", "enforcement: none\nnetwork:\n");
     buffer_beside_queue: refused("scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\nlinks: { buffer: 100kB, queue: drop-tail }\ntraffic: [ { service: a, from: r1, to: r2 } ]\nmeasure: { rack: r1, direction: tx, every: 1ms }\n");
     deadline_of_udp: changed("load: 60%, flows: 200", "load: 60%, deadline: 20ms, transport: udp");
+    ports_of_two_kinds: changed("  - { kind: incast", "  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, transport: { protocol: d3, beta: 2 } }\n  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, transport: d3 }\n  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, transport: { protocol: d3, beta: 2, interval: 1ms, dup-thresh: 9 } }\n  - { kind: incast");
     host_without_a_link: over("{ topology: links, hosts: [h1, h2, h3], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h3, a], rate: 1Gb/s } ] }");
     host_with_two_links: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [a, h1], rate: 1Gb/s } ] }");
     link_to_itself: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [a, a], rate: 1Gb/s } ] }");

@@ -68,9 +68,15 @@ fn every_key_is_read() {
     let text = format!("{tcp}gain: 0.5\ninitial-alpha: 0");
     let expected = dctcp::Parameters { tcp: common, gain: 0.5, initial_alpha: 0.0 };
     assert_eq!(parse("dctcp", &text), Ok(Parameters::Dctcp(expected)));
-    let expected =
-        d3::Parameters { base_rate: Bandwidth::from_mbps(1), min_rto: ms(1), alpha: 0.2, beta: 2.0, interval: ms(2) };
-    let text = "{ base-rate: 1Mb/s, min-rto: 1ms, alpha: 0.2, beta: 2, interval: 2ms }";
+    let expected = d3::Parameters {
+        base_rate: Bandwidth::from_mbps(1),
+        min_rto: ms(1),
+        dup_thresh: 9,
+        alpha: 0.2,
+        beta: 2.0,
+        interval: ms(2),
+    };
+    let text = "{ base-rate: 1Mb/s, min-rto: 1ms, dup-thresh: 9, alpha: 0.2, beta: 2, interval: 2ms }";
     assert_eq!(parse("d3", text), Ok(Parameters::D3(expected)));
     let expected = pfabric::Parameters { initial_window: 3, max_window: 15, rto: ms(1), probe_after: 2 };
     let text = "{ initial-window: 3, max-window: 15, rto: 1ms, probe-after: 2 }";

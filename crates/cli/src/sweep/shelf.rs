@@ -23,9 +23,9 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// Reads the scenario's text.
+    /// Reads the scenario's text; that of standard input names files from the working directory on.
     pub(crate) fn open(path: &Path) -> Result<Self, CommandError> {
-        let scenario = Source::read(path, language::MAX_FILE)?;
+        let scenario = crate::input::source(path, language::MAX_FILE)?;
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { scenario, directory, sources: Mutex::default() })
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_document::{Diagnostic, Diagnostics, Field, Kind, Node, Source, Span, scalar};
 use weir_latency::Load;
 use weir_policy::Policy;
-use weir_transport::Parameters;
+use weir_transport::{Parameters, d3};
 use weir_units::{Bandwidth, Duration, MachineId, SimTime};
 use weir_workload::{
     Arrivals, Deadlines, FlowList, Framing, Hosts, MeanGap, Random, SizeDistribution, Spec, SpecError, TableError,
@@ -51,6 +51,7 @@ impl<F: Files> Reader<'_, F> {
         let mut entries: Vec<Read> = Vec::new();
         let mut taken: HashMap<String, Span> = HashMap::new();
         let mut flows: u64 = 0;
+        let mut ports = None;
         let context = Context { names, duration };
         for (place, item) in node.map_or(&[][..], Node::items).iter().enumerate() {
             // Reported once; a file may have thousands of entries that each name a whole network.
@@ -67,6 +68,7 @@ impl<F: Files> Reader<'_, F> {
             let name = self.entry_name(item, variant.id, place, &mut taken);
             let priority = item.field("priority", |text| scalar::integer(text, "", 0, 7)).value().unwrap_or(0);
             self.deadline_can_be(item, transport.as_ref());
+            self.ports_can_be(item, transport.as_ref(), &mut ports);
             let spec = match variant.id {
                 "transfers" => self.transfers(item, context, &mut flows),
                 "random" => self.random(item, context).map(|random| (Spec::Random(random), None)),
@@ -113,6 +115,36 @@ impl<F: Files> Reader<'_, F> {
                 "flows of udp have no deadline: their sender does not hear when they have arrived",
                 "choose a transport that acknowledges, or remove the `deadline`",
             );
+        }
+    }
+
+    /// Refuses two entries that want different constants of the same ports; `ports` is the first entry that has some.
+    fn ports_can_be(
+        &mut self,
+        item: &Node,
+        transport: Option<&Parameters>,
+        ports: &mut Option<(d3::Parameters, Span)>,
+    ) {
+        let Some(Parameters::D3(here)) = transport else { return };
+        let written = item.get("transport");
+        let at = written.map_or(item.span, |node| node.span);
+        let Some((there, first)) = ports else {
+            *ports = Some((here.clone(), at));
+            return;
+        };
+        for ((key, here), (_, there)) in here.of_ports().into_iter().zip(there.of_ports()) {
+            if here != there {
+                let at = written.and_then(|node| node.get(key)).map_or(at, |node| node.span);
+                self.problems.error_with(
+                    at,
+                    format!(
+                        "d3's `{key}` is {here} here and {there} in an entry before; it is the ports' own, so all flows \
+                         share it"
+                    ),
+                    format!("give all entries with d3 the same `{key}`"),
+                    (*first, "the entry before"),
+                );
+            }
         }
     }
 

@@ -12,7 +12,7 @@
 //!   round trip (the base rate).
 //! - The flow's last word, after everything is acknowledged, gives back what it has.
 //! - Losses are found and repaired as TCP does ([`crate::tcp`]), without a window: the rate alone decides when a
-//!   packet goes.
+//!   packet goes. Where switches spray packets, one that is late looks lost to three later ones: raise `dup-thresh`.
 //! - A request or its answer may be lost. The flow then stops after a retransmission timeout, since a grant is for
 //!   one round trip, and asks again. A network that drops payloads before requests, as D3's authors assume, has none of
 //!   this.
@@ -53,6 +53,7 @@ pub(crate) use sender::Sender;
 
 use crate::language::{Reader, TIME};
 use crate::receiver::Policy;
+use crate::tcp;
 use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, Record, Shape};
 use weir_document::{Node, Problems};
@@ -102,6 +103,9 @@ pub struct Parameters {
     /// The shortest retransmission timeout: 10 ms, usual in data-center studies (htsim's `sim/dctcp.cpp`). A flow asks
     /// at least so often, if two round trips are not longer.
     pub min_rto: SimTime,
+    /// How many segments above a gap mean that it is lost: 3 (RFC 5681 §3.2). D3's authors say nothing of it, and their
+    /// flows keep to one path.
+    pub dup_thresh: u32,
     /// How fast a port gives out capacity that is not used, per interval, 0 to 1: 0.1.
     pub alpha: f64,
     /// How much capacity it withholds for what waits in its queue, 0 to 10: 1, all of it within one interval.
@@ -116,6 +120,7 @@ impl Default for Parameters {
         Self {
             base_rate: Bandwidth::ZERO,
             min_rto: SimTime::from_millis(10),
+            dup_thresh: tcp::DUP_THRESH,
             alpha: 0.1,
             beta: 1.0,
             interval: SimTime::from_micros(300),
@@ -136,6 +141,7 @@ pub static PARAMETERS: Record = Record {
             "base-rate: 0b/s",
         ),
         Key::optional("min-rto", TIME, "The shortest retransmission timeout; 10ms.", "min-rto: 10ms"),
+        tcp::DUP_THRESH_KEY,
         Key::optional(
             "alpha",
             Shape::Scalar(&Scalar::Decimal { what: "a gain", min: 0, max: 1_000_000 }),
@@ -158,6 +164,7 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
     let mut read = Parameters::default();
     reader.rate("base-rate", &mut read.base_rate);
     reader.time("min-rto", &mut read.min_rto);
+    reader.number("dup-thresh", &mut read.dup_thresh);
     reader.decimal("alpha", &mut read.alpha);
     reader.decimal("beta", &mut read.beta);
     reader.time("interval", &mut read.interval);
@@ -165,6 +172,11 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
 }
 
 impl Parameters {
+    /// What is the ports' own, and so the same for all flows of a network: each key with its value as it would be written.
+    pub fn of_ports(&self) -> [(&'static str, String); 3] {
+        let (alpha, beta) = (self.alpha.to_string(), self.beta.to_string());
+        [("alpha", alpha), ("beta", beta), ("interval", self.interval.duration().to_string())]
+    }
     /// When the receiver acknowledges.
     pub(crate) fn policy(&self) -> Policy {
         Policy::Each

@@ -8,6 +8,7 @@ Examples:
   weir sim scenarios/leafspine-websearch.scenario.yaml --sweep seed=1..5 \\
     --sweep 'traffic[0].load=20%,40%,60%' --sweep transport.protocol=cubic,dctcp --report out/load
   weir sim scenarios/incast.scenario.yaml --json | jq .statistics.all.all.fct_ps
+  sed 's/10Gb/25Gb/' scenarios/incast.scenario.yaml | weir sim -
   weir sim scenarios/parley-fig14.scenario.yaml --json | jq '.phases[] | [.from_s, .settled_bps]'
 
 The same scenario, values and seed give the same bytes. Ctrl-C ends a run after the current sample

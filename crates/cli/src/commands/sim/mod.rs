@@ -33,7 +33,7 @@ use weir_sim::{Options, RunOutcome};
 #[derive(Debug, clap::Args)]
 #[command(after_help = help::TEXT)]
 pub(crate) struct Args {
-    /// The scenario file
+    /// The scenario file; `-` is standard input
     scenario: PathBuf,
     /// The seed of all randomness; the scenario's where not given
     #[arg(long)]
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     let set = Setting::pairs(&settings);
     let options = ReadOptions { set: set.clone(), memory: memory::available() };
-    let read = Scenario::read_with(&args.scenario, &options);
+    let read = input::scenario(&args.scenario, &options)?;
     if args.check {
         return check::check(args, read, 1, ui);
     }

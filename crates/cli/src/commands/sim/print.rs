@@ -121,7 +121,7 @@ fn groups(results: &Results, statistics: &Statistics) -> Table {
             text::whole(of.timeouts),
         ];
         if deadlines {
-            row.push(of.deadlines.share_met().map_or(UNKNOWN.to_owned(), percent));
+            row.push(of.deadlines.percent_met().unwrap_or_else(|| UNKNOWN.to_owned()));
         }
         table.row(row);
     }
