@@ -74,11 +74,9 @@ impl Watch {
         self.started.seconds()
     }
 
-    /// Starts the clock again, for what comes next, and gives the seconds that it showed.
-    pub(crate) fn restart(&mut self) -> f64 {
-        let seconds = self.elapsed();
+    /// Starts the clock again, for what comes next.
+    pub(crate) fn restart(&mut self) {
         (self.started, self.shown) = (Stopwatch::start(), 0.0);
-        seconds
     }
 
     /// Takes the bar away.

@@ -25,11 +25,20 @@ const STEP: Duration = Duration::from_millis(100);
 /// moment comes to its first sample, and the run ends as any other.
 const GRACE: f64 = 0.5;
 
+/// Wall-clock seconds of a simulation, on its own thread's clock: whoever listens may hear late.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spent {
+    /// Until its network was built.
+    pub(crate) building: f64,
+    /// From then on.
+    pub(crate) running: f64,
+}
+
 /// How a simulation ended.
 #[derive(Debug)]
 pub(crate) enum Ran {
     /// It came to an end, or was interrupted with results.
-    Outcome(Box<RunOutcome>),
+    Outcome(Box<RunOutcome>, Spent),
     /// It cannot be run.
     Refused(RunError),
     /// Interrupted while its network was built: there is nothing.
@@ -54,15 +63,20 @@ pub(crate) fn run(
     let (scenario, options, asked) = (scenario.clone(), *options, interrupt.clone());
     let work = move || {
         let mut told: Option<Stopwatch> = None;
-        simulate(&scenario, seed, &options, &mut |now| {
+        let (begun, mut building) = (Stopwatch::start(), 0.0);
+        let outcome = simulate(&scenario, seed, &options, &mut |now| {
             let first = told.is_none();
+            if first {
+                building = begun.seconds();
+            }
             if told.is_none_or(|told| told.seconds() >= STEP.as_secs_f64()) {
                 told = Some(Stopwatch::start());
                 // Nobody listens only if this thread was given up.
                 let _ = sender.send(now);
             }
             if asked.is_asked() && !first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
+        });
+        outcome.map(|outcome| (outcome, Spent { building, running: begun.seconds() - building }))
     };
     let thread = thread::Builder::new().name("simulation".to_owned()).spawn(move || catch(work))?;
     let mut built = false;
@@ -84,7 +98,7 @@ pub(crate) fn run(
         }
     }
     Ok(match thread.join() {
-        Ok(Ok(Ok(outcome))) => Ran::Outcome(Box::new(outcome)),
+        Ok(Ok(Ok((outcome, spent)))) => Ran::Outcome(Box::new(outcome), spent),
         Ok(Ok(Err(error))) => Ran::Refused(error),
         Ok(Err(panic)) => Ran::Broken(panic),
         // Panics are caught on the thread itself.

@@ -52,7 +52,7 @@ fn the_guide_prints_what_the_program_prints() {
             assert!(printed.lines().any(|other| other == line), "`{line}` is not in\n{printed}");
         }
     }
-    for (figure, printed) in [("simulates 136.5 ms", &leafspine), ("gets 9.28 Gb/s", &dumbbell)] {
+    for (figure, printed) in [("simulates 136.4 ms", &leafspine), ("gets 9.28 Gb/s", &dumbbell)] {
         let value = figure.split_once(' ').expect("a word and a value").1;
         assert!(GUIDE.contains(figure) && printed.contains(value), "{value} is not in\n{printed}");
     }

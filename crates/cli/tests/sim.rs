@@ -2,7 +2,9 @@
 
 mod program;
 
-use program::{directory, ended, file, files, json, run, shown, signal, started, text, weir, with_file_limit};
+use program::{
+    directory, ended, file, files, json, run, shown, signal, started, text, weir, with_file_limit, with_memory_limit,
+};
 use serde_json::Value;
 use std::path::Path;
 
@@ -309,9 +311,20 @@ fn a_network_for_a_larger_machine_is_refused() {
     assert!(errors.contains("GB that may be used"), "{errors}");
 }
 
-/// A network of 128,000 hosts, which takes seconds to build, and one small flow.
+/// As in a batch system, where the machine has more than a program may take.
+#[test]
+fn a_network_beyond_the_program_s_own_limit_is_refused() {
+    let directory = directory();
+    let scenario = large(directory.path());
+    let output = with_memory_limit(weir(&["sim", &scenario]), 900_000_000).output().expect("the program starts");
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("250000 hosts") && errors.contains("MB that may be used"), "{errors}");
+}
+
+/// A network of 250,000 hosts, which takes longer to build than a signal waits for, and one small flow.
 fn large(directory: &Path) -> String {
-    let text = "scenario: 1\nname: large\nduration: 1s\nnetwork: { topology: fat-tree, k: 80, \
+    let text = "scenario: 1\nname: large\nduration: 1s\nnetwork: { topology: fat-tree, k: 100, \
                 host-link: { rate: 10Gb/s } }\ntraffic: [ { from: h0, to: h1, size: 1kB } ]\n";
     file(directory, "large.scenario.yaml", text)
 }
@@ -321,7 +334,7 @@ fn a_signal_is_heard_while_a_network_is_built() {
     let directory = directory();
     let scenario = large(directory.path());
     let (child, errors, line) = started(&["sim", &scenario, "--json"]);
-    assert!(line.contains("large: 128000 hosts"), "{line}");
+    assert!(line.contains("large: 250000 hosts"), "{line}");
     signal(&child, libc::SIGINT);
     let (code, output, rest) = ended(child, errors);
     assert_eq!((code, output.len()), (Some(130), 0), "{rest}");

@@ -325,6 +325,8 @@ refusals! {
     deadline_of_udp: changed("load: 60%, flows: 200", "load: 60%, deadline: 20ms, transport: udp");
     ports_of_two_kinds: changed("  - { kind: incast", "  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, transport: { protocol: d3, beta: 2 } }\n  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, transport: d3 }\n  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, transport: { protocol: d3, beta: 2, interval: 1ms, dup-thresh: 9 } }\n  - { kind: incast");
     host_without_a_link: over("{ topology: links, hosts: [h1, h2, h3], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h3, a], rate: 1Gb/s } ] }");
+    host_without_a_link_beside_one_with_a_bad_link: over("{ topology: links, hosts: [h1, h2, h3], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h3, a], rate: 0b/s } ] }");
+    a_bad_link_between_switches: over("{ topology: links, hosts: [h1, h2], switches: [a, b], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h2, b], rate: 1Gb/s }, { between: [a, b], rate: 1 } ] }");
     host_with_two_links: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [a, h1], rate: 1Gb/s } ] }");
     link_to_itself: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [a, a], rate: 1Gb/s } ] }");
     link_between_hosts: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, h2], rate: 1Gb/s } ] }");

@@ -81,13 +81,22 @@ pub(crate) fn signal(child: &Child, signal: i32) {
 }
 
 /// As if the disk were full for files of more than `bytes`.
-pub(crate) fn with_file_limit(mut command: Command, bytes: u64) -> Command {
+pub(crate) fn with_file_limit(command: Command, bytes: u64) -> Command {
+    with_limit(command, libc::RLIMIT_FSIZE, bytes)
+}
+
+/// With so many bytes of address space.
+pub(crate) fn with_memory_limit(command: Command, bytes: u64) -> Command {
+    with_limit(command, libc::RLIMIT_AS, bytes)
+}
+
+fn with_limit(mut command: Command, resource: libc::__rlimit_resource_t, bytes: u64) -> Command {
     let limit = move || {
         let most = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
         // SAFETY: both calls are safe between fork and exec. Ignored, the signal becomes an error of the write.
         unsafe {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-            match libc::setrlimit(libc::RLIMIT_FSIZE, &most) {
+            match libc::setrlimit(resource, &most) {
                 0 => Ok(()),
                 _ => Err(std::io::Error::last_os_error()),
             }

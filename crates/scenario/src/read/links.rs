@@ -4,7 +4,7 @@ use super::network::Inherited;
 use super::{Files, Reader};
 use crate::graph::{LinkSpec, QueueSpec};
 use crate::topology::{Explicit, ExplicitCable, ExplicitHost};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use weir_document::{Node, Span, quote};
 use weir_policy::names::NameRange;
 
@@ -27,17 +27,28 @@ impl<F: Files> Reader<'_, F> {
         let switches = self.names_of(node.get("switches")?, &mut ends, &mut places, End::Switch)?;
         let mut found: Vec<Option<(ExplicitHost, Span)>> = vec![None; hosts.len()];
         let mut cables = Vec::new();
+        // Links that cannot be read, which has been reported; their hosts have a link nevertheless.
+        let mut spoilt = Vec::new();
         for item in node.get("links")?.items() {
-            self.cable(item, inherited, (&hosts, &ends), &mut found, &mut cables);
+            if self.cable(item, inherited, (&hosts, &ends), &mut found, &mut cables).is_none() {
+                spoilt.push(item.get("between")?);
+            }
         }
         if self.problems.count() != before {
             return None;
         }
-        for (place, name) in hosts.iter().enumerate().filter(|(place, _)| found[*place].is_none()) {
+        let named: HashSet<&str> = spoilt.iter().flat_map(|between| between.items()).filter_map(Node::scalar).collect();
+        for (place, name) in hosts.iter().enumerate() {
+            if found[place].is_some() || named.contains(&**name) {
+                continue;
+            }
             let span = places[place];
             self.error(span, format!("host `{name}` has no link"), "add a link between it and a switch, or remove it");
         }
         let hosts = found.into_iter().map(|host| host.map(|(host, _)| host)).collect::<Option<Vec<_>>>()?;
+        if !spoilt.is_empty() {
+            return None;
+        }
         self.in_one_piece(&switches, &places[hosts.len()..], &cables)?;
         let groups = self.groups(node.get("groups"), &ends)?;
         Some(Explicit { hosts, switches, cables, groups })

@@ -323,7 +323,10 @@ impl<F: Files> Reader<'_, F> {
         {
             self.problems.note(
                 node.span,
-                format!("the last flow of the list starts at {}, after the end of the run", list.last_start()),
+                format!(
+                    "the last flow of the list starts at {}, after the end of the run",
+                    list.last_start().duration()
+                ),
                 "flows after the end do not start; make `duration` longer to have them",
             );
         }

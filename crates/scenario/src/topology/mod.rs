@@ -141,8 +141,8 @@ impl Size {
     ///
     /// An estimate from above: 8 MB for the program; a link with its port, queue, counters and record, 1 kB; a host with its
     /// names, 512 B; a switch, 256 B; a route from every switch to every switch that has hosts, 4 B. Measured as the peak resident
-    /// set (`VmHWM`) of a run with one flow of 1 kB, on fat-trees of 16, 36, 64 and 100 ports, in MB: 14, 82, 417 and 1580, of
-    /// 16, 91, 488 and 1926 estimated; on a leaf-spine of 1000 racks of 40 hosts and 40 spines 178 of 197. Switches that are
+    /// set (`VmHWM`) of a run with one flow of 1 kB, on fat-trees of 16, 36, 64 and 100 ports, in MB: 15, 83, 417 and 1573, of
+    /// 16, 91, 488 and 1926 estimated; on a leaf-spine of 1000 racks of 40 hosts and 40 spines 179 of 197. Switches that are
     /// alike share a table of routes, which the estimate does not count on: links as written may have no two alike. To
     /// measure again, in KiB of 1024 B:
     ///

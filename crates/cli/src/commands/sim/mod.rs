@@ -161,18 +161,20 @@ pub(super) fn simulate_watched(
     ui: &mut Ui,
 ) -> Result<RunOutcome, CommandError> {
     let mut watch = Watch::new(ui.err_is_terminal());
-    let mut built = None;
+    let mut built = false;
     let ran = simulation::run(scenario, seed, options, interrupt, &mut |now| match now {
         None => watch.show(0.0, ui, |elapsed| progress::of_building(scenario.graph().hosts.len(), elapsed)),
         Some(now) => {
             // Speed and time left are the simulation's own.
-            built.get_or_insert_with(|| watch.restart());
+            if !std::mem::replace(&mut built, true) {
+                watch.restart();
+            }
             watch.show(progress::fraction(&now), ui, |elapsed| progress::of_run(&now, elapsed));
         }
     });
     watch.finish();
-    let outcome = match ran.map_err(|error| CommandError::failed(format!("cannot start a thread: {error}")))? {
-        Ran::Outcome(outcome) => *outcome,
+    let (outcome, spent) = match ran.map_err(|error| CommandError::failed(format!("cannot start a thread: {error}")))? {
+        Ran::Outcome(outcome, spent) => (*outcome, spent),
         Ran::Refused(error) => return Err(error.into()),
         Ran::Nothing => {
             return Err(CommandError::interrupted("the network was still being built; nothing was simulated"));
@@ -183,10 +185,9 @@ pub(super) fn simulate_watched(
     };
     let hops = outcome.results.counters.get("packet_hops").copied().unwrap_or_default();
     let simulated = outcome.results.simulated.picos() as f64 / 1e12;
-    let elapsed = watch.elapsed();
-    let speed = progress::speed(hops, elapsed).map_or(String::new(), |speed| format!(", {speed}"));
-    let built = built.filter(|seconds| *seconds >= SLOW);
+    let speed = progress::speed(hops, spent.running).map_or(String::new(), |speed| format!(", {speed}"));
+    let built = Some(spent.building).filter(|seconds| *seconds >= SLOW);
     let built = built.map_or(String::new(), |seconds| format!(", after {} of building", text::time(seconds)));
-    ui.tell(&format!("{} simulated in {}{speed}{built}\n", text::time(simulated), text::time(elapsed)))?;
+    ui.tell(&format!("{} simulated in {}{speed}{built}\n", text::time(simulated), text::time(spent.running)))?;
     Ok(outcome)
 }

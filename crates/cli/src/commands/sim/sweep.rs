@@ -117,8 +117,8 @@ impl Work<'_> {
         let ran =
             simulation::run(&scenario, seed, &options, self.interrupt, &mut |now| now.into_iter().for_each(&mut *step));
         let outcome = match ran {
-            Ok(Ran::Outcome(outcome)) if outcome.interrupted => return Ended::Interrupted,
-            Ok(Ran::Outcome(outcome)) => *outcome,
+            Ok(Ran::Outcome(outcome, _)) if outcome.interrupted => return Ended::Interrupted,
+            Ok(Ran::Outcome(outcome, _)) => *outcome,
             Ok(Ran::Nothing) => return Ended::Interrupted,
             Ok(Ran::Refused(error)) => return Ended::Failed(error.to_string()),
             Ok(Ran::Broken(panic)) => return Ended::Failed(panic),
