@@ -146,6 +146,35 @@ fn what_is_not_written() {
     assert_eq!(scenario.entries()[0].transport, Parameters::default());
 }
 
+/// Loads add up while entries are on together, and count at receivers too; one alone at 99 % is nobody's business.
+#[test]
+fn more_than_links_carry_is_remarked_on() {
+    let notes = |entries: &[&str]| {
+        let entries = entries.join(" }\n  - { kind: random, sizes: 10kB, ");
+        let text = format!(
+            "scenario: 1\nname: t\nduration: 1s\nnetwork: {{ topology: star, hosts: 4, host-link: {{ rate: 10Gb/s }} }}\n\
+             traffic:\n  - {{ kind: random, sizes: 10kB, {entries} }}\n"
+        );
+        let source = Source::from_text("test.scenario.yaml", text);
+        let (_, notes) =
+            Scenario::from_files(&source, Path::new(""), &mut Shelf, &ReadOptions::default()).expect("good");
+        notes.iter().map(|note| note.render(false)).collect::<String>()
+    };
+    assert_eq!(notes(&["from: all, to: all, load: 99%"]), "");
+    assert_eq!(
+        notes(&["from: all, to: all, load: 60%, stop: 500ms", "from: all, to: all, load: 60%, start: 500ms"]),
+        ""
+    );
+    let told = [
+        notes(&["from: all, to: all, load: 60%", "from: h2, to: all, load: 50%, start: 10ms"]),
+        // Three at 40 % to one: 120 %.
+        notes(&["from: \"h[1-3]\", to: h0, load: 40%"]),
+        // 10 kB and 7 headers in 1 µs are 84 Gb/s.
+        notes(&["from: h0, to: all, gap: 1us"]),
+    ];
+    insta::assert_snapshot!(told.join("\n"));
+}
+
 #[test]
 fn transports_without_their_queues_are_remarked_on() {
     let notes = |protocol: &str, queue: &str| {

@@ -107,6 +107,26 @@ impl Random {
         &self.sizes
     }
 
+    /// Who sends: each with the same chance.
+    pub fn senders(&self) -> &Hosts {
+        &self.senders
+    }
+
+    /// Who receives: each with the same chance, but for the sender itself.
+    pub fn receivers(&self) -> &Hosts {
+        &self.receivers
+    }
+
+    /// When the first gap begins.
+    pub fn start(&self) -> SimTime {
+        self.start
+    }
+
+    /// No flow starts then or later.
+    pub fn until(&self) -> SimTime {
+        self.until
+    }
+
     /// The mean gap.
     pub fn gap(&self) -> MeanGap {
         self.gap

@@ -11,6 +11,7 @@
 //! | `policy` | what refers to a policy |
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
+//! | `overload` | random traffic that is more than hosts' links carry |
 //!
 //! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is two
 //! machines; a name that is both a rack and a machine is refused, since either may be meant.
@@ -20,6 +21,7 @@ mod files;
 mod links;
 mod names;
 mod network;
+mod overload;
 mod policy;
 mod queue;
 mod rounds;
@@ -158,6 +160,11 @@ impl<F: Files> Reader<'_, F> {
         let policy = governed.as_ref().map(|((policy, _), _)| policy);
         let traffic = self.traffic(root.get("traffic"), &names, policy, transport.as_ref(), duration);
         self.remarks(root, &traffic, &graph);
+        let items = root.get("traffic").map_or(&[][..], Node::items);
+        // Where an entry is missing, something is reported anyway.
+        if items.len() == traffic.len() {
+            overload::remark(items, &traffic, &graph, self.problems);
+        }
         let events = self.events(root.get("events"), &names, duration);
         let measurement;
         let governed = match governed {

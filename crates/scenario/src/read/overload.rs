@@ -1,0 +1,73 @@
+//! A remark on random traffic that is more than hosts' links carry.
+//!
+//! Problem: `load` is of the senders of one entry. Entries add up, receivers may be fewer than senders, and a `gap` may be
+//! anything; then queues and the number of flows grow as long as the traffic lasts, and completion times say more about
+//! the duration than about the network. Some mean it so, so it is not refused. Approach: through the starts and ends of
+//! entries in the order of time, keep what all that are on bring to each host's link, on average; the first entry that
+//! brings one to its rate is remarked on.
+//!
+//! Worked example: 15 senders at 60 % and one receiver, all at 10 Gb/s, bring 9 times what the receiver's link carries.
+
+use super::traffic::Read;
+use crate::graph::Graph;
+use weir_document::{Node, Problems};
+use weir_units::{Bandwidth, MachineId};
+use weir_workload::{Framing, Random, Spec};
+
+/// What a host's link is offered, in bit/s.
+#[derive(Debug, Clone, Copy, Default)]
+struct Offered {
+    up: f64,
+    down: f64,
+}
+
+/// Remarks on the first entry that brings a host's link to its rate. `traffic` is what was read of `items`.
+pub(super) fn remark(items: &[Node], traffic: &[Read], graph: &Graph, problems: &mut Problems) {
+    let Ok(framing) = Framing::new(graph.packets.payload, graph.packets.headers) else { return };
+    let mut entries: Vec<(&Node, &Random)> = Vec::new();
+    for (item, read) in items.iter().zip(traffic) {
+        if let Spec::Random(random) = &read.traffic.spec {
+            entries.push((item, random));
+        }
+    }
+    // Starts and ends in the order of time; what ends makes room for what starts then.
+    let starts = entries.iter().enumerate().map(|(place, (_, random))| (random.start(), true, place));
+    let ends = entries.iter().enumerate().map(|(place, (_, random))| (random.until(), false, place));
+    let mut changes: Vec<_> = starts.chain(ends).collect();
+    changes.sort_unstable();
+    let mut offered = vec![Offered::default(); graph.hosts.len()];
+    for (_, starts, place) in changes {
+        let (item, random) = entries[place];
+        let rate = random.sizes().mean_wire_bytes(framing) * 8e12 / random.gap().picos();
+        let rate = if starts { rate } else { -rate };
+        let (senders, receivers) = (random.senders(), random.receivers());
+        senders.iter().for_each(|host| offered[host.index()].up += rate / senders.len() as f64);
+        receivers.iter().for_each(|host| offered[host.index()].down += rate / receivers.len() as f64);
+        if !starts {
+            continue;
+        }
+        let of = |host: MachineId| (&graph.hosts[host.index()], offered[host.index()]);
+        let up = senders.iter().map(of).find_map(|(host, of)| too_much("from", &host.name, of.up, host.up.rate));
+        let too_much = up.or_else(|| {
+            receivers.iter().map(of).find_map(|(host, of)| too_much("to", &host.name, of.down, host.down.rate))
+        });
+        if let Some(cause) = too_much {
+            let at = item.get("load").or(item.get("gap")).map_or(item.span, |node| node.span);
+            problems.note(at, cause, "write a smaller `load` or a longer `gap`, or name more hosts");
+            return;
+        }
+    }
+}
+
+/// What there is to say about a link that is offered so many bit/s.
+fn too_much(way: &str, host: &str, offered: f64, rate: Bandwidth) -> Option<String> {
+    // Sums of loads are rounded.
+    const EXACT: f64 = 1e-9;
+    let load = offered / rate.bps() as f64;
+    (load >= 1.0 - EXACT).then(|| {
+        let percent = (load * 100.0).round();
+        format!(
+            "random traffic brings {percent} % of what the link {way} `{host}` carries: queues grow as long as it lasts"
+        )
+    })
+}
