@@ -255,11 +255,12 @@ impl Checker<'_> {
 
     fn list(&mut self, node: &Node, list: &'static List) {
         if node.items().len() < list.min {
-            self.problems.error(
-                node.span,
-                format!("{} is expected, but this is empty", list.what),
-                hint(&Shape::List(list)),
-            );
+            let found = match node.items().len() {
+                0 => "this is empty".to_owned(),
+                count => format!("this has {count} of them"),
+            };
+            let cause = format!("{} is expected, but {found}", list.what);
+            self.problems.error(node.span, cause, hint(&Shape::List(list)));
         }
         for item in node.items() {
             self.node(item, &list.item);

@@ -135,6 +135,15 @@ fn reads_every_key() {
 }
 
 #[test]
+fn hosts_may_be_one_range() {
+    let links = "[ { between: [h0, s], rate: 1Gb/s }, { between: [h1, s], rate: 1Gb/s } ]";
+    let text = format!(
+        "scenario: 1\nname: t\nduration: 1s\nnetwork: {{ topology: links, hosts: [\"h[0-1]\"], switches: [s], links: {links} }}\ntraffic: [ {{ from: h0, to: h1 }} ]\n"
+    );
+    assert_eq!(read(&text).unwrap_or_else(|errors| panic!("{errors}")).graph().hosts.len(), 2);
+}
+
+#[test]
 fn what_is_not_written() {
     let scenario = read("scenario: 1\nname: t\nduration: 1s\nnetwork: { topology: star, hosts: 100, host-link: { rate: 10Gb/s } }\ntraffic: [ { from: h0, to: h1 } ]\n")
         .expect("good");
@@ -356,6 +365,8 @@ refusals! {
     host_without_a_link: over("{ topology: links, hosts: [h1, h2, h3], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h3, a], rate: 1Gb/s } ] }");
     host_without_a_link_beside_one_with_a_bad_link: over("{ topology: links, hosts: [h1, h2, h3], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h3, a], rate: 0b/s } ] }");
     a_bad_link_between_switches: over("{ topology: links, hosts: [h1, h2], switches: [a, b], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h2, b], rate: 1Gb/s }, { between: [a, b], rate: 1 } ] }");
+    a_single_host: over("{ topology: links, hosts: [\"h[1-1]\"], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s } ] }");
+    a_link_with_one_end: over("{ topology: links, hosts: [\"h[1-2]\"], switches: [a], links: [ { between: [a], rate: 1Gb/s } ] }");
     host_with_two_links: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [a, h1], rate: 1Gb/s } ] }");
     link_to_itself: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [a, a], rate: 1Gb/s } ] }");
     link_between_hosts: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, h2], rate: 1Gb/s } ] }");

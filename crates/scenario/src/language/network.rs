@@ -230,9 +230,9 @@ static FAT_TREE: Record = Record {
     ],
 };
 
-static HOST_NAMES: List = List { what: "a list of hosts", item: Shape::Scalar(&HOST_RANGE), min: 2 };
+static HOST_NAMES: List = List { what: "a list of hosts", item: Shape::Scalar(&HOST_RANGE), min: 1 };
 static SWITCH_NAMES: List = List { what: "a list of switches", item: Shape::Scalar(&HOST_RANGE), min: 1 };
-static ENDS: List = List { what: "the two ends of a link", item: Shape::Scalar(&SWITCH_NAME), min: 2 };
+static ENDS: List = List { what: "a pair of ends", item: Shape::Scalar(&SWITCH_NAME), min: 2 };
 static CABLES: List = List { what: "a list of links", item: Shape::Record(&CABLE), min: 1 };
 static GROUP_MEMBERS: List = List { what: "a list of hosts", item: Shape::Scalar(&HOST_RANGE), min: 1 };
 static GROUPS: Map = Map {

@@ -24,6 +24,11 @@ impl<F: Files> Reader<'_, F> {
         let before = self.problems.count();
         let (mut ends, mut places) = (HashMap::new(), Vec::new());
         let hosts = self.names_of(node.get("hosts")?, &mut ends, &mut places, End::Host)?;
+        if hosts.len() < 2 {
+            let span = node.get("hosts").map_or(node.span, |list| list.span);
+            self.error(span, "a network of one host carries nothing", "name another host");
+            return None;
+        }
         let switches = self.names_of(node.get("switches")?, &mut ends, &mut places, End::Switch)?;
         let mut found: Vec<Option<(ExplicitHost, Span)>> = vec![None; hosts.len()];
         let mut cables = Vec::new();
@@ -31,7 +36,8 @@ impl<F: Files> Reader<'_, F> {
         let mut spoilt = Vec::new();
         for item in node.get("links")?.items() {
             if self.cable(item, inherited, (&hosts, &ends), &mut found, &mut cables).is_none() {
-                spoilt.push(item.get("between")?);
+                // Without two ends nobody knows whose link it is.
+                spoilt.push(item.get("between").filter(|between| between.items().len() == 2)?);
             }
         }
         if self.problems.count() != before {
