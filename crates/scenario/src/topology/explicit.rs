@@ -53,7 +53,7 @@ impl Explicit {
         edges.sort_unstable();
         edges.dedup();
         let (hosts, switches) = (self.hosts.len() as u64, self.switches.len() as u64);
-        Size::new(hosts, switches, edges.len() as u64, self.cables.len() as u64)
+        Size::new(hosts, switches, edges.len() as u64, self.cables.len() as u64).unlike()
     }
     /// The graph.
     pub fn build(&self, common: Common) -> Graph {

@@ -24,7 +24,7 @@ impl ParkingLot {
     /// How large the graph will be.
     pub fn size(&self) -> Size {
         let switches = u64::from(self.switches);
-        Size::new(switches * u64::from(self.hosts), switches, switches, switches.saturating_sub(1))
+        Size::new(switches * u64::from(self.hosts), switches, switches, switches.saturating_sub(1)).unlike()
     }
     /// The graph.
     pub fn build(&self, common: Common) -> Graph {

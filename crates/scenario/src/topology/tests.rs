@@ -110,10 +110,18 @@ fn fat_trees_by_the_formula() {
 #[test]
 fn the_estimate_of_memory_is_near_what_was_measured() {
     let fat_tree = |k| FatTree { k, host_link: link(10), fabric_link: link(10) }.size();
-    let leaf_spine = LeafSpine { racks: 1000, hosts: 40, spines: 16, host_link: link(10), fabric_link: link(40) };
-    for (size, measured) in
-        [(fat_tree(16), 9_752), (fat_tree(32), 55_256), (fat_tree(48), 185_672), (leaf_spine.size(), 123_688)]
-    {
+    let leaf_spine = LeafSpine { racks: 1000, hosts: 40, spines: 40, host_link: link(10), fabric_link: link(40) };
+    let random = |switches| Size::new(switches, switches, switches, 2 * switches - 1).unlike();
+    for (size, measured) in [
+        (fat_tree(16), 14_316),
+        (fat_tree(36), 81_000),
+        (fat_tree(64), 407_244),
+        (fat_tree(100), 1_535_916),
+        (leaf_spine.size(), 174_808),
+        (random(1000), 50_028),
+        (random(2000), 162_512),
+        (random(6000), 1_315_972),
+    ] {
         let estimate = size.memory().get() / 1_024;
         assert!(estimate > measured && estimate < 2 * measured, "{estimate} kB for {measured} kB");
     }
