@@ -187,21 +187,25 @@ impl<O: Observer> World<O> {
             (packet.size, packet.rank, packet.priority)
         };
         if !idle && !owned {
-            while !self.has_room(place, buffer, unsent, size) {
-                let worst = self.queues[place].give_up(&mut self.packets, priority, rank);
-                match worst {
-                    Some(worst) => self.drop(port, worst, true),
-                    None => return self.drop(port, id, false),
-                }
+            let mut missing = self.missing(place, buffer, unsent, size);
+            if missing > 0 && !self.queues[place].can_give_up(&self.packets, priority, rank, missing) {
+                return self.drop(port, id, false);
             }
+            while missing > 0
+                && let Some(worst) = self.queues[place].give_up(&mut self.packets, priority, rank)
+            {
+                missing = missing.saturating_sub(self.packets.get(worst).size.into());
+                self.drop(port, worst, true);
+            }
+            debug_assert_eq!(missing, 0, "a queue gives up less than it said");
         }
-        let held = self.queues[place].held(priority);
+        let joined = self.queues[place].joined(priority, unsent);
         let waiting = self.queues[place].bytes() + unsent + u64::from(size);
         self.count(port, priority, size);
         let out = &mut self.ports[port.index()];
         out.peak_bytes = out.peak_bytes.max(waiting);
         let packet = self.packets.get_mut(id);
-        if held > mark && packet.has(CAPABLE) {
+        if joined > mark && packet.has(CAPABLE) {
             packet.set(MARKED, true);
             self.records[port.index()].marked[usize::from(priority)].add(size);
             self.counters.marked += 1;
@@ -211,6 +215,7 @@ impl<O: Observer> World<O> {
         }
         self.observer.accepted(self.now, port, size);
         if idle && !owned {
+            self.queues[place].sends(priority);
             return self.transmit(self.now, port, id);
         }
         if let Some(shared) = self.queues[place].shared {
@@ -243,12 +248,12 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Whether a frame of `size` bytes fits into a queue: its own buffer, or its part of a shared one.
-    fn has_room(&self, place: usize, buffer: u64, unsent: u64, size: u32) -> bool {
+    /// How many bytes a queue must give up before a frame of `size` bytes fits: into its own buffer, or its part of a shared one.
+    fn missing(&self, place: usize, buffer: u64, unsent: u64, size: u32) -> u64 {
         let queue = &self.queues[place];
         match queue.shared {
-            Some(shared) => self.shared[shared as usize].fits(queue.bytes(), size),
-            None => queue.bytes() + unsent + u64::from(size) <= buffer,
+            Some(shared) => self.shared[shared as usize].missing(queue.bytes(), size),
+            None => (queue.bytes() + unsent + u64::from(size)).saturating_sub(buffer),
         }
     }
 
@@ -317,6 +322,7 @@ impl<O: Observer> World<O> {
         let queue = &mut self.queues[out.queue as usize];
         let Some(id) = queue.pop(&mut self.packets) else { return };
         let more = !queue.is_empty();
+        queue.sends(self.packets.get(id).priority);
         if let Some(shared) = queue.shared {
             self.shared[shared as usize].give_back(self.packets.get(id).size);
         }
@@ -398,6 +404,8 @@ impl<O: Observer> World<O> {
         let packet = self.packets.get(id);
         let (size, priority, extension) = (packet.size, packet.priority, packet.extension);
         self.count(port, priority, size);
+        let out = &mut self.ports[port.index()];
+        out.peak_bytes = out.peak_bytes.max(size.into());
         if extension != Extensions::NONE {
             self.request(port, id);
         }

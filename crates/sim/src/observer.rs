@@ -10,6 +10,10 @@ use weir_units::{Bandwidth, SimTime};
 
 /// Sees what happens in a world. Every method does nothing by default.
 pub trait Observer {
+    /// A port has no buffer of its own, but shares one of `size` bytes; it may hold `alpha_thousandths` thousandths of what is
+    /// free there. Buffers are numbered as they appear.
+    #[inline]
+    fn shares(&mut self, _port: PortId, _buffer: u32, _size: u64, _alpha_thousandths: u32) {}
     /// A flow takes this place, which another may have had before.
     #[inline]
     fn began(&mut self, _flow: FlowId) {}

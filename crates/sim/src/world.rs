@@ -289,6 +289,10 @@ impl<O: Observer> World<O> {
             queue.shared = shared;
             self.schedule(port, queue);
         }
+        if let Some(place) = shared {
+            let (size, alpha_thousandths) = self.shared[place as usize].limits();
+            self.observer.shares(port, place, size, alpha_thousandths);
+        }
         self.switches[from.index()].ports.push(port);
         port
     }

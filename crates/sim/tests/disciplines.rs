@@ -2,11 +2,13 @@
 
 mod support;
 
+use proptest::prelude::*;
 use support::{delivered, dumbbell, flow, queued, run};
 use weir_scenario::graph::{Discipline, LinkSpec, PRIORITIES, Packets, QueueSpec};
 use weir_sim::checkers::Checkers;
-use weir_sim::{FlowId, FlowSpec, HostId, PortId, SimTime, World};
-use weir_transport::{Parameters, udp};
+use weir_sim::port::Transmission;
+use weir_sim::{Counters, FlowId, FlowSpec, HostId, Observer, PacketId, PortId, SimTime, Stop, World};
+use weir_transport::{Parameters, dctcp, udp};
 use weir_units::{Bandwidth, Bytes, Duration};
 
 /// Frames of 1000 B.
@@ -168,4 +170,171 @@ fn pfabric_lets_short_flows_pass() {
     // 20 MB take 16.44 ms at 10 Gb/s with headers.
     assert!((16.4..18.0).contains(&ends[0]), "{ends:?}");
     assert!(ends[2] > 48.0 && ends[2] < 55.0, "{ends:?}");
+}
+
+/// Checks, beside all else, that a port drops a frame that it held only for one that it then takes.
+#[derive(Default)]
+struct Evictions {
+    checkers: Checkers,
+    /// Sizes of the frames that a port has given up since it last took one.
+    given_up: Vec<(PortId, u32)>,
+    evicted: u64,
+    refused: u64,
+}
+
+impl Observer for Evictions {
+    fn shares(&mut self, port: PortId, buffer: u32, size: u64, alpha_thousandths: u32) {
+        self.checkers.shares(port, buffer, size, alpha_thousandths);
+    }
+    fn dropped(&mut self, now: SimTime, port: PortId, packet: PacketId, size: u32, held: bool) {
+        if held {
+            self.given_up.push((port, size));
+            self.evicted += 1;
+        } else {
+            assert_eq!(self.given_up, [], "frames were given up for one that {port:?} drops");
+            self.refused += 1;
+        }
+        self.checkers.dropped(now, port, packet, size, held);
+    }
+    fn accepted(&mut self, now: SimTime, port: PortId, size: u32) {
+        // A class has one size: what is given up is of another class.
+        assert!(self.given_up.iter().all(|&(of, other)| of == port && other != size), "{:?}", self.given_up);
+        self.given_up.clear();
+        self.checkers.accepted(now, port, size);
+    }
+    fn sent(&mut self, now: SimTime, packet: PacketId, size: u32) {
+        self.checkers.sent(now, packet, size);
+    }
+    fn delivered(&mut self, now: SimTime, packet: PacketId, size: u32) {
+        self.checkers.delivered(now, packet, size);
+    }
+    fn transmitted(&mut self, port: PortId, size: u32, transmission: Transmission) {
+        self.checkers.transmitted(port, size, transmission);
+    }
+}
+
+/// Bursts of frames of all classes, class c of 140 + 100 · (7 − c) B, through 100 Mb/s: urgent ones are large, and a full buffer must
+/// give up several frames for one, or cannot.
+fn evictions(discipline: Discipline, shared: bool, buffer: u64, frames: &[(u8, u8, u16)]) -> (u64, u64) {
+    let mut world = World::new(0, SIZES, Evictions::default());
+    let switch = world.add_switch();
+    if shared {
+        world.share_buffer(switch, Bytes::new(buffer), 1000);
+    }
+    let queue = QueueSpec { discipline, buffer: Bytes::new(buffer), mark: None };
+    let spec = |mbps| queued(Bandwidth::from_mbps(mbps), DELAY, queue);
+    let fast = queued(Bandwidth::from_gbps(10), DELAY, QueueSpec { discipline: Discipline::Fifo, ..queue });
+    let senders: Vec<HostId> = (0..8).map(|_| world.add_host(switch, fast, spec(1000))).collect();
+    let receivers: Vec<HostId> = (0..2).map(|_| world.add_host(switch, fast, spec(100))).collect();
+    world.compute_routes();
+    for &(priority, to, at) in frames {
+        let size = 100 * u64::from(8 - priority);
+        let (from, to) = (senders[usize::from(priority)], receivers[usize::from(to)]);
+        let start = SimTime::from_nanos(u64::from(at) * 10);
+        world.add_flow(FlowSpec { priority, start, ..flow(from, to, Some(size)) }, &datagrams(10_000));
+    }
+    while world.run_until(SimTime::from_millis(10)) == Stop::Over {
+        while world.next_over().is_some() {}
+    }
+    (world.observer().evicted, world.observer().refused)
+}
+
+proptest! {
+    /// An eviction happens only if what comes is then taken, whatever the buffer and the discipline.
+    #[test]
+    fn nothing_is_given_up_in_vain(
+        discipline in prop_oneof![
+            Just(Discipline::StrictPriority),
+            Just(Discipline::DeficitRoundRobin { weights: [3, 1, 1, 2, 1, 5, 1, 1], quantum: 500 }),
+            Just(Discipline::PFabric),
+        ],
+        shared: bool,
+        buffer in 1_000u64..6_000,
+        frames in prop::collection::vec((0u8..8, 0u8..2, 0u16..10_000), 1..120),
+    ) {
+        evictions(discipline, shared, buffer, &frames);
+    }
+}
+
+#[test]
+fn a_frame_that_would_not_fit_drives_nobody_out() {
+    // 815 of 840 B are still on the wire and 240 B of class 6 wait in 1300 B when another 840 B of class 0 come: too many even in
+    // the place of those that wait.
+    let frames = [(0, 0, 0), (6, 0, 100), (0, 0, 200)];
+    assert_eq!(evictions(Discipline::StrictPriority, false, 1300, &frames), (0, 1));
+    // 815 and 840 B fit into 1700.
+    assert_eq!(evictions(Discipline::StrictPriority, false, 1700, &frames), (1, 0));
+    // In a shared buffer of 2000 B 340, 240 and 340 B wait, and 1080 are free: for 840 more, (920 + 840 − 1080) / 2 = 340 must go.
+    // That takes the frame of class 6 and one of class 5.
+    let mut frames = vec![(0, 1, 0), (5, 1, 100), (6, 1, 110), (5, 1, 150), (0, 1, 300)];
+    assert_eq!(evictions(Discipline::StrictPriority, true, 2000, &frames), (2, 0));
+    // Then 340 and 840 B wait; for 840 more 600 would have to go, and there are 340 of a less urgent class.
+    frames.push((0, 1, 400));
+    assert_eq!(evictions(Discipline::StrictPriority, true, 2000, &frames), (2, 1));
+}
+
+/// When each packet arrived, and the world's counters.
+#[derive(Default)]
+struct Arrivals(Vec<(SimTime, u32)>);
+
+impl Observer for Arrivals {
+    fn delivered(&mut self, now: SimTime, _packet: PacketId, size: u32) {
+        self.0.push((now, size));
+    }
+}
+
+/// Three DCTCP flows of class 3 through 1 Gb/s that marks above 30 kB.
+fn marked(discipline: Discipline, shared: bool) -> (Vec<(SimTime, u32)>, Counters, u64) {
+    let mut world = World::new(0, SIZES, Arrivals::default());
+    let (left, right) = (world.add_switch(), world.add_switch());
+    if shared {
+        world.share_buffer(left, Bytes::new(2_000_000), 1000);
+    }
+    let edge = with(Discipline::Fifo, 10_000);
+    let queue = QueueSpec { discipline, buffer: Bytes::new(1_000_000), mark: Some(Bytes::new(30_000)) };
+    let spec = queued(Bandwidth::from_gbps(1), Duration::from_micros(20), queue);
+    let hosts: Vec<(HostId, HostId)> =
+        (0..3).map(|_| (world.add_host(left, edge, edge), world.add_host(right, edge, edge))).collect();
+    let (port, _) = world.connect(left, right, spec, spec);
+    world.compute_routes();
+    world.set_short_host_queues();
+    for (place, &(from, to)) in (0..).zip(&hosts) {
+        // At odd times, so that no two packets come at once and the order of equal times decides nothing.
+        let start = SimTime::from_picos(place * 13_370_337 + 1);
+        world.add_flow(
+            FlowSpec { priority: 3, start, ..flow(from, to, Some(3_000_000)) },
+            &Parameters::Dctcp(dctcp::Parameters::default()),
+        );
+    }
+    while world.run_until(SimTime::from_millis(100)) == Stop::Over {
+        while world.next_over().is_some() {}
+    }
+    let (counters, peak) = (Counters { events: 0, ..world.counters() }, world.take_peak(port));
+    (world.observer().0.clone(), counters, peak)
+}
+
+#[test]
+fn a_scheduled_port_with_one_class_marks_as_a_fifo_port_does() {
+    let (arrivals, counters, peak) = marked(Discipline::Fifo, false);
+    assert!(counters.marked > 100 && counters.marked < counters.delivered / 2, "{counters:?}");
+    for (discipline, shared) in [
+        (Discipline::StrictPriority, false),
+        (Discipline::DeficitRoundRobin { weights: [1; PRIORITIES], quantum: 1500 }, false),
+        (Discipline::Fifo, true),
+    ] {
+        let other = marked(discipline, shared);
+        assert_eq!((other.1, other.2), (counters, peak), "{discipline:?}");
+        assert!(other.0 == arrivals, "{discipline:?}: other arrivals");
+    }
+}
+
+#[test]
+fn a_frame_that_is_sent_at_once_is_the_peak_of_every_port_on_its_way() {
+    let (mut world, pairs, port) =
+        dumbbell(1, SIZES, with(Discipline::Fifo, 1000), with(Discipline::StrictPriority, 100));
+    world.add_flow(flow(pairs[0].0, pairs[0].1, Some(460)), &datagrams(1000));
+    run(&mut world, SimTime::from_millis(1));
+    for port in [world.interface(pairs[0].0), port, world.down_port(pairs[0].1)] {
+        assert_eq!((world.take_peak(port), world.take_peak(port)), (500, 0), "{port:?}");
+    }
 }

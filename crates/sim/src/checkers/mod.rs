@@ -6,6 +6,7 @@
 //! | [`Conservation`] | every packet sent is delivered, dropped or still there, once |
 //! | [`Transmitters`] | no port sends faster than its rate, or two frames at once, and none idles while frames wait |
 //! | [`Buffers`] | no port's queue is above its buffer |
+//! | [`SharedBuffers`] | no shared buffer is above its size or holds other than its ports do, and no port takes a frame above its dynamic threshold |
 //! | [`Acknowledgements`] | no receiver acknowledges what its sender never sent, or takes back an acknowledgement |
 //!
 //! They know nothing of the engine's tables: they compute the same facts from what they see, which is what
@@ -15,12 +16,14 @@ mod acknowledgements;
 mod buffers;
 mod causality;
 mod conservation;
+mod shared_buffers;
 mod transmitters;
 
 pub use acknowledgements::Acknowledgements;
 pub use buffers::Buffers;
 pub use causality::Causality;
 pub use conservation::Conservation;
+pub use shared_buffers::SharedBuffers;
 pub use transmitters::Transmitters;
 
 use crate::ids::{FlowId, PacketId, PortId};
@@ -36,10 +39,14 @@ pub struct Checkers {
     conservation: Conservation,
     transmitters: Transmitters,
     buffers: Buffers,
+    shared_buffers: SharedBuffers,
     acknowledgements: Acknowledgements,
 }
 
 impl Observer for Checkers {
+    fn shares(&mut self, port: PortId, buffer: u32, size: u64, alpha_thousandths: u32) {
+        self.shared_buffers.shares(port, buffer, size, alpha_thousandths);
+    }
     fn began(&mut self, flow: FlowId) {
         self.acknowledgements.began(flow);
     }
@@ -57,6 +64,7 @@ impl Observer for Checkers {
         if held {
             self.transmitters.gave_up(port);
             self.buffers.gave_up(port, size);
+            self.shared_buffers.gave_up(port, size);
         }
     }
     fn rate_changed(&mut self, now: SimTime, port: PortId, before: Bandwidth, withdrawn: u64, free_at: SimTime) {
@@ -66,14 +74,17 @@ impl Observer for Checkers {
     fn cut(&mut self, now: SimTime, port: PortId) {
         self.transmitters.cut(now, port);
         self.buffers.cut(port);
+        self.shared_buffers.cut(now, port);
     }
     fn accepted(&mut self, now: SimTime, port: PortId, size: u32) {
         self.transmitters.accepted(now, port);
         self.buffers.accepted(now, port, size);
+        self.shared_buffers.accepted(now, port, size);
     }
     fn transmitted(&mut self, port: PortId, size: u32, transmission: Transmission) {
         self.transmitters.transmitted(port, size, transmission);
         self.buffers.transmitted(port, size, transmission);
+        self.shared_buffers.transmitted(port, size, transmission);
     }
     fn restored(&mut self, now: SimTime, port: PortId) {
         self.transmitters.restored(now, port);
@@ -95,6 +106,12 @@ pub fn check(world: &World<Checkers>) {
         if let Some(buffer) = world.buffer(id) {
             checkers.buffers.check(id, buffer);
         }
+        if let Some(queue) = world.queues.get(world.port(id).queue as usize) {
+            checkers.shared_buffers.check_port(id, queue.bytes());
+        }
+    }
+    for (id, buffer) in (0..).zip(&world.shared) {
+        checkers.shared_buffers.check(id, buffer.used());
     }
 }
 

@@ -10,6 +10,8 @@
 //!
 //! A full queue gives up the oldest frame of the class that holds most for its weight, as the paper does
 //! (its `FreeBuffer`): otherwise classes that come first fill the buffer and keep the others out of their shares.
+//! If the class of the frame that comes would become the longest before there is room, that frame is dropped and the
+//! others stay.
 //!
 //! Weights may change at any time; they count from each class's next turn.
 //!
@@ -85,6 +87,29 @@ impl DeficitRoundRobin {
         }
     }
 
+    /// The class that holds most for its weight, of several the last; `None` if that is `priority`, or if none holds any.
+    fn longest(&self, held: &[u64; PRIORITIES], priority: usize) -> Option<usize> {
+        // held / weight, compared without fractions.
+        let more = |a: &usize, b: &usize| {
+            let (left, right) = (u128::from(held[*a]), u128::from(held[*b]));
+            (left * u128::from(self.weights[*b])).cmp(&(right * u128::from(self.weights[*a])))
+        };
+        (0..PRIORITIES).max_by(more).filter(|&longest| longest != priority && held[longest] > 0)
+    }
+
+    /// Whether [`DeficitRoundRobin::give_up`], called again and again, would take out `missing` bytes.
+    pub(crate) fn can_give_up(&self, packets: &Arena, held: &[u64; PRIORITIES], priority: usize, missing: u64) -> bool {
+        let (mut held, mut heads, mut gone) = (*held, self.classes.each_ref().map(|list| list.head), 0);
+        while gone < missing {
+            let Some(longest) = self.longest(&held, priority) else { return false };
+            let packet = packets.get(heads[longest]);
+            heads[longest] = packet.next;
+            held[longest] -= u64::from(packet.size);
+            gone += u64::from(packet.size);
+        }
+        true
+    }
+
     /// Takes out the oldest frame of the class that holds most for its weight, unless that is `priority` itself.
     pub(crate) fn give_up(
         &mut self,
@@ -92,15 +117,7 @@ impl DeficitRoundRobin {
         held: &[u64; PRIORITIES],
         priority: usize,
     ) -> Option<PacketId> {
-        // held / weight, compared without fractions; of several the last.
-        let more = |a: &usize, b: &usize| {
-            let (left, right) = (u128::from(held[*a]), u128::from(held[*b]));
-            (left * u128::from(self.weights[*b])).cmp(&(right * u128::from(self.weights[*a])))
-        };
-        let longest = (0..PRIORITIES).max_by(more)?;
-        if longest == priority || held[longest] == 0 {
-            return None;
-        }
+        let longest = self.longest(held, priority)?;
         let id = self.classes[longest].pop(packets);
         if self.classes[longest].is_empty() {
             self.deficits[longest] = 0;

@@ -13,7 +13,12 @@
 //!
 //! What is dropped when there is no room is the discipline's choice, too: a FIFO drops what comes; strict priority what is
 //! less urgent; weighted classes what belongs to the longest of them; pFabric what is ranked last. Otherwise a class could
-//! keep another one out of the buffer and so out of its share.
+//! keep another one out of the buffer and so out of its share. It is decided before anything is dropped: either what comes fits
+//! when some frames are given up, and exactly as many go, or it is dropped alone.
+//!
+//! What is marked: a frame that finds more than the threshold in the queue that it joins. That is what waits and the rest of the
+//! frame on the wire; where classes are told apart, what of these is of its class. So a scheduled port with one
+//! class in use marks the same packets as a FIFO port.
 //!
 //! Example: a strict-priority queue of 3000 B with two frames of 1500 B of class 1 gives one of them up for a frame of
 //! class 0, which leaves first.
@@ -58,6 +63,8 @@ pub(crate) struct Queue {
     frames: u32,
     /// Bytes that wait, by class, where classes are told apart.
     held: Option<Box<[u64; PRIORITIES]>>,
+    /// The class of the frame that was sent last.
+    on_wire: u8,
     /// The switch's shared buffer, a place in the world's table.
     pub(crate) shared: Option<u32>,
 }
@@ -66,7 +73,7 @@ impl Queue {
     /// An empty queue in the given order.
     pub(crate) fn new(order: Order) -> Self {
         let classes = matches!(order, Order::StrictPriority(_) | Order::DeficitRoundRobin(_));
-        Self { order, bytes: 0, frames: 0, held: classes.then(Box::default), shared: None }
+        Self { order, bytes: 0, frames: 0, held: classes.then(Box::default), on_wire: 0, shared: None }
     }
 
     /// An empty queue of a discipline.
@@ -86,10 +93,19 @@ impl Queue {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Bytes that wait in the queue that a frame of this class joins: its class's, or all.
+    /// Bytes in the queue that a frame of this class joins, its class's or all, when `unsent` bytes of the frame on the wire
+    /// have not left.
     #[inline]
-    pub(crate) fn held(&self, priority: u8) -> u64 {
-        self.held.as_ref().map_or(self.bytes, |held| held[usize::from(priority)])
+    pub(crate) fn joined(&self, priority: u8, unsent: u64) -> u64 {
+        match &self.held {
+            Some(held) => held[usize::from(priority)] + if self.on_wire == priority { unsent } else { 0 },
+            None => self.bytes + unsent,
+        }
+    }
+    /// A frame of this class is being sent.
+    #[inline]
+    pub(crate) fn sends(&mut self, priority: u8) {
+        self.on_wire = priority;
     }
     /// Whether nothing waits.
     #[inline]
@@ -128,6 +144,17 @@ impl Queue {
         }?;
         self.taken_out(packets, id);
         Some(id)
+    }
+
+    /// Whether giving up frames for one of this class and rank would free `missing` bytes.
+    pub(crate) fn can_give_up(&self, packets: &Arena, priority: u8, rank: u32, missing: u64) -> bool {
+        let priority = usize::from(priority);
+        match (&self.order, &self.held) {
+            (Order::StrictPriority(_), Some(held)) => StrictPriority::can_give_up(held, priority, missing),
+            (Order::DeficitRoundRobin(order), Some(held)) => order.can_give_up(packets, held, priority, missing),
+            (Order::PFabric(order), _) => order.can_give_up(packets, rank, missing),
+            _ => false,
+        }
     }
 
     /// Takes a frame out to make room for one of this class and rank; `None` if that one is the one to drop.
@@ -176,12 +203,81 @@ pub(crate) mod tests {
     use super::*;
     use crate::ids::{Class, HostId};
     use crate::packet::{Kind, Packet};
+    use proptest::prelude::*;
 
     /// A packet of a class in the arena.
     pub(crate) fn packet(packets: &mut Arena, size: u32, priority: u8) -> PacketId {
         let mut packet = Packet::new(Kind::Segment, size, HostId(0), Class(u16::from(priority)));
         packet.priority = priority;
         packets.insert(packet)
+    }
+
+    const WEIGHTS: [u32; PRIORITIES] = [5, 1, 2, 1, 3, 1, 1, 4];
+
+    proptest! {
+        /// A queue says that it can give up so many bytes exactly if giving up frame after frame comes to that, and whatever it
+        /// gives up is worse than what comes: less urgent, of the longest class for its weight, of a worse rank.
+        #[test]
+        fn what_is_given_up_is_worse_and_what_was_said(
+            discipline in prop_oneof![
+                Just(Discipline::StrictPriority),
+                Just(Discipline::DeficitRoundRobin { weights: WEIGHTS, quantum: 1500 }),
+                Just(Discipline::PFabric),
+                Just(Discipline::Fifo),
+            ],
+            frames in prop::collection::vec((60u32..1515, 0u8..8, 0u32..20), 0..40),
+            sent in 0usize..20,
+            (priority, rank, missing) in (0u8..8, 0u32..20, 1u64..20_000),
+        ) {
+            let (mut packets, mut queue) = (Arena::default(), Queue::of(discipline));
+            for (size, class, rank) in frames {
+                let id = packet(&mut packets, size, class);
+                packets.get_mut(id).rank = rank;
+                queue.push(&mut packets, id);
+            }
+            for _ in 0..sent {
+                queue.pop(&mut packets);
+            }
+            let said = queue.can_give_up(&packets, priority, rank, missing);
+            let mut gone = 0;
+            while gone < missing {
+                let for_weight = |class: usize, queue: &Queue| {
+                    let held = queue.held.as_ref().map_or(0, |held| held[class]);
+                    held as f64 / f64::from(WEIGHTS[class])
+                };
+                let before: Vec<f64> = (0..PRIORITIES).map(|class| for_weight(class, &queue)).collect();
+                let Some(id) = queue.give_up(&mut packets, priority, rank) else { break };
+                let frame = packets.get(id);
+                gone += u64::from(frame.size);
+                match discipline {
+                    Discipline::StrictPriority => prop_assert!(frame.priority > priority),
+                    Discipline::DeficitRoundRobin { .. } => {
+                        prop_assert!(frame.priority != priority);
+                        prop_assert!(before.iter().all(|other| before[usize::from(frame.priority)] >= *other));
+                    }
+                    Discipline::PFabric => prop_assert!(frame.rank > rank),
+                    Discipline::Fifo => prop_assert!(false, "first in, first out gives nothing up"),
+                }
+            }
+            prop_assert_eq!(said, gone >= missing);
+        }
+    }
+
+    #[test]
+    fn the_frame_on_the_wire_counts_in_its_class() {
+        let (mut packets, mut queue) = (Arena::default(), Queue::of(Discipline::StrictPriority));
+        for (size, class) in [(1000, 2), (400, 2), (300, 5)] {
+            let id = packet(&mut packets, size, class);
+            queue.push(&mut packets, id);
+        }
+        let first = queue.pop(&mut packets).expect("a frame");
+        queue.sends(packets.get(first).priority);
+        // 250 B of it have left.
+        assert_eq!([2, 5, 0].map(|class| queue.joined(class, 750)), [1150, 300, 0]);
+        let mut fifo = Queue::of(Discipline::Fifo);
+        let id = packet(&mut packets, 400, 5);
+        fifo.push(&mut packets, id);
+        assert_eq!(fifo.joined(2, 750), 1150);
     }
 
     #[test]
@@ -203,13 +299,17 @@ pub(crate) mod tests {
                 Discipline::Fifo | Discipline::PFabric => (600, 600),
                 _ => (400, 200),
             };
-            assert_eq!((queue.bytes(), queue.held(3), queue.held(0)), (600, held.0, held.1), "{discipline:?}");
+            assert_eq!(
+                (queue.bytes(), queue.joined(3, 0), queue.joined(0, 0)),
+                (600, held.0, held.1),
+                "{discipline:?}"
+            );
             let first = queue.pop(&mut packets).expect("a frame");
             let size = u64::from(packets.get(first).size);
             assert_eq!(queue.bytes(), 600 - size);
             while queue.pop(&mut packets).is_some() {}
             assert!(queue.is_empty());
-            assert_eq!((queue.bytes(), queue.held(3)), (0, 0));
+            assert_eq!((queue.bytes(), queue.joined(3, 0)), (0, 0));
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Every packet carries a rank, the bytes that its flow has left. The next packet to leave is the *earliest*
 //! packet of the flow that owns the best rank (the lowest): a flow's ranks fall as it goes on, and taking its
 //! best packet itself would send the flow out of order. A full queue drops the packet with the worst rank, of several
-//! the one that came last; if that is the one that comes, it is the one dropped.
+//! the one that came last; if that is the one that comes, it is the one dropped. Packets of other sizes may have to go in
+//! numbers; if those that are worse than the one that comes would not make room together, it is dropped and they stay.
 //!
 //! Approach: a list in order of arrival, searched from end to end. pFabric's buffers hold two dozen packets, so
 //! the list is short and the search cheaper than any tree.
@@ -33,6 +34,12 @@ impl PFabric {
         let first = self.list.iter(packets).find(|&id| packets.get(id).flow == flow)?;
         self.list.take(packets, first);
         Some(first)
+    }
+
+    /// Whether the packets with ranks worse than `rank` have `missing` bytes together.
+    pub(crate) fn can_give_up(&self, packets: &Arena, rank: u32, missing: u64) -> bool {
+        let worse = self.list.iter(packets).map(|id| packets.get(id)).filter(|packet| packet.rank > rank);
+        worse.map(|packet| u64::from(packet.size)).sum::<u64>() >= missing
     }
 
     /// Takes out the packet with the worst rank, the last of several; `None` if no rank is worse than `rank`.

@@ -37,6 +37,11 @@ impl StrictPriority {
         id
     }
 
+    /// Whether the frames that are less urgent than `priority` have `missing` bytes together.
+    pub(crate) fn can_give_up(held: &[u64; PRIORITIES], priority: usize, missing: u64) -> bool {
+        held[priority + 1..].iter().sum::<u64>() >= missing
+    }
+
     /// Takes out the oldest frame of the least urgent class, if that is less urgent than `priority`. The oldest, since its
     /// sender then hears of it first (Lakshman, Neidhardt and Ott, "The drop from front strategy in TCP", INFOCOM 1996).
     pub(crate) fn give_up(&mut self, packets: &mut Arena, priority: usize) -> Option<PacketId> {
