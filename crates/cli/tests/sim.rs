@@ -49,7 +49,7 @@ fn a_run_under_a_policy_and_its_report() {
     assert_eq!(std::fs::read(report.join("result.json")).expect("written"), first.stdout);
     let page = std::fs::read_to_string(report.join("report.html")).expect("written");
     let network = std::fs::read_to_string(report.join("network/result.json")).expect("written");
-    assert!(network.contains("\"format\": 2"), "{network}");
+    assert!(network.contains("\"format\": 3"), "{network}");
     assert_eq!(json["transfers"][0]["flows"], 1);
     assert!(json["transfers"][1]["delivered_bytes"].as_u64().is_some_and(|bytes| bytes > 1_000_000), "{json}");
     let drawn = files(&report);
@@ -90,7 +90,7 @@ fn a_run_and_its_files() {
     assert!(errors.contains(" simulated in ") && errors.contains("M packet-hops/s"), "{errors}");
 
     let value = json(&first);
-    assert_eq!((&value["format"], &value["seed"], &value["complete"]), (&2.into(), &7.into(), &true.into()));
+    assert_eq!((&value["format"], &value["seed"], &value["complete"]), (&3.into(), &7.into(), &true.into()));
     let all = &value["statistics"]["all"]["all"];
     assert_eq!((&all["flows"], &all["unfinished"]), (&60.into(), &0.into()));
     for key in ["mean", "p50", "p95", "p99", "p999", "max"] {

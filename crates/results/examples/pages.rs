@@ -25,7 +25,11 @@ const TRANSPORTS: [&str; 3] = ["dctcp", "pfabric", "cubic"];
 fn invented(load: f64, badness: f64, seed: u64, flows: u64) -> Results {
     let mut drawn = Drawn(seed * 7_919 + 1);
     let end = SimTime::from_millis(100);
-    let group = |name: &str, transport: &str| Group { name: name.to_owned(), transport: transport.to_owned() };
+    let group = |name: &str, transport: &str| Group {
+        name: name.to_owned(),
+        transport: transport.to_owned(),
+        flows_per_coflow: None,
+    };
     let mut results = Results {
         scenario: "websearch".to_owned(),
         seed,

@@ -33,6 +33,7 @@ enum Column {
 const COLUMNS: [Column; FLOW_COLUMNS.len()] = [
     Column::Long(|row| row.id),
     Column::Text(|row| row.group.into()),
+    Column::MaybeLong(|row| row.coflow),
     Column::Text(|row| row.transport.into()),
     Column::Text(|row| row.from.into()),
     Column::Text(|row| row.to.into()),

@@ -21,6 +21,7 @@ fn parquet_reads_back_the_columns_of_the_csv() {
         let fields = [
             Field::ULong(expected.id),
             text(expected.group),
+            long(expected.coflow),
             text(expected.transport),
             text(expected.from),
             text(expected.to),

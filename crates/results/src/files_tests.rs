@@ -108,6 +108,8 @@ fn results_that_cannot_be_are_not_written() {
     };
     insta::assert_snapshot!(refuse(|results| results.hosts[1] = "h1".to_owned()), @"the results in `DIR` are not sound: two hosts are called `h1`");
     insta::assert_snapshot!(refuse(|results| results.flows[3].group = 2), @"the results in `DIR` are not sound: flow 3 speaks of group 2, but there are 2");
+    insta::assert_snapshot!(refuse(|results| results.flows[0].coflow = Some(0)), @"the results in `DIR` are not sound: flow 0 is one too many in a coflow of group `web`");
+    insta::assert_snapshot!(refuse(|results| results.flows[5].coflow = Some(0)), @"the results in `DIR` are not sound: flow 6 is one too many in a coflow of group `bulk`");
     insta::assert_snapshot!(refuse(|results| results.flows[3].finished = Some(SimTime::ZERO)), @"the results in `DIR` are not sound: flow 3 finished before it started");
     insta::assert_snapshot!(refuse(|results| results.link_samples[0].link = 9), @"the results in `DIR` are not sound: a sample at 0.001000000000 s speaks of link 9, but there are 3");
 }
@@ -122,7 +124,7 @@ fn files_that_cannot_be_read_say_where() {
         fs::write(&path, text.replacen(from, to, 1)).unwrap();
         message(&Results::read(directory.path()).unwrap_err(), directory.path())
     };
-    insta::assert_snapshot!(spoil("result.json", "\"format\": 2", "\"format\": 3"));
+    insta::assert_snapshot!(spoil("result.json", "\"format\": 3", "\"format\": 4"));
     insta::assert_snapshot!(spoil("result.json", "\"seed\": 7", "\"seed\": -7"));
     insta::assert_snapshot!(spoil("result.json", "\"complete\": true,", ""));
     insta::assert_snapshot!(spoil("flows.csv", "ideal_ps", "ideal"));
@@ -219,11 +221,19 @@ pub(crate) fn results() -> impl Strategy<Value = Results> {
                 prop::collection::btree_map(".*", ".*", 0..3),
             )
                 .prop_map(
-                    move |(flows, mut records, link_samples, group_samples, counters, parameters)| {
+                    move |(mut flows, mut records, link_samples, group_samples, counters, parameters)| {
+                        for (flow, number) in flows.iter_mut().zip(0u64..) {
+                            let of_group = groups[flow.group as usize].len().is_multiple_of(2);
+                            flow.coflow = of_group.then_some(number / 2);
+                        }
                         for (record, name) in records.iter_mut().zip(&links) {
                             record.name.clone_from(name);
                         }
-                        let group = |name: &String| Group { name: name.clone(), transport: name.to_uppercase() };
+                        let group = |name: &String| Group {
+                            name: name.clone(),
+                            transport: name.to_uppercase(),
+                            flows_per_coflow: (name.len().is_multiple_of(2)).then_some(5),
+                        };
                         Results {
                             scenario: scenario.clone(),
                             seed,

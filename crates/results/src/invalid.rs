@@ -1,7 +1,7 @@
 //! Results that cannot be: refused before they are written and after they are read.
 
 use crate::record::Results;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Why results are not sound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +26,14 @@ pub enum InvalidResults {
         /// How many there are.
         count: usize,
     },
+    /// A coflow where the group has none, or of more flows than the group says.
+    #[error("flow {id} is one too many in a coflow of group `{group}`")]
+    Coflow {
+        /// The first flow that is too many.
+        id: u64,
+        /// Its group's name.
+        group: String,
+    },
     /// A flow that ends before it begins.
     #[error("flow {id} finished before it started")]
     FinishedFirst {
@@ -35,7 +43,7 @@ pub enum InvalidResults {
 }
 
 impl Results {
-    /// Checks that names are unique, places exist and no flow ends before it begins.
+    /// Checks that names are unique, places exist, coflows have no more flows than they may and no flow ends before it begins.
     ///
     /// # Errors
     /// The first that is not so.
@@ -43,11 +51,20 @@ impl Results {
         unique("hosts", self.hosts.iter().map(String::as_str))?;
         unique("groups", self.groups.iter().map(|group| group.name.as_str()))?;
         unique("links", self.links.iter().map(|link| link.name.as_str()))?;
+        let mut coflows: BTreeMap<(u32, u64), u64> = BTreeMap::new();
         for flow in &self.flows {
             let of = || format!("flow {}", flow.id);
             exists(of, "group", flow.group, self.groups.len())?;
             exists(of, "host", flow.from.0, self.hosts.len())?;
             exists(of, "host", flow.to.0, self.hosts.len())?;
+            if let Some(coflow) = flow.coflow {
+                let group = &self.groups[flow.group as usize];
+                let flows = coflows.entry((flow.group, coflow)).or_default();
+                *flows += 1;
+                if *flows > group.flows_per_coflow.unwrap_or(0) {
+                    return Err(InvalidResults::Coflow { id: flow.id, group: group.name.clone() });
+                }
+            }
             if flow.finished.is_some_and(|finished| finished < flow.start) {
                 return Err(InvalidResults::FinishedFirst { id: flow.id });
             }

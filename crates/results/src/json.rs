@@ -13,8 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, SimTime};
 
-/// The version of a run's files; a key more does not raise it. 1 was a file of services' bandwidths alone.
-pub(crate) const FORMAT: u32 = 2;
+/// The version of a run's files; a key more does not raise it. 1 was a file of services' bandwidths alone, 2
+/// had no column for coflows.
+pub(crate) const FORMAT: u32 = 3;
 
 /// The whole file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,6 +39,14 @@ pub(crate) struct ResultFile {
 pub(crate) struct GroupEntry {
     name: String,
     transport: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    flows_per_coflow: Option<u64>,
+}
+
+impl GroupEntry {
+    fn into_group(self) -> Group {
+        Group { name: self.name, transport: self.transport, flows_per_coflow: self.flows_per_coflow }
+    }
 }
 
 /// The one key that must be there for the others to be understood.
@@ -48,7 +57,11 @@ pub(crate) struct FormatOnly {
 
 impl ResultFile {
     pub(crate) fn new(results: &Results, statistics: Statistics, files: &[(&str, &str)]) -> Self {
-        let entry = |group: &Group| GroupEntry { name: group.name.clone(), transport: group.transport.clone() };
+        let entry = |group: &Group| GroupEntry {
+            name: group.name.clone(),
+            transport: group.transport.clone(),
+            flows_per_coflow: group.flows_per_coflow,
+        };
         Self {
             format: FORMAT,
             scenario: results.scenario.clone(),
@@ -74,7 +87,7 @@ impl ResultFile {
             sample_interval: self.sample_interval_ps.map(SimTime::from_picos),
             parameters: self.parameters,
             counters: self.counters,
-            groups: self.groups.into_iter().map(|of| Group { name: of.name, transport: of.transport }).collect(),
+            groups: self.groups.into_iter().map(GroupEntry::into_group).collect(),
             ..Results::default()
         }
     }

@@ -11,6 +11,7 @@
 //! | [`bins`] | bins of flow sizes |
 //! | [`summary`] | mean and percentiles |
 //! | [`statistics`] | completion times, slowdowns and deadlines by group and size bin |
+//! | [`coflows`] | completion times of flows that are waited for together |
 //! | [`fairness`] | Jain's index |
 //! | [`series`] | utilisation, goodput and queues over time |
 //! | [`student`] | confidence intervals over seeds |
@@ -41,6 +42,7 @@
 //! ```
 
 pub mod bins;
+pub mod coflows;
 mod columns;
 pub mod fairness;
 pub mod files;
@@ -64,6 +66,7 @@ mod text;
 mod sample;
 
 pub use bins::{Bin, SizeBins};
+pub use coflows::CoflowStatistics;
 pub use fairness::jain;
 pub use files::{FileError, ResultsDirectory};
 pub use invalid::InvalidResults;

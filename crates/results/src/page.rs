@@ -32,6 +32,15 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
         page = page.notice(&format!("Interrupted: these are the first {}.", text::time(results.simulated)));
     }
     page = completion(page, results, &statistics);
+    if let Some(coflows) = tables::coflows(&statistics) {
+        page = page
+            .heading("Coflows")
+            .paragraph(
+                "Flows that an application waits for together: a round, a shuffle, or a request and its response. From the start \
+                 of the first to the arrival of the last byte of the last.",
+            )
+            .table(&coflows);
+    }
     if !results.flows.is_empty() {
         page = page
             .heading("Groups")

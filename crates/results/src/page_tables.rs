@@ -75,6 +75,22 @@ pub(crate) fn deadlines(results: &Results, statistics: &Statistics) -> Option<Ta
     (statistics.all.deadlines.count > 0).then_some(table)
 }
 
+/// Completion times of coflows: a row for each group that has any, if one has.
+pub(crate) fn coflows(statistics: &Statistics) -> Option<Table> {
+    let mut table = Table::new().text("group").number("flows of each").number("coflows").number("unfinished");
+    table = ["mean", "p50", "p95", "p99", "p99.9", "max"].into_iter().fold(table, Table::number);
+    let each = statistics.groups.iter().filter_map(|group| Some((group, group.coflows?)));
+    let mut any = false;
+    for (group, of) in each.filter(|(_, of)| of.coflows > 0) {
+        let cct = of.cct;
+        let counts = [of.flows_per_coflow, of.coflows, of.unfinished].map(whole);
+        let times = [cct.mean, cct.p50, cct.p95, cct.p99, cct.p999, cct.max].map(|value| known(value, time));
+        table.row([group.name.clone()].into_iter().chain(counts).chain(times));
+        any = true;
+    }
+    any.then_some(table)
+}
+
 /// Links, the busiest first; of the same utilisation, by name.
 pub(crate) fn busiest(results: &Results) -> Vec<(&LinkRecord, f64)> {
     let mut links: Vec<_> = results.links.iter().map(|link| (link, mean_utilisation(results, link))).collect();

@@ -16,6 +16,9 @@ pub struct FlowRecord {
     pub id: u64,
     /// The traffic entry of the scenario that it belongs to: a place in [`Results::groups`].
     pub group: u32,
+    /// The coflow of its group that it belongs to: the flows that an application waits for together, as a round, a shuffle, or a
+    /// request and its response. `None` where each flow stands for itself.
+    pub coflow: Option<u64>,
     /// The host that sends: a place in [`Results::hosts`].
     pub from: MachineId,
     /// The host that receives.
@@ -44,6 +47,7 @@ impl FlowRecord {
         Self {
             id,
             group: 0,
+            coflow: None,
             from,
             to,
             bytes: 0,
@@ -99,6 +103,9 @@ pub struct Group {
     pub name: String,
     /// The name of its transport, for example `dctcp`.
     pub transport: String,
+    /// How many flows a coflow has, at least 1; `None` where each flow stands for itself. One with fewer flows has not started
+    /// all of them.
+    pub flows_per_coflow: Option<u64>,
 }
 
 /// What one class of a port counted over the whole run.

@@ -40,6 +40,8 @@ pub(crate) fn sample() -> Results {
         flow(5, 1, 12_000_000, 200, None, 9_610),
         flow(6, 1, 40_000, 300, Some(90), 0),
     ];
+    // Two pairs of flows of the second group, of which one has not started its second flow.
+    (flows[4].coflow, flows[6].coflow, flows[5].coflow) = (Some(0), Some(0), Some(1));
     flows[1].deadline = Some(SimTime::from_micros(50));
     let mut link_samples = Vec::new();
     let mut group_samples = Vec::new();
@@ -67,7 +69,11 @@ pub(crate) fn sample() -> Results {
             squares: 450_000 * 900_000,
         });
     }
-    let group = |name: &str, transport: &str| Group { name: name.to_owned(), transport: transport.to_owned() };
+    let group = |name: &str, transport: &str| Group {
+        name: name.to_owned(),
+        transport: transport.to_owned(),
+        flows_per_coflow: (name == "bulk").then_some(2),
+    };
     Results {
         scenario: "two-groups".to_owned(),
         seed: 7,

@@ -3,11 +3,14 @@
 //! Every flow is counted exactly once in its group and its bin, finished or not; see [`crate::summary`] for
 //! what an unfinished flow does to percentiles. Slowdowns are over the flows whose ideal is known.
 //!
+//! Where an application waits for several flows, their coflow is counted as a whole too: see [`crate::coflows`].
+//!
 //! Worked example: a group of a finished flow of 5 kB and an unfinished one of 5 MB has the bins
 //! ≤ 10 kB (1 flow) and ≤ 10 MB (1 flow, 1 unfinished, no percentiles); over all its flows p50 is the first
 //! flow's completion time and p99 is not known.
 
 use crate::bins::{Bin, SizeBins};
+use crate::coflows::CoflowStatistics;
 use crate::fairness::jain;
 use crate::json;
 use crate::record::{FlowRecord, Results, rate};
@@ -47,6 +50,9 @@ pub struct GroupStatistics {
     pub timeouts: u64,
     /// How flows with a deadline fared.
     pub deadlines: Deadlines,
+    /// The times of its coflows; `None` where each flow stands for itself, and for all groups together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coflows: Option<CoflowStatistics>,
 }
 
 /// Statistics of the flows of one size bin.
@@ -90,13 +96,21 @@ impl Statistics {
         let group = |name: &str, flows: &[&FlowRecord]| GroupStatistics::new(name, flows, results.simulated, bins);
         Self {
             all: group("", &all),
-            groups: results.groups.iter().zip(&by_group).map(|(is, flows)| group(&is.name, flows)).collect(),
+            groups: results
+                .groups
+                .iter()
+                .zip(&by_group)
+                .map(|(is, flows)| GroupStatistics {
+                    coflows: is.flows_per_coflow.map(|each| CoflowStatistics::new(flows, each)),
+                    ..group(&is.name, flows)
+                })
+                .collect(),
         }
     }
 }
 
 impl GroupStatistics {
-    /// The statistics of `flows` in a run that ended at `end`.
+    /// The statistics of `flows` in a run that ended at `end`, without those of coflows.
     pub fn new(name: &str, flows: &[&FlowRecord], end: SimTime, bins: &SizeBins) -> Self {
         let mut by_bin: Vec<Vec<&FlowRecord>> = vec![Vec::new(); bins.count()];
         for flow in flows {
@@ -114,6 +128,7 @@ impl GroupStatistics {
             retransmissions: flows.iter().map(|flow| u64::from(flow.retransmissions)).sum(),
             timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum(),
             deadlines: Deadlines::new(flows, end),
+            coflows: None,
         }
     }
 }

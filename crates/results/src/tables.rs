@@ -4,8 +4,8 @@
 //! column says its unit in its name unless it counts. Things are named, not numbered. Columns that follow from
 //! others (transport, completion time, slowdown, utilisation) are there for people, and not read.
 //!
-//! Worked example: `7,web,dctcp,h1,h9,14600,1000000,13680000,12680000,12680000,1,14600,0,0,` is flow 7 of the
-//! group `web`: 14,600 bytes from h1 to h9, begun after 1 µs, done in 12.68 µs as on an idle network, without
+//! Worked example: `7,web,,dctcp,h1,h9,14600,1000000,13680000,12680000,12680000,1,14600,0,0,` is flow 7 of the
+//! group `web`, of no coflow: 14,600 bytes from h1 to h9, begun after 1 µs, done in 12.68 µs as on an idle network, without
 //! a deadline.
 
 use crate::record::{ClassCount, FlowRecord, GroupSample, LinkRecord, LinkSample, Results};
@@ -39,9 +39,10 @@ impl From<csv::Error> for TableError {
 }
 
 /// The columns of `flows.csv` and of `flows.parquet`.
-pub(crate) const FLOW_COLUMNS: [&str; 15] = [
+pub(crate) const FLOW_COLUMNS: [&str; 16] = [
     "id",
     "group",
+    "coflow",
     "transport",
     "from",
     "to",
@@ -62,6 +63,7 @@ pub(crate) const FLOW_COLUMNS: [&str; 15] = [
 pub(crate) struct FlowRow<'a> {
     pub(crate) id: u64,
     pub(crate) group: &'a str,
+    pub(crate) coflow: Option<u64>,
     pub(crate) transport: &'a str,
     pub(crate) from: &'a str,
     pub(crate) to: &'a str,
@@ -83,6 +85,7 @@ impl<'a> FlowRow<'a> {
         Self {
             id: flow.id,
             group: &group.name,
+            coflow: flow.coflow,
             transport: &group.transport,
             from: &results.hosts[flow.from.index()],
             to: &results.hosts[flow.to.index()],
@@ -186,6 +189,7 @@ pub(crate) fn read_flows(input: impl Read, hosts: &Names, groups: &Names) -> Res
             Ok(FlowRecord {
                 id: row.id,
                 group: groups.place(row.group)?,
+                coflow: row.coflow,
                 from: MachineId(hosts.place(row.from)?),
                 to: MachineId(hosts.place(row.to)?),
                 bytes: row.bytes,

@@ -281,9 +281,10 @@ impl<'a, O: Observer> Run<'a, O> {
         let mut flows = self.flows;
         flows.extend(self.sources.under_way(&self.world));
         flows.sort_by_key(|flow| flow.id);
-        let group = |traffic: &Traffic| Group {
+        let group = |(traffic, flows_per_coflow): (&Traffic, Option<u64>)| Group {
             name: traffic.name.clone(),
             transport: traffic.transport.protocol().to_owned(),
+            flows_per_coflow,
         };
         let graph = self.scenario.graph();
         let results = Results {
@@ -293,7 +294,7 @@ impl<'a, O: Observer> Run<'a, O> {
             simulated: self.world.now(),
             counters: counters(&self.world, brokers),
             hosts: graph.hosts.iter().map(|host| host.name.clone()).collect(),
-            groups: self.scenario.entries().iter().map(group).collect(),
+            groups: self.scenario.entries().iter().zip(self.sources.flows_per_coflow()).map(group).collect(),
             flows,
             links: link_records(graph, &mut self.world, &self.links),
             sample_interval: Some(self.scenario.measurement().every.into()),

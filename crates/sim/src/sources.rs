@@ -210,6 +210,7 @@ impl Sources {
         Some(FlowRecord {
             id: known.id,
             group: known.group,
+            coflow: self.groups[known.group as usize].workload.coflow(known.tag),
             from: weir_units::MachineId(spec.from.0),
             to: weir_units::MachineId(spec.to.0),
             bytes: spec.size.unwrap_or(delivered),
@@ -257,6 +258,11 @@ impl Sources {
     /// Whether nothing will come any more: every workload has ended and every flow is over.
     pub fn is_done(&self) -> bool {
         self.due.is_empty() && self.started == self.over && self.groups.iter().all(|group| group.workload.is_finite())
+    }
+
+    /// How many flows a coflow of each source has; `None` where each flow stands for itself.
+    pub fn flows_per_coflow(&self) -> impl Iterator<Item = Option<u64>> {
+        self.groups.iter().map(|group| group.workload.flows_per_coflow())
     }
 
     /// Flows that have started, and flows that are over.

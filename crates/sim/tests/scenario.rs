@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use weir_document::Source;
 use weir_policy::Policy;
+use weir_results::{SizeBins, Statistics};
 use weir_scenario::Scenario;
-use weir_sim::{Options, RunError, RunOutcome, simulate};
+use weir_sim::{Options, RunError, RunOutcome, SimTime, simulate};
 use weir_units::{Bandwidth, Duration, ServiceId};
 
 const CHECKED: fn() -> Options = || Options { check: true, ..Options::default() };
@@ -139,4 +140,58 @@ fn a_service_that_no_tcp_packet_belongs_to_is_refused() {
     let error = simulate(&scenario, 1, &CHECKED(), &mut |_| ControlFlow::Continue(())).expect_err("UDP");
     assert!(matches!(error, RunError::Unclassified(_)));
     assert_eq!(error.to_string(), "no TCP packet from `l1` to `r2` belongs to service `clock`");
+}
+
+/// A star of five hosts at 10 Gb/s with this traffic; the run ends with the last flow.
+fn star(duration: &str, traffic: &str) -> RunOutcome {
+    let text = format!(
+        "scenario: 1\nname: star\nduration: {duration}\nnetwork: {{ topology: star, hosts: 5, host-link: {{ rate: 10Gb/s, delay: 5us }} }}\n\
+         transport: {{ protocol: dctcp, min-rto: 10ms, delayed-ack: 1 }}\ntraffic: [{traffic}]\n"
+    );
+    let load = |_: &Path| unreachable!("there is no policy");
+    let scenario = Scenario::from_source(&Source::from_text("star", text), Path::new(""), load);
+    run(&scenario.expect("the scenario is valid").0, 1, CHECKED())
+}
+
+#[test]
+fn a_request_and_its_response_are_timed_as_one() {
+    let traffic = "{ kind: requests, name: ask, from: h0, to: h1, request: 200B, response: 10kB, outstanding: 1, think: 1ms, requests: 50 }";
+    let results = star("1s", traffic).results;
+    assert_eq!((results.groups[0].flows_per_coflow, results.flows.len()), (Some(2), 100));
+    let statistics = Statistics::new(&results, &SizeBins::default());
+    let whole = statistics.groups[0].coflows.expect("there are coflows");
+    assert_eq!((whole.coflows, whole.unfinished), (50, 0));
+    // Nothing else is on the network: the ideal times of both, and between them the 66 B of the request's acknowledgement, which
+    // leaves before the response. Of the flows alone, the median is a request.
+    let [request, response] = [0, 1].map(|flow| results.flows[flow].ideal);
+    let together = request + response + SimTime::from_picos(66 * 800);
+    assert_eq!((whole.cct.p50, whole.cct.max), (Some(together), Some(together)));
+    assert_eq!(statistics.groups[0].all.fct.p50, Some(request));
+
+    // A response that is cut off by the end of the run leaves its request unanswered.
+    let cut = star("15ms", &traffic.replace("10kB", "64MB")).results;
+    let whole = Statistics::new(&cut, &SizeBins::default()).groups[0].coflows.expect("there are coflows");
+    assert_eq!((whole.coflows, whole.unfinished, whole.cct.p50), (1, 1, None), "its response takes 51 ms");
+}
+
+#[test]
+fn a_round_is_timed_to_its_last_byte() {
+    let traffic = "{ kind: incast, name: round, from: \"h[1-4]\", to: h0, size: 20kB, every: 10ms, rounds: 7, jitter: 50us }, \
+                   { kind: transfers, name: one, from: h1, to: h2, size: 1MB }";
+    let results = star("1s", traffic).results;
+    let statistics = Statistics::new(&results, &SizeBins::default());
+    let rounds = statistics.groups[0].coflows.expect("there are coflows");
+    assert_eq!((rounds.coflows, rounds.unfinished, rounds.flows_per_coflow), (7, 0, 4));
+    assert_eq!((statistics.groups[1].coflows, statistics.all.coflows), (None, None));
+    let mut times: Vec<SimTime> = (0..7)
+        .map(|round| {
+            let flows = || results.flows.iter().filter(move |flow| flow.group == 0 && flow.coflow == Some(round));
+            assert_eq!(flows().count(), 4);
+            let last = flows().filter_map(|flow| flow.finished).max().expect("they finished");
+            last - flows().map(|flow| flow.start).min().expect("four flows")
+        })
+        .collect();
+    times.sort_unstable();
+    assert_eq!((rounds.cct.p50, rounds.cct.max), (Some(times[3]), Some(times[6])));
+    assert!(rounds.cct.p50 > statistics.groups[0].all.fct.p50);
 }

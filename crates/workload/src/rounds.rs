@@ -246,6 +246,10 @@ impl RoundsState {
         }
     }
 
+    pub(crate) const fn flows_per_round(&self) -> u64 {
+        self.per_round
+    }
+
     pub(crate) const fn round_of(&self, tag: u64) -> u64 {
         tag / self.per_round
     }

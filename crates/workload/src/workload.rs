@@ -112,6 +112,16 @@ impl Workload {
         }
     }
 
+    /// How many flows a coflow has; `None` where each flow stands for itself.
+    pub fn flows_per_coflow(&self) -> Option<u64> {
+        match &self.0 {
+            State::Transfers(_) | State::Random(_) | State::List(_) => None,
+            State::Shuffle(state) => Some(state.expected()),
+            State::Rounds(state) => Some(state.flows_per_round()),
+            State::Requests(_) => Some(2),
+        }
+    }
+
     /// Which flows count as one: the number of the round, or of the request whose other half is the response, that a
     /// flow belongs to, from 0; a shuffle is one as a whole. Its time is from its first start to its last end. `None`
     /// where each flow stands for itself.

@@ -78,6 +78,11 @@ fn print_network(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
         heading("Slowdowns: completion times over those on an idle network", ui)?;
         ui.print_table(&by_size(&statistics, |bin| percentiles(&bin.slowdown, factor)), 2)?;
     }
+    if statistics.groups.iter().any(|group| group.coflows.is_some_and(|of| of.coflows > 0)) {
+        ui.print("\n")?;
+        heading("Coflows: rounds, shuffles, requests with their responses, from first byte to last", ui)?;
+        ui.print_table(&coflows(&statistics), 2)?;
+    }
     if results.links.iter().any(|link| link.bytes > 0) {
         ui.print("\n")?;
         print_links(results, ui)?;
@@ -124,6 +129,16 @@ fn groups(results: &Results, statistics: &Statistics) -> Table {
             row.push(of.deadlines.percent_met().unwrap_or_else(|| UNKNOWN.to_owned()));
         }
         table.row(row);
+    }
+    table
+}
+
+/// Completion times of what applications wait for as a whole.
+fn coflows(statistics: &Statistics) -> Table {
+    let mut table = Table::new(&["group", ">flows each", ">coflows", ">unfinished", ">mean", ">p50", ">p99", ">p99.9"]);
+    for (group, of) in statistics.groups.iter().filter_map(|group| Some((group, group.coflows?))) {
+        let counts = [of.flows_per_coflow, of.coflows, of.unfinished].map(text::whole);
+        table.row([group.name.clone()].into_iter().chain(counts).chain(percentiles(&of.cct, seconds)));
     }
     table
 }
