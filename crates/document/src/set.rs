@@ -28,12 +28,16 @@ enum Step<'a> {
 
 /// Puts `value` at `path` into a tree of the shape `shape`. What is wrong with the path is reported.
 pub fn set(root: &mut Node, shape: &Shape, path: &str, value: &str, problems: &mut Problems) {
-    let setting = format!("--set {path}={value}");
+    set_named(root, shape, &format!("--set {path}={value}"), path, value, problems);
+}
+
+/// [`set`] for settings that are no option of a command line: messages call this one `setting`.
+pub fn set_named(root: &mut Node, shape: &Shape, setting: &str, path: &str, value: &str, problems: &mut Problems) {
     let Some(steps) = parse(path) else {
         let hint = "write keys with dots and places in brackets, for example `traffic[0].load`";
         return problems.error(head(root), format!("{setting}: {} is not a path", quote(path)), hint);
     };
-    let mut at = Walk { problems, setting: &setting };
+    let mut at = Walk { problems, setting };
     at.walk(root, vec![*shape], &steps, value);
 }
 

@@ -2,8 +2,11 @@
 //!
 //! Hosts compare fingerprints before they use each other's usage reports, so it must not depend on the
 //! platform, the compiler or the order of the file, and must cover names, capacities, services, filters,
-//! shares and caps. It leaves out what changes neither ids nor shares: comments, addresses, tenants,
-//! latency targets and levels. It guards against mistakes, not against attackers (those are kept out by
+//! shares, caps and the weights of senders, by which a receiver's share is divided: senders that disagree on
+//! those would divide it as no policy says. It leaves out what changes neither ids nor shares: comments,
+//! addresses, tenants, latency targets, levels, and the intervals and bursts of shapers. Those decide how soon
+//! and how smoothly a host comes to its shares, and no other host needs to know them, so they can be changed
+//! host by host while the rack goes on sharing. It guards against mistakes, not against attackers (those are kept out by
 //! authentication), so 64 bits of FNV-1a are enough.
 //!
 //! Approach: a canonical text, one line for each fact, fed into the hash as it is written; names hold no
@@ -65,6 +68,9 @@ fn write(out: &mut impl Write, sharing: Sharing, network: &Network, services: &S
                 let weight = share.weight.thousandths();
                 writeln!(out, "share {point} {direction} {} {} {weight}", share.min.bps(), share.max.bps())?;
             }
+        }
+        for (machine, weight) in service.senders() {
+            writeln!(out, "sender {} {}", network.machine(*machine).name(), weight.thousandths())?;
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::filter_syntax as syntax;
 use crate::names;
 use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, List, Map, Record, Shape};
+use weir_units::{Bytes, Duration};
 
 /// Bytes of a policy file. A policy of 100,000 services takes about 10 MB.
 pub const MAX_FILE: u64 = 16 << 20;
@@ -19,6 +20,16 @@ pub const MAX_SERVICES: usize = 100_000;
 pub const MAX_FILTERS: usize = 1_000;
 /// Filters of a policy.
 pub const MAX_ALL_FILTERS: usize = 200_000;
+/// Weights of senders in a policy, ranges written out: as many as ten for every service of the largest policy.
+pub const MAX_SENDERS: usize = 1_000_000;
+/// The shortest interval of a receive meter: a few round trips of a datacenter. Shorter ones measure single packets.
+pub const MIN_INTERVAL: Duration = Duration::from_micros(10);
+/// The longest interval of a receive meter: the rack brokers' period, below which the shapers have to react.
+pub const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// The smallest burst of a limiter: one full Ethernet frame without its check sequence. With less it never sends.
+pub const MIN_BURST: Bytes = Bytes::new(1_514);
+/// The largest burst of a limiter: 20 ms at 100 Gb/s. What is longer is no burst but a load.
+pub const MAX_BURST: Bytes = Bytes::new(256 << 20);
 
 static NAME: Scalar =
     Scalar::Checked { what: "a name", check: names::check_name, pattern: names::NAME_PATTERN, example: "m1" };
@@ -209,7 +220,45 @@ static SERVICE: Record = Record {
             "latency: { message: 1MB, p99: 20ms }",
         ),
         Key::optional("level", Shape::Scalar(&LEVEL), "The QJump level it is put on.", "level: guaranteed"),
+        Key::optional(
+            "shaper",
+            Shape::Record(&SHAPER),
+            "How machine shapers treat its traffic.",
+            "shaper: { interval: 200us, burst: 64kB }",
+        ),
+        Key::optional(
+            "senders",
+            Shape::Map(&SENDERS),
+            "The weights of sending machines at its receivers, by machine or range; 1 where not written.",
+            "senders: { m1: 2, \"m[3-4]\": 0.5 }",
+        ),
     ],
+};
+
+static SHAPER: Record = Record {
+    id: "shaper",
+    what: "the settings of a shaper",
+    doc: "How machine shapers meter and limit the traffic of a service.",
+    keys: &[
+        Key::optional(
+            "interval",
+            Shape::Scalar(&TIME),
+            "How often a receive meter computes its rate anew, from 10us to 1s.",
+            "interval: 200us",
+        ),
+        Key::optional(
+            "burst",
+            Shape::Scalar(&SIZE),
+            "What its limiters let through at once, from 1514B to 256MiB: at least one message whose latency matters.",
+            "burst: 64kB",
+        ),
+    ],
+};
+static SENDERS: Map = Map {
+    what: "a mapping of weights by machine or range",
+    name: &MACHINE_RANGE,
+    value: Shape::Scalar(&WEIGHT),
+    min: 0,
 };
 
 macro_rules! share_keys {

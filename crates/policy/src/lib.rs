@@ -11,6 +11,7 @@
 //! | `read` | file → policy |
 //! | `overlap`, `glob` | packets that would belong to two services |
 //! | `admission` | minima that do not fit |
+//! | `change` | a policy with one value changed: [`Policy::with`] |
 //! | [`names`] | syntax, order and ranges of names |
 //! | [`Demands`] | the CSV of demands for one allocation |
 //!
@@ -41,6 +42,7 @@
 //! Source: Parley §3.1 (services, contention points, shares, admission control).
 
 mod admission;
+mod change;
 mod demands;
 mod digest;
 mod filter_syntax;
@@ -53,7 +55,7 @@ mod read;
 
 pub use demands::Demands;
 pub use model::{
-    Caps, LatencyTarget, Machine, Match, Network, Policy, Protocol, QosLevel, Rack, Service, Services, Share, Sharing,
-    Tenant,
+    Caps, LatencyTarget, Machine, Match, Network, Policy, Protocol, QosLevel, Rack, Service, Services, Shaper, Share,
+    Sharing, Tenant,
 };
 pub use weir_document::{Diagnostic, Diagnostics};

@@ -10,6 +10,7 @@
 //!
 //! Source: Parley §3.1 (services, contention points, min, max, weight, the star service as caps).
 
+use crate::change::Written;
 use std::fmt;
 use std::net::IpAddr;
 use weir_units::{
@@ -26,6 +27,7 @@ pub struct Policy {
     pub(crate) caps: Caps,
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) digest: u64,
+    pub(crate) written: Written,
 }
 
 impl Policy {
@@ -53,6 +55,12 @@ impl Policy {
     /// ids and must not mix their usage reports.
     pub fn digest(&self) -> u64 {
         self.digest
+    }
+    /// The weight that a sending machine has at the receivers of a leaf service; 1 where none is written
+    /// (Parley §3.2.1, weighted senders). It sends at this many times the rate that a receiver feeds back.
+    pub fn sender_weight(&self, service: ServiceId, machine: MachineId) -> Weight {
+        let senders = &self.services.get(service).senders;
+        senders.binary_search_by_key(&machine, |(id, _)| *id).map_or(Weight::ONE, |place| senders[place].1)
     }
     /// What can pass a machine's network interface: its speed, or the machine cap where that is lower.
     pub fn machine_capacity(&self, machine: MachineId, direction: Direction) -> Bandwidth {
@@ -291,6 +299,8 @@ pub struct Service {
     pub(crate) shares: PerPoint<PerDirection<Share>>,
     pub(crate) latency: Option<LatencyTarget>,
     pub(crate) level: Option<QosLevel>,
+    pub(crate) shaper: Shaper,
+    pub(crate) senders: Vec<(MachineId, Weight)>,
 }
 
 impl Service {
@@ -334,6 +344,26 @@ impl Service {
     pub fn level(&self) -> Option<QosLevel> {
         self.level
     }
+    /// How machine shapers treat it, as far as the file says so. Nothing for a service with children.
+    pub fn shaper(&self) -> Shaper {
+        self.shaper
+    }
+    /// The sending machines whose weight at its receivers is not 1, ascending; see [`Policy::sender_weight`].
+    pub fn senders(&self) -> &[(MachineId, Weight)] {
+        &self.senders
+    }
+}
+
+/// `shaper: { interval: 200us, burst: 64kB }`: how machine shapers treat a service (Parley §7). Each machine may
+/// have its own default for what is not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Shaper {
+    /// The interval of its receive meters, [`MIN_INTERVAL`](crate::language::MIN_INTERVAL) to
+    /// [`MAX_INTERVAL`](crate::language::MAX_INTERVAL).
+    pub interval: Option<Duration>,
+    /// The burst of its root limiter and its destination limiters, [`MIN_BURST`](crate::language::MIN_BURST) to
+    /// [`MAX_BURST`](crate::language::MAX_BURST).
+    pub burst: Option<Bytes>,
 }
 
 /// One packet filter: a packet matches when every field that is present does.

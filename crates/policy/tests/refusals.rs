@@ -114,7 +114,39 @@ refusals! {
     not_an_address: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1] } }\n  machines: { m1: { address: m1.example.org } }");
     tenants: changed("caps:", "tenants: { t: { vms: 0, bandwidth: 0b/s } }\ncaps:");
     latency: changed("    machine: { max: 1Gb/s }", "    latency: { message: 0B, p99: 20 }\n    level: 9");
+    shaper_interval_too_short: changed("    machine: { max: 1Gb/s }", "    shaper: { interval: 9us }");
+    shaper_interval_too_long: changed("    machine: { max: 1Gb/s }", "    shaper: { interval: 2s }");
+    shaper_burst_below_a_frame: changed("    machine: { max: 1Gb/s }", "    shaper: { burst: 1500B }");
+    shaper_burst_too_large: changed("    machine: { max: 1Gb/s }", "    shaper: { burst: 1GB }");
+    shaper_without_units: changed("    machine: { max: 1Gb/s }", "    shaper: { interval: 200, burst: 64k, rate: 1Gb/s }");
+    shaper_of_an_inner_service: services("  dfs: { shaper: { interval: 200us }, senders: { m1: 2 }, services: { hb: { match: [ { port: 1 } ] } } }\n");
+    senders_unknown: changed("    machine: { max: 1Gb/s }", "    senders: { m11: 2, \"m[1-3]\": 2 }");
+    senders_twice: changed("    machine: { max: 1Gb/s }", "    senders: { \"m[1-2]\": 2, m2: 3 }");
+    senders_weight: changed("    machine: { max: 1Gb/s }", "    senders: { m1: 0, m2: twice }");
+    senders_too_many: changed("    machine: { max: 1Gb/s }", "    senders: { \"m[1-900000000]\": 2 }");
+    senders_of_a_rack_that_cannot_be_read: refused(&texts::EXAMPLE.replace("[m1, m2]", "[m1, \"m[2\"]").replace("    machine: { max: 1Gb/s }", "    senders: { m2: 2 }"));
     many_at_once: services("  a: { match: [ { prot: 1 } ] }\n  b: { match: [ { port: 2 } ], rack: { min: 3 } }\n  c: { match: [ { port: 3 } ], rack: { min: 3Gb/s, max: 2Gb/s } }\n  d: { rack: { min: 9Gb/s } }\n");
+}
+
+/// A value changed at run time is refused as the file would be, and where it changes more than shares.
+#[test]
+fn changes() {
+    let (policy, _) = Policy::parse("policy.yaml", texts::EXAMPLE).expect("the example is sound");
+    let mut out = String::new();
+    for setting in [
+        "services.dfs.rack.mni=5Gb/s",
+        "services.dfs.rack.min=5",
+        "services.dfs.rack.min=10Gb/s",
+        "services.web.rack.max=5Gb/s",
+        "services.dfs.match[0].port=80",
+        "services.dfs.order=2",
+        "network.nic=20Gb/s",
+        "services..max=1Gb/s",
+        "caps.rack",
+    ] {
+        out.push_str(&format!("{setting}\n{}\n", policy.with(setting).expect_err(setting).render(false)));
+    }
+    insta::assert_snapshot!(out);
 }
 
 #[test]

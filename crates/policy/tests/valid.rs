@@ -87,6 +87,9 @@ fn every_key_is_read() {
             }
         }
         writeln!(out, "  latency {:?} level {:?}", service.latency(), service.level()).unwrap();
+        if service.is_leaf() {
+            writeln!(out, "  {:?} senders {:?}", service.shaper(), service.senders()).unwrap();
+        }
     }
     writeln!(out, "caps {:?}", policy.caps()).unwrap();
     writeln!(out, "tenants {:?}", policy.tenants()).unwrap();
@@ -99,6 +102,32 @@ fn every_key_is_read() {
     insta::assert_snapshot!(out);
     let ping = policy.services().get(policy.services().named("ping").unwrap());
     assert_eq!(ping.level(), Some(QosLevel::Numbered(1)));
+}
+
+#[test]
+fn weights_of_senders() {
+    let policy = read(texts::EVERYTHING);
+    let web = policy.services().named("web").unwrap();
+    let weight = |service, name: &str| policy.sender_weight(service, policy.network().machine_named(name).unwrap());
+    for (name, thousandths) in [("m1", 2000), ("m2", 1000), ("m3", 500), ("m4", 500), ("m5", 1000), ("n08", 1000)] {
+        assert_eq!(weight(web, name).thousandths(), thousandths, "{name}");
+    }
+    let ping = policy.services().named("ping").unwrap();
+    assert_eq!(weight(ping, "m1"), weir_units::Weight::ONE);
+    assert_eq!(policy.services().get(ping).shaper(), weir_policy::Shaper::default());
+}
+
+/// What is changed is as if it had been written; changes add up; one at the same place replaces the one before.
+#[test]
+fn a_value_changed_at_run_time() {
+    let policy = read(texts::EXAMPLE);
+    let changed = policy.with("services.vm.rack.max=500Mb/s").unwrap();
+    assert_eq!(changed, read(&texts::EXAMPLE.replace("    rack:    { max: 1Gb/s }", "    rack:    { max: 500Mb/s }")));
+    assert_ne!(changed.digest(), policy.digest());
+    let both = changed.with("caps.fabric=5Gb/s").unwrap().with("services.vm.rack.max = 1Gb/s").unwrap();
+    assert_eq!(both, read(&texts::EXAMPLE.replace("  rack: 9Gb/s", "  rack: 9Gb/s\n  fabric: 5Gb/s")));
+    assert_eq!(policy.with("sharing=fill").unwrap().sharing(), Sharing::Fill);
+    assert_eq!(policy, read(texts::EXAMPLE), "the policy itself is as it was");
 }
 
 #[test]
@@ -134,6 +163,7 @@ fn the_fingerprint() {
         ("caps:", "sharing: fill\ncaps:"),
         ("machine: { max: 1Gb/s }", "machine: { tx: { max: 1Gb/s } }"),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    order: 1"),
+        ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    senders: { m2: 2 }"),
     ] {
         let changed = texts::EXAMPLE.replace(from, to);
         assert_ne!(changed, texts::EXAMPLE, "{from}");
@@ -147,6 +177,8 @@ fn the_fingerprint() {
         ("  nic: 10Gb/s", "  nic: 10Gb/s\n  machines: { m1: { address: 10.0.0.1 } }"),
         ("services:", "tenants: { t: { vms: 1, bandwidth: 1Gb/s } }\nservices:"),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    level: 1"),
+        ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    shaper: { interval: 1ms, burst: 9kB }"),
+        ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    senders: { m2: 1 }"),
     ] {
         assert_eq!(read(&texts::EXAMPLE.replace(from, to)).digest(), base, "{to}");
     }

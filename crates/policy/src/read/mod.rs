@@ -10,12 +10,14 @@
 
 mod network;
 mod services;
+mod shaper;
 mod share;
 
 pub(crate) use network::ReadNetwork;
 pub(crate) use services::ReadService;
 pub(crate) use share::{direction_names, same_in_directions};
 
+use crate::change::Written;
 use crate::language::{MAX_FILE, POLICY, SHARING_WORDS};
 use crate::model::{Caps, Policy, Services, Sharing, Tenant};
 use crate::names::natural_order;
@@ -37,10 +39,19 @@ impl Policy {
     }
     /// Reads a policy from a source.
     pub fn from_source(source: &Arc<Source>) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
+        Self::from_written(Written::new(source))
+    }
+    /// Reads a policy from a source with settings.
+    pub(crate) fn from_written(written: Written) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
+        let source = &written.source;
         let mut problems = Problems::new(source);
-        let policy = tree::parse(source, &mut problems).map(|root| {
+        let policy = tree::parse(source, &mut problems).map(|mut root| {
+            for (path, value) in &written.settings {
+                let name = format!("{path}={value}");
+                weir_document::set_named(&mut root, &Shape::Record(&POLICY), &name, path, value, &mut problems);
+            }
             check::check(&root, &Shape::Record(&POLICY), &mut problems);
-            read(&root, &mut problems)
+            read(&root, &written, &mut problems)
         });
         let (policy, notes) = problems.finish(policy)?;
         match policy {
@@ -54,10 +65,10 @@ impl Policy {
 pub(crate) type ReadCaps = PerPoint<PerDirection<Field<Bandwidth>>>;
 
 /// Reads a checked tree. The result is a policy only if no error was reported.
-fn read(root: &Node, problems: &mut Problems) -> Policy {
+fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let sharing = sharing(root).value().unwrap_or_default();
     let network = network::read(root.get("network"), problems);
-    let services = services::read(root.get("services"), sharing, problems);
+    let services = services::read(root.get("services"), sharing, &network, problems);
     let read_caps = caps(root.get("caps"));
     overlap::check(&services, problems);
     admission::check(&network, &services, &read_caps, problems);
@@ -73,7 +84,7 @@ fn read(root: &Node, problems: &mut Problems) -> Policy {
     let tenants = tenants(root.get("tenants"));
     let network = network.network;
     let digest = digest::of(sharing, &network, &services, &caps);
-    Policy { sharing, network, services, caps, tenants, digest }
+    Policy { sharing, network, services, caps, tenants, digest, written: written.clone() }
 }
 
 /// Reads `sharing:` of the file or of a service.
@@ -128,7 +139,6 @@ fn notes(root: &Node, services: &[ReadService], problems: &mut Problems) {
             "shares are enforced as written; this key changes nothing yet",
         );
     };
-    note("latency", services.iter().filter_map(|service| service.latency_span).collect());
     note("level", services.iter().filter_map(|service| service.level_span).collect());
     let tenants = root.entries().iter().filter(|(key, _)| key.text == "tenants");
     note("tenants", tenants.map(|(key, _)| key.span).collect());

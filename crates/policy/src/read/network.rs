@@ -21,6 +21,8 @@ pub(crate) struct ReadNetwork {
     pub(crate) nics: Vec<PerDirection<Field<Bandwidth>>>,
     /// The speed of each rack's uplink.
     pub(crate) uplinks: Vec<PerDirection<Field<Bandwidth>>>,
+    /// Whether every machine that the file names was read: only then is one that is missing a mistake elsewhere.
+    pub(crate) complete: bool,
 }
 
 /// A machine before it has an id.
@@ -35,7 +37,7 @@ pub(crate) fn read(node: Option<&Node>, problems: &mut Problems) -> ReadNetwork 
     let mut racks: Vec<&(Key, Node)> =
         node.and_then(|node| node.get("racks")).map_or(&[][..], Node::entries).iter().collect();
     racks.sort_by(|(a, _), (b, _)| natural_order(&a.text, &b.text));
-    let mut found = machines(&racks, problems);
+    let (mut found, complete) = machines(&racks, problems);
     found.sort_by(|a, b| a.rack.cmp(&b.rack).then_with(|| natural_order(&a.name, &b.name)));
 
     let default = rates(node.and_then(|node| node.get("nic")));
@@ -81,17 +83,22 @@ pub(crate) fn read(node: Option<&Node>, problems: &mut Problems) -> ReadNetwork 
         let rack = RackId(machine.rack as u32);
         all.push(Machine { name: machine.name, rack, nic: speed(&nics[i]), address: addresses[i] });
     }
-    ReadNetwork { network: Network::new(network_racks, all), nics, uplinks }
+    ReadNetwork { network: Network::new(network_racks, all), nics, uplinks, complete }
 }
 
-/// All machines of all racks, each once.
-fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> Vec<Found> {
+/// All machines of all racks, each once, and whether these are all that are written.
+fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> (Vec<Found>, bool) {
+    let mut complete = !racks.is_empty();
     let mut found: Vec<Found> = Vec::new();
     let mut by_name: HashMap<String, usize> = HashMap::new();
     let mut total: u64 = 0;
     for (rack, (key, node)) in racks.iter().enumerate() {
+        complete &= node.get("machines").is_some_and(|list| !list.items().is_empty());
         for item in node.get("machines").map_or(&[][..], Node::items) {
-            let Some(Ok(range)) = item.scalar().map(NameRange::parse) else { continue };
+            let Some(Ok(range)) = item.scalar().map(NameRange::parse) else {
+                complete = false;
+                continue;
+            };
             total = total.saturating_add(range.count());
             if total > MAX_MACHINES as u64 {
                 problems.error(
@@ -99,7 +106,7 @@ fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> Vec<Found> {
                     format!("the network has more than {MAX_MACHINES} machines"),
                     "check the ends of this range",
                 );
-                return found;
+                return (found, false);
             }
             let mut twice: Option<(String, usize)> = None;
             let mut more = 0;
@@ -130,7 +137,7 @@ fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> Vec<Found> {
             problems.error_with(item.span, cause, hint, (first.place, "first here"));
         }
     }
-    found
+    (found, complete)
 }
 
 /// Reads `network.machines` into `nics` and `addresses`, which have the places of `found`.

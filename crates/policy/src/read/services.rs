@@ -7,8 +7,10 @@
 use super::share::{self, ReadShare};
 use crate::filter_syntax as syntax;
 use crate::language::{LEVEL_WORDS, MAX_ALL_FILTERS, MAX_FILTERS, MAX_SERVICES};
-use crate::model::{LatencyTarget, Match, Protocol, QosLevel, Service, Sharing};
+use crate::model::{LatencyTarget, Match, Protocol, QosLevel, Service, Shaper, Sharing};
 use crate::names::natural_order;
+use crate::read::ReadNetwork;
+use crate::read::shaper;
 use weir_document::{Field, Key, Node, Problems, Span, scalar};
 use weir_units::{ContentionPoint, Direction, PerDirection, PerPoint, ServiceId};
 
@@ -21,13 +23,18 @@ pub(crate) struct ReadService {
     pub(crate) shares: PerPoint<PerDirection<ReadShare>>,
     /// Where each of `service.matches` stands.
     pub(crate) match_spans: Vec<Span>,
-    pub(crate) latency_span: Option<Span>,
     pub(crate) level_span: Option<Span>,
 }
 
 /// Reads all services. A [`ServiceId`] is the place in the result.
-pub(crate) fn read(node: Option<&Node>, sharing: Sharing, problems: &mut Problems) -> Vec<ReadService> {
-    let mut reader = Reader { services: Vec::new(), filters: 0, full: false, problems };
+pub(crate) fn read(
+    node: Option<&Node>,
+    sharing: Sharing,
+    network: &ReadNetwork,
+    problems: &mut Problems,
+) -> Vec<ReadService> {
+    let senders = shaper::Senders::new(network);
+    let mut reader = Reader { services: Vec::new(), filters: 0, full: false, senders, problems };
     if let Some(node) = node {
         reader.siblings(node, None, sharing);
     }
@@ -38,6 +45,7 @@ struct Reader<'a> {
     services: Vec<ReadService>,
     filters: usize,
     full: bool,
+    senders: shaper::Senders<'a>,
     problems: &'a mut Problems,
 }
 
@@ -107,6 +115,8 @@ impl Reader<'_> {
             shares: PerPoint::default(),
             latency: node.get("latency").and_then(latency),
             level: node.field("level", level).value(),
+            shaper: Shaper::default(),
+            senders: Vec::new(),
         };
         for point in ContentionPoint::ALL {
             for direction in Direction::ALL {
@@ -114,16 +124,15 @@ impl Reader<'_> {
             }
         }
         let match_spans = self.filters(node, &mut service);
+        if let Some(node) = node.get("shaper") {
+            service.shaper = shaper::read(node, self.problems);
+        }
+        if let Some(node) = node.get("senders") {
+            service.senders = self.senders.read(node, self.problems);
+        }
         self.leaf_or_inner(key, node, &service.path);
         let key_span = |name: &str| node.entries().iter().find(|(key, _)| key.text == name).map(|(key, _)| key.span);
-        self.services.push(ReadService {
-            name: key.span,
-            shares,
-            match_spans,
-            latency_span: key_span("latency"),
-            level_span: key_span("level"),
-            service,
-        });
+        self.services.push(ReadService { name: key.span, shares, match_spans, level_span: key_span("level"), service });
         if let Some(children) = node.get("services") {
             let sharing = self.services[id.index()].service.sharing;
             let children = self.siblings(children, Some(id), sharing);
@@ -152,6 +161,14 @@ impl Reader<'_> {
                     span,
                     format!("service `{path}` has an `order` but no filters of its own"),
                     "write `order` on the leaves whose matches overlap",
+                );
+            }
+            for name in ["shaper", "senders"] {
+                let Some(span) = misplaced(name) else { continue };
+                self.problems.error(
+                    span,
+                    format!("service `{path}` has `{name}` but no packets of its own"),
+                    format!("packets belong to leaves: write `{name}` on the services nested in this one"),
                 );
             }
             return;

@@ -51,6 +51,8 @@ services:
     match: [ { cgroup: /system.slice/web.service, vni: 4711 } ]
     fabric: { max: 1Tb/s }
     level: guaranteed
+    shaper: { interval: 200us, burst: 64kB }
+    senders: { m1: 2, "m[3-4]": 0.5, "n[08-10]": 1 }
   ping: { match: [ { protocol: icmp, dscp: 0 } ], order: 7, level: 1 }
 caps: { machine: 9Gb/s, rack: { tx: 30Gb/s }, fabric: { rx: 60Gb/s } }
 tenants:

@@ -1,0 +1,109 @@
+//! A policy with one value changed, while everything runs on it.
+//!
+//! Problem: an operator changes a cap or a share while services run, and the new policy must be checked as
+//! strictly as a file, and speak of the same machines and services: brokers know them by their ids. Approach: a
+//! [`Policy`] remembers the text that it was read from; [`Policy::with`] reads that text again with the value
+//! put in its place, as `weir sim --set` does with scenarios, and refuses what changes more than shares.
+//!
+//! Worked example:
+//!
+//! ```
+//! use weir_policy::Policy;
+//! use weir_units::{Bandwidth, ContentionPoint, Direction};
+//!
+//! let text = "weir: 1\n\
+//!     network: { nic: 1Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] } } }\n\
+//!     services: { tenant: { match: [ { port: 80 } ] } }\n";
+//! let (policy, _) = Policy::parse("policy.yaml", text)?;
+//! let changed = policy.with("services.tenant.fabric.max=50Mb/s")?;
+//! let tenant = changed.services().named("tenant").expect("it is in the file");
+//! let share = changed.services().get(tenant).share(ContentionPoint::Fabric, Direction::Tx);
+//! assert_eq!(share.max, Bandwidth::from_mbps(50));
+//!
+//! let errors = policy.with("services.tenant.fabric.mx=50Mb/s").unwrap_err();
+//! assert_eq!(errors.all()[0].hint(), "did you mean `max`?");
+//! # Ok::<(), weir_document::Diagnostics>(())
+//! ```
+//!
+//! Source: Parley §6.3 (Fig 13: the caps of a service change while it runs).
+
+use crate::model::{Policy, Service, Services};
+use std::fmt;
+use std::sync::Arc;
+use weir_document::{Diagnostic, Diagnostics, Source, Span, quote};
+
+/// Where a policy was read from: a text and the values that were put into it. All of them are equal, since it is
+/// no part of what a policy says.
+#[derive(Clone)]
+pub(crate) struct Written {
+    pub(crate) source: Arc<Source>,
+    /// Paths and values, in the order in which they were set.
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+impl Written {
+    pub(crate) fn new(source: &Arc<Source>) -> Self {
+        Self { source: Arc::clone(source), settings: Vec::new() }
+    }
+}
+
+impl PartialEq for Written {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Written {}
+
+impl fmt::Debug for Written {
+    /// Without the text, which may have megabytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written").field("name", &self.source.name()).field("settings", &self.settings).finish()
+    }
+}
+
+impl Policy {
+    /// This policy with the value at one place changed: `services.tenant.fabric.max=50Mb/s`. A path is keys
+    /// with dots and places of lists in brackets; what is missing on the way is added.
+    ///
+    /// Changes follow each other: one at the same place replaces the one before.
+    ///
+    /// # Errors
+    /// What the file with this value would be refused for, the setting named; and a change of the network,
+    /// of which services there are, or of their filters: these do not change while everything runs.
+    pub fn with(&self, setting: &str) -> Result<Self, Diagnostics> {
+        let refuse = |cause: String, hint: &str| {
+            Diagnostics::one(Diagnostic::error(&self.written.source, Span::default(), cause, hint))
+        };
+        let Some((path, value)) = setting.split_once('=') else {
+            return Err(refuse(
+                format!("{} is not a setting", quote(setting)),
+                "write a path and a value, for example `services.web.rack.max=5Gb/s`",
+            ));
+        };
+        let (path, value) = (path.trim(), value.trim());
+        let mut written = self.written.clone();
+        written.settings.retain(|(known, _)| known != path);
+        written.settings.push((path.to_owned(), value.to_owned()));
+        let (changed, _) = Self::from_written(written)?;
+        if changed.network != self.network {
+            return Err(refuse(
+                format!("{path}={value}: the network would be another one"),
+                "racks, machines and their speeds do not change at run time; change shares or caps",
+            ));
+        }
+        if !same_services(&self.services, &changed.services) {
+            return Err(refuse(
+                format!("{path}={value}: the services or their filters would be other ones"),
+                "which services there are does not change at run time; change shares or caps",
+            ));
+        }
+        Ok(changed)
+    }
+}
+
+/// Whether ids mean the same and packets are classified alike.
+fn same_services(a: &Services, b: &Services) -> bool {
+    let same = |a: &Service, b: &Service| (&a.path, &a.matches, a.order) == (&b.path, &b.matches, b.order);
+    a.all().len() == b.all().len() && a.all().iter().zip(b.all()).all(|(a, b)| same(a, b))
+}
