@@ -9,12 +9,13 @@
 //! Example: a port at 8 Mb/s holds frames of 1000 B that begin at 0, 1 and 2 ms. At 0.5 ms the rate becomes 16 Mb/s: they
 //! end at 1, 1.5 and 2 ms.
 
+use crate::build::known_profile;
 use crate::events::Event;
 use crate::ids::{PacketId, PortId};
 use crate::observer::Observer;
 use crate::packet::Arena;
 use crate::port::{Profile, Service};
-use crate::world::{World, known_profile};
+use crate::world::World;
 use weir_scenario::graph::PRIORITIES;
 use weir_units::{Bandwidth, SimTime};
 

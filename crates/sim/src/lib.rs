@@ -9,14 +9,15 @@
 //! | [`events`], [`timer`] | the event queue in picoseconds, timers that move |
 //! | [`packet`], [`port`], [`serial_clock`], `queue`, [`switch`] | what the network is made of |
 //! | [`host`], [`flow`] | what stands at its ends; the transports are [`weir_transport`]'s |
-//! | [`world`] | building a network |
-//! | [`engine`], `ends`, `changes`, `fetch`, `pages` | running it: packets, the ends of flows, links that change, memory ahead of its use |
+//! | [`world`], `build` | a network, and building one |
+//! | [`engine`], `sending`, `ends`, `changes`, `fetch`, `pages` | running it: packets, the ends of flows, links that change, memory ahead of its use |
 //! | [`sources`], [`ideal`] | workloads in a world, and the time that a flow would take alone |
 //! | [`observer`], [`checkers`] | what watches a run |
 //! | [`brokers`], [`headers`] | the control plane in the simulated network; what its services' packets look like |
 //! | [`mod@run`], `samples` | a scenario from start to result |
 
 pub mod brokers;
+mod build;
 mod changes;
 pub mod checkers;
 mod ends;
@@ -36,6 +37,7 @@ mod queue;
 mod routes;
 pub mod run;
 mod samples;
+mod sending;
 pub mod serial_clock;
 pub mod sources;
 pub mod timer;

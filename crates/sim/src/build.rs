@@ -1,0 +1,265 @@
+//! Building a world: hosts, switches, links and routes, before the first event.
+//!
+//! [`World::new`], hosts and switches, links, [`World::compute_routes`]; or [`World::from_graph`] for all of these. Equal links
+//! share one profile, and the event queue is sized when the first flow or datagram comes ([`World::start`]).
+//!
+//! Example: two hosts at 1 Gb/s on a switch are four ports and two profiles: hosts' interfaces drop nothing.
+
+use crate::events::EventQueue;
+use crate::host::{Host, Jitter, ServiceQueue};
+use crate::ids::{HostId, Node, PortId, SwitchId};
+use crate::observer::Observer;
+use crate::packet::{Arena, Extensions};
+use crate::pages;
+use crate::port::{Port, PortRecord, Profile, Service};
+use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
+use crate::routes::{NOT_A_LEAF, Neighbours, Routes};
+use crate::world::{Counters, World};
+use std::collections::VecDeque;
+use weir_scenario::Graph;
+use weir_scenario::graph::{Discipline, LinkSpec, Packets, Routing};
+use weir_units::{Bytes, PerDirection, SimTime};
+
+/// A switch, as it is built.
+#[derive(Debug, Default)]
+pub(crate) struct Switch {
+    ports: Vec<PortId>,
+    /// Its shared buffer, a place in the world's table.
+    shared: Option<u32>,
+}
+
+impl<O: Observer> World<O> {
+    /// An empty world with `services` traffic classes and one more for control traffic; without services there is one class,
+    /// and hosts' interfaces are first in, first out.
+    pub fn new(services: usize, sizes: Packets, observer: O) -> Self {
+        assert!(services < usize::from(u16::MAX), "too many services: {services}");
+        assert!(sizes.payload > 0, "packets carry nothing");
+        Self {
+            now: SimTime::ZERO,
+            events: EventQueue::new(),
+            packets: Arena::default(),
+            extensions: Extensions::default(),
+            ports: Vec::new(),
+            records: Vec::new(),
+            profiles: Vec::new(),
+            queues: Vec::new(),
+            shared: Vec::new(),
+            routers: Vec::new(),
+            routes: Routes::default(),
+            hosts: Vec::new(),
+            services: Vec::new(),
+            host_bytes: Vec::new(),
+            flows: Vec::new(),
+            free_flows: Vec::new(),
+            over: VecDeque::new(),
+            meters: Vec::new(),
+            inbox: VecDeque::new(),
+            counters: Counters::default(),
+            observer,
+            jitter: Jitter::default(),
+            spray: None,
+            sizes,
+            short_host_queues: false,
+            classes: services + 1,
+            switches: Vec::new(),
+            host_switch: Vec::new(),
+            graph_hosts: Vec::new(),
+            graph_cables: Vec::new(),
+            freeing: Vec::new(),
+            started: false,
+        }
+    }
+
+    /// The network of a graph, with routes; host `i` is machine `i`. `seed` is for spraying.
+    pub fn from_graph(graph: &Graph, services: usize, seed: u64, observer: O) -> Self {
+        let mut world = Self::new(services, graph.packets, observer);
+        for _ in &graph.switches {
+            let switch = world.add_switch();
+            if let Some(shared) = graph.shared_buffer {
+                world.share_buffer(switch, shared.bytes, shared.alpha_thousandths);
+            }
+        }
+        for host in &graph.hosts {
+            let id = world.add_host(SwitchId(host.switch as u32), host.up, host.down);
+            let down = PortId(world.ports.len() as u32 - 1);
+            world.graph_hosts.push((world.interface(id), down));
+        }
+        for cable in &graph.cables {
+            let ends = (SwitchId(cable.a as u32), SwitchId(cable.b as u32));
+            let ports = world.connect(ends.0, ends.1, cable.a_to_b, cable.b_to_a);
+            world.graph_cables.push(ports);
+        }
+        world.compute_routes();
+        if graph.routing == Routing::Spray {
+            world.set_spraying(seed);
+        }
+        world
+    }
+
+    /// Makes hosts take up to `most` longer, at random, to hand a packet to an idle interface. Without any noise
+    /// flows through a drop-tail queue fall into step, and one gets several times the other's bandwidth (Floyd
+    /// and Jacobson 1992); the transmission time of a packet at the bottleneck is enough.
+    pub fn set_jitter(&mut self, most: SimTime, seed: u64) {
+        self.jitter = Jitter::new(most, seed);
+    }
+
+    /// Makes hosts take at most two frames of a flow: one that is being sent and the one behind it. What waits at a busy interface is then
+    /// short and shared evenly by its flows. Without it a flow may have as much in its host as Linux lets it, about a
+    /// millisecond's worth, and a short flow waits behind all of that.
+    pub fn set_short_host_queues(&mut self) {
+        self.short_host_queues = true;
+    }
+
+    /// Makes switches choose among shortest paths for every packet anew, at random.
+    pub fn set_spraying(&mut self, seed: u64) {
+        self.events.forget_hints();
+        self.spray = Some(Jitter::new(SimTime::NEVER, seed));
+    }
+
+    /// Adds a switch.
+    pub fn add_switch(&mut self) -> SwitchId {
+        let id = SwitchId(self.switches.len() as u32);
+        self.switches.push(Switch::default());
+        id
+    }
+
+    /// Makes the ports that a switch gets from now on share one buffer; each may hold `alpha_thousandths`
+    /// thousandths of what is free.
+    pub fn share_buffer(&mut self, switch: SwitchId, size: Bytes, alpha_thousandths: u32) {
+        self.switches[switch.index()].shared = Some(self.shared.len() as u32);
+        self.shared.push(SharedBuffer::new(size.get(), alpha_thousandths));
+    }
+
+    /// Adds a host below `switch`; `up` is the link from the host (its buffer is ignored), `down` the one to it.
+    pub fn add_host(&mut self, switch: SwitchId, up: LinkSpec, down: LinkSpec) -> HostId {
+        let host = HostId(self.hosts.len() as u32);
+        let queue = match up.queue.discipline {
+            Discipline::Fifo if self.classes > 1 => {
+                Queue::new(Order::RoundRobin(Box::new(RoundRobin::new(self.classes))))
+            }
+            discipline => Queue::of(discipline),
+        };
+        let interface = self.add_port(up, u64::MAX, Node::Switch(switch), Some(host));
+        let queue = self.schedule(interface, queue);
+        self.host_bytes.extend(std::iter::repeat_n(PerDirection::default(), self.classes));
+        self.services.extend((0..self.classes).map(|_| ServiceQueue::default()));
+        self.hosts.push(Host::new(interface, queue));
+        self.host_switch.push(switch);
+        self.add_link(switch, Node::Host(host), down);
+        host
+    }
+
+    /// Adds links between two switches: one each way.
+    pub fn connect(&mut self, a: SwitchId, b: SwitchId, a_to_b: LinkSpec, b_to_a: LinkSpec) -> (PortId, PortId) {
+        (self.add_link(a, Node::Switch(b), a_to_b), self.add_link(b, Node::Switch(a), b_to_a))
+    }
+
+    fn add_link(&mut self, from: SwitchId, to: Node, link: LinkSpec) -> PortId {
+        let shared = self.switches[from.index()].shared;
+        let buffer = if shared.is_some() { u64::MAX } else { link.queue.buffer.get() };
+        let port = self.add_port(link, buffer, to, None);
+        if shared.is_some() || link.queue.discipline != Discipline::Fifo {
+            let mut queue = Queue::of(link.queue.discipline);
+            queue.shared = shared;
+            self.schedule(port, queue);
+        }
+        if let Some(place) = shared {
+            let (size, alpha_thousandths) = self.shared[place as usize].limits();
+            self.observer.shares(port, place, size, alpha_thousandths);
+        }
+        self.switches[from.index()].ports.push(port);
+        port
+    }
+
+    fn add_port(&mut self, link: LinkSpec, buffer: u64, to: Node, owner: Option<HostId>) -> PortId {
+        let id = PortId(self.ports.len() as u32);
+        // A host holds its senders back instead of marking.
+        let mark = if owner.is_some() { u64::MAX } else { link.queue.mark.map_or(u64::MAX, Bytes::get) };
+        let profile = Profile::new(link.rate, SimTime::from(link.delay), buffer, mark);
+        self.records.push(PortRecord::new(profile.clock().clone()));
+        let profile = known_profile(&mut self.profiles, profile);
+        pages::push(&mut self.ports, Port::new(profile, to, owner));
+        id
+    }
+
+    /// Gives a port a queue, whose place in the table it says.
+    fn schedule(&mut self, port: PortId, queue: Queue) -> u32 {
+        let out = &mut self.ports[port.index()];
+        out.service = Service::Scheduled;
+        self.records[port.index()].usual = Service::Scheduled;
+        let place = self.queues.len() as u32;
+        out.queue = place;
+        pages::push(&mut self.queues, queue);
+        place
+    }
+
+    /// Gives every switch all shortest paths over links that are up to every host. Call it when all links are there, and
+    /// after links went down or came up.
+    pub fn compute_routes(&mut self) {
+        let mut leaves = self.host_switch.clone();
+        leaves.sort_unstable();
+        leaves.dedup();
+        let mut number = vec![NOT_A_LEAF; self.switches.len()];
+        for (leaf, switch) in (0..).zip(&leaves) {
+            number[switch.index()] = leaf;
+        }
+        for (host, switch) in self.hosts.iter_mut().zip(&self.host_switch) {
+            host.leaf = number[switch.index()];
+        }
+        let mut down = vec![PortId(u32::MAX); self.hosts.len()];
+        // neighbours[s]: the ports of s that lead to switches, and where. Links that are down lead nowhere.
+        let mut neighbours: Vec<Neighbours> = vec![Neighbours::new(); self.switches.len()];
+        for (at, switch) in self.switches.iter().enumerate() {
+            for &port in &switch.ports {
+                match self.ports[port.index()].to() {
+                    Node::Host(host) => down[host.index()] = port,
+                    Node::Switch(to) if self.ports[port.index()].is_up() => {
+                        neighbours[at].push((port, to));
+                    }
+                    Node::Switch(_) => {}
+                }
+            }
+        }
+        self.events.forget_hints();
+        self.routes = Routes::build(&leaves, down, &neighbours);
+    }
+
+    /// Sizes the event queue for the network, once.
+    pub(crate) fn start(&mut self) {
+        if self.started || self.ports.is_empty() {
+            return;
+        }
+        self.started = true;
+        let frame = u64::from(self.sizes.payload + self.sizes.headers);
+        let profile = |port: &Port| &self.profiles[port.profile as usize];
+        let time = |port: &Port| frame.saturating_mul(8_000_000_000_000) / profile(port).rate().bps().max(1);
+        let reach = self.ports.iter().map(|port| profile(port).delay() + SimTime::from_picos(time(port))).max();
+        // Were every link busy with full frames, so many events would come in a second.
+        let mean = self.ports.iter().map(|port| u128::from(time(port))).sum::<u128>() / self.ports.len() as u128;
+        let events = if self.is_large() { EVENTS_PER_LARGE_BUCKET } else { EVENTS_PER_BUCKET };
+        let width = mean * events / self.ports.len() as u128;
+        let width = SimTime::from_picos(u64::try_from(width).unwrap_or(u64::MAX));
+        debug_assert!(self.events.is_empty());
+        self.events = EventQueue::with_width(width, reach.unwrap_or_default() + reach.unwrap_or_default());
+    }
+
+    /// Whether the network's state is larger than a near cache.
+    pub(crate) fn is_large(&self) -> bool {
+        self.ports.len() > crate::fetch::LARGE
+    }
+}
+
+/// The place of a profile in the table, where it is put if it is new.
+pub(crate) fn known_profile(profiles: &mut Vec<Profile>, profile: Profile) -> u32 {
+    let place = profiles.iter().position(|known| *known == profile).unwrap_or_else(|| {
+        profiles.push(profile);
+        profiles.len() - 1
+    });
+    place as u32
+}
+
+/// How many events a bucket of the event queue is to have when every link is busy: enough that few buckets are
+/// empty, few enough that sorting them is cheap (`benches/engine.rs`).
+const EVENTS_PER_BUCKET: u128 = 16;
+/// The same where a bucket's memory is fetched ahead: enough fetches that they overlap.
+const EVENTS_PER_LARGE_BUCKET: u128 = 256;
