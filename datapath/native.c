@@ -8,9 +8,12 @@
 #include <stddef.h>
 
 #include "classify.h"
+#include "destination.h"
+#include "interface_meter.h"
 #include "limiter.h"
 #include "meter.h"
 #include "packet.h"
+#include "receive_meter.h"
 
 int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet);
 u32 weir_native_classify(const struct weir_rule *rules, u32 count, const struct weir_packet *packet);
@@ -21,6 +24,25 @@ void weir_native_limiter_set_rate(struct weir_limiter *limiter, u64 now, u64 rat
 void weir_native_limiter_set_burst(struct weir_limiter *limiter, u32 bytes);
 u64 weir_native_limiter_earliest(struct weir_limiter *limiter, u64 now);
 u64 weir_native_limiter_departure(struct weir_limiter *limiter, u64 now, u32 bytes);
+u64 weir_native_law_floor(u64 capacity);
+u64 weir_native_rate_law(u64 rate, u64 capacity, u64 usage, u32 alpha, u32 marked, u64 floor);
+u64 weir_native_law_marked_usage(u64 usage, u64 capacity, u64 elapsed, u32 mark_bytes, u32 marked);
+void weir_native_receive_meter_init(struct weir_receive_meter *meter, u64 now, const struct weir_law *law, u64 capacity,
+				    u32 feedback_bytes, u64 feedback_interval, u32 seed);
+void weir_native_receive_meter_set_capacity(struct weir_receive_meter *meter, u64 capacity);
+void weir_native_receive_meter_set_interval(struct weir_receive_meter *meter, u64 interval);
+int weir_native_receive_meter_packet(struct weir_receive_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked);
+u64 weir_native_receive_meter_usage(const struct weir_receive_meter *meter, u64 now);
+void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
+				      u64 capacity, u32 lightest, u64 total);
+void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity);
+int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked);
+u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
+				      u32 weight);
+void weir_native_destination_init(struct weir_destination *destination, u64 now,
+				  const struct weir_destination_rules *rules, u64 rate);
+int weir_native_destination_feedback(struct weir_destination *destination, u64 now, u64 rate, u32 weight);
+int weir_native_destination_silent(struct weir_destination *destination, u64 now);
 
 int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet)
 {
@@ -69,6 +91,85 @@ u64 weir_native_limiter_departure(struct weir_limiter *limiter, u64 now, u32 byt
 	return weir_limiter_departure(limiter, now, bytes);
 }
 
+u64 weir_native_law_floor(u64 capacity)
+{
+	return weir_law_floor(capacity);
+}
+
+u64 weir_native_rate_law(u64 rate, u64 capacity, u64 usage, u32 alpha, u32 marked, u64 floor)
+{
+	return weir_rate_law(rate, capacity, usage, alpha, marked, floor);
+}
+
+u64 weir_native_law_marked_usage(u64 usage, u64 capacity, u64 elapsed, u32 mark_bytes, u32 marked)
+{
+	return weir_law_marked_usage(usage, capacity, elapsed, mark_bytes, marked);
+}
+
+void weir_native_receive_meter_init(struct weir_receive_meter *meter, u64 now, const struct weir_law *law, u64 capacity,
+				    u32 feedback_bytes, u64 feedback_interval, u32 seed)
+{
+	weir_receive_meter_init(meter, now, law, capacity, feedback_bytes, feedback_interval, seed);
+}
+
+void weir_native_receive_meter_set_capacity(struct weir_receive_meter *meter, u64 capacity)
+{
+	weir_receive_meter_set_capacity(meter, capacity);
+}
+
+void weir_native_receive_meter_set_interval(struct weir_receive_meter *meter, u64 interval)
+{
+	weir_receive_meter_set_interval(meter, interval);
+}
+
+int weir_native_receive_meter_packet(struct weir_receive_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked)
+{
+	return weir_receive_meter_packet(meter, now, bytes, packets, marked);
+}
+
+u64 weir_native_receive_meter_usage(const struct weir_receive_meter *meter, u64 now)
+{
+	return weir_receive_meter_usage(meter, now);
+}
+
+void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
+				      u64 capacity, u32 lightest, u64 total)
+{
+	weir_interface_meter_init(meter, now, law, capacity, lightest, total);
+}
+
+void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity)
+{
+	weir_interface_meter_set_capacity(meter, capacity);
+}
+
+int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked)
+{
+	return weir_interface_meter_packet(meter, now, bytes, packets, marked);
+}
+
+u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
+				      u32 weight)
+{
+	return weir_interface_meter_share(meter, sharing, min, max, weight);
+}
+
+void weir_native_destination_init(struct weir_destination *destination, u64 now,
+				  const struct weir_destination_rules *rules, u64 rate)
+{
+	weir_destination_init(destination, now, rules, rate);
+}
+
+int weir_native_destination_feedback(struct weir_destination *destination, u64 now, u64 rate, u32 weight)
+{
+	return weir_destination_feedback(destination, now, rate, weight);
+}
+
+int weir_native_destination_silent(struct weir_destination *destination, u64 now)
+{
+	return weir_destination_silent(destination, now);
+}
+
 #define SIZE(type) sizeof(struct type)
 #define FIELD(type, field) offsetof(struct type, field)
 
@@ -105,6 +206,49 @@ const u32 weir_layout[] = {
 	FIELD(weir_limiter, owed),
 	FIELD(weir_limiter, paid_at),
 	FIELD(weir_limiter, drain_ns),
+	SIZE(weir_law),
+	FIELD(weir_law, interval),
+	FIELD(weir_law, alpha),
+	FIELD(weir_law, steps),
+	FIELD(weir_law, mark_bytes),
+	FIELD(weir_law, marks),
+	SIZE(weir_window),
+	FIELD(weir_window, opened_at),
+	FIELD(weir_window, bytes),
+	FIELD(weir_window, packets),
+	FIELD(weir_window, marked),
+	SIZE(weir_receive_meter),
+	FIELD(weir_receive_meter, law),
+	FIELD(weir_receive_meter, window),
+	FIELD(weir_receive_meter, capacity),
+	FIELD(weir_receive_meter, rate),
+	FIELD(weir_receive_meter, usage),
+	FIELD(weir_receive_meter, feedback_interval),
+	FIELD(weir_receive_meter, answered_at),
+	FIELD(weir_receive_meter, unanswered),
+	FIELD(weir_receive_meter, feedback_bytes),
+	FIELD(weir_receive_meter, draw),
+	SIZE(weir_interface_meter),
+	FIELD(weir_interface_meter, law),
+	FIELD(weir_interface_meter, window),
+	FIELD(weir_interface_meter, capacity),
+	FIELD(weir_interface_meter, rate),
+	FIELD(weir_interface_meter, usage),
+	FIELD(weir_interface_meter, total),
+	FIELD(weir_interface_meter, lightest),
+	SIZE(weir_destination_rules),
+	FIELD(weir_destination_rules, hold),
+	FIELD(weir_destination_rules, silence),
+	FIELD(weir_destination_rules, burst_time),
+	FIELD(weir_destination_rules, halved_floor),
+	FIELD(weir_destination_rules, burst),
+	SIZE(weir_destination),
+	FIELD(weir_destination, limiter),
+	FIELD(weir_destination, rules),
+	FIELD(weir_destination, heard_at),
+	FIELD(weir_destination, halved_at),
+	FIELD(weir_destination, changed_at),
+	FIELD(weir_destination, changed),
 	WEIR_RULES_MAX,
 	WEIR_UNCLASSIFIED,
 	WEIR_MALFORMED,
@@ -116,5 +260,11 @@ const u32 weir_layout[] = {
 	WEIR_RULE_ADDRESS,
 	WEIR_RULE_DSCP,
 	WEIR_RULE_VNI,
+	WEIR_LAW_ONE,
+	WEIR_INTERVAL_MIN,
+	WEIR_STEPS_MAX,
+	WEIR_SHARE_FILL,
+	WEIR_SHARE_ADD,
+	WEIR_DESTINATION_DROP,
 };
 const u32 weir_layout_size = sizeof(weir_layout) / sizeof(weir_layout[0]);

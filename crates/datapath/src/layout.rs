@@ -87,6 +87,122 @@ pub struct RawLimiter {
     pub drain_ns: u64,
 }
 
+/// `struct weir_law`: how the control law is run (`datapath/receive_meter.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawLaw {
+    /// Nanoseconds between two steps.
+    pub interval: u64,
+    /// The aggressiveness in 2^-20.
+    pub alpha: u32,
+    /// The most steps that one window may take.
+    pub steps: u32,
+    /// 0: marks lower the rate by b/2; else the bytes that a marked interval counts more.
+    pub mark_bytes: u32,
+    /// 0: marks are not looked at.
+    pub marks: u32,
+}
+
+/// `struct weir_window`: what came since a time (`datapath/usage_window.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawWindow {
+    /// Nanoseconds since the driver's origin.
+    pub opened_at: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// Packets that switches could mark.
+    pub packets: u64,
+    /// Packets that they marked.
+    pub marked: u64,
+}
+
+/// `struct weir_receive_meter`: a service's meter at its receiver (`datapath/receive_meter.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawReceiveMeter {
+    /// How the law is run.
+    pub law: RawLaw,
+    /// The open window.
+    pub window: RawWindow,
+    /// Bit/s; 0 is unlimited.
+    pub capacity: u64,
+    /// Bit/s that every sender is told; 0 when unlimited.
+    pub rate: u64,
+    /// Bit/s of the last window that closed.
+    pub usage: u64,
+    /// Nanoseconds between two answers, on average; 0: only bytes count.
+    pub feedback_interval: u64,
+    /// When the last answer was due, in nanoseconds.
+    pub answered_at: u64,
+    /// Bytes since.
+    pub unanswered: u64,
+    /// Bytes between two answers, on average.
+    pub feedback_bytes: u32,
+    /// The state of the generator that spreads the answers.
+    pub draw: u32,
+}
+
+/// `struct weir_interface_meter`: all services at an interface (`datapath/interface_meter.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawInterfaceMeter {
+    /// How the law is run.
+    pub law: RawLaw,
+    /// The open window.
+    pub window: RawWindow,
+    /// Bit/s; 0 is unlimited.
+    pub capacity: u64,
+    /// Bit/s for the lightest weight; 0 when unlimited.
+    pub rate: u64,
+    /// Bit/s of the last window that closed.
+    pub usage: u64,
+    /// The sum of the services' weights in thousandths.
+    pub total: u64,
+    /// The least of them.
+    pub lightest: u32,
+    /// Always zero.
+    pub reserved: u32,
+}
+
+/// `struct weir_destination_rules`: how a sender keeps to feedback (`datapath/destination.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawDestinationRules {
+    /// Nanoseconds for which a new rate stays.
+    pub hold: u64,
+    /// Nanoseconds without feedback until the limiter is dropped or its rate halved.
+    pub silence: u64,
+    /// Nanoseconds of the rate that may leave at once.
+    pub burst_time: u64,
+    /// Bit/s; 0: silence drops the limiter.
+    pub halved_floor: u64,
+    /// Bytes that may leave at once.
+    pub burst: u32,
+    /// Always zero.
+    pub reserved: u32,
+}
+
+/// `struct weir_destination`: a sender's limiter towards one destination (`datapath/destination.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawDestination {
+    /// Paces.
+    pub limiter: RawLimiter,
+    /// What feedback and silence do.
+    pub rules: RawDestinationRules,
+    /// When feedback last came, in nanoseconds.
+    pub heard_at: u64,
+    /// Since when silence is counted, in nanoseconds.
+    pub halved_at: u64,
+    /// When feedback last set the rate, in nanoseconds.
+    pub changed_at: u64,
+    /// 1: feedback has set the rate.
+    pub changed: u32,
+    /// Always zero.
+    pub reserved: u32,
+}
+
 /// The most rules that one interface may have.
 pub const RULES_MAX: usize = 256;
 /// The verdict on packets that no rule matches.
@@ -110,11 +226,28 @@ pub const RULE_DSCP: u8 = 0x08;
 /// The rule asks for a VXLAN network.
 pub const RULE_VNI: u8 = 0x10;
 
+/// 1 as a fraction of the control law.
+pub(crate) const LAW_ONE: u32 = 1 << 20;
+/// The shortest interval of a meter in nanoseconds.
+#[cfg(test)]
+pub(crate) const INTERVAL_MIN: u64 = 10_000;
+/// The most steps of the law that one packet may cost.
+pub(crate) const STEPS_MAX: u32 = 32;
+/// One fair share by weight, clipped between min and max.
+pub(crate) const SHARE_FILL: u32 = 0;
+/// The guarantee, and a share of the rest by weight.
+pub(crate) const SHARE_ADD: u32 = 1;
+/// The limiter is of no use any more.
+pub(crate) const DESTINATION_DROP: i32 = 1;
+
 /// The functions of `datapath/native.c`.
 ///
 /// All are plain computations on what they are handed: no globals, no allocation, no callbacks.
 pub(crate) mod native {
-    use super::{Packet, RawLimiter, RawMeter, Rule};
+    use super::{
+        Packet, RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw, RawLimiter, RawMeter, RawReceiveMeter,
+        Rule,
+    };
 
     unsafe extern "C" {
         pub(crate) fn weir_native_parse(data: *const u8, size: u32, packet: *mut Packet) -> i32;
@@ -126,12 +259,83 @@ pub(crate) mod native {
         pub(crate) safe fn weir_native_limiter_set_burst(limiter: &mut RawLimiter, bytes: u32);
         pub(crate) safe fn weir_native_limiter_earliest(limiter: &mut RawLimiter, now: u64) -> u64;
         pub(crate) safe fn weir_native_limiter_departure(limiter: &mut RawLimiter, now: u64, bytes: u32) -> u64;
+        pub(crate) safe fn weir_native_law_floor(capacity: u64) -> u64;
+        pub(crate) safe fn weir_native_rate_law(
+            rate: u64,
+            capacity: u64,
+            usage: u64,
+            alpha: u32,
+            marked: u32,
+            floor: u64,
+        ) -> u64;
+        pub(crate) safe fn weir_native_law_marked_usage(
+            usage: u64,
+            capacity: u64,
+            elapsed: u64,
+            mark_bytes: u32,
+            marked: u32,
+        ) -> u64;
+        pub(crate) safe fn weir_native_receive_meter_init(
+            meter: &mut RawReceiveMeter,
+            now: u64,
+            law: &RawLaw,
+            capacity: u64,
+            feedback_bytes: u32,
+            feedback_interval: u64,
+            seed: u32,
+        );
+        pub(crate) safe fn weir_native_receive_meter_set_capacity(meter: &mut RawReceiveMeter, capacity: u64);
+        pub(crate) safe fn weir_native_receive_meter_set_interval(meter: &mut RawReceiveMeter, interval: u64);
+        pub(crate) safe fn weir_native_receive_meter_packet(
+            meter: &mut RawReceiveMeter,
+            now: u64,
+            bytes: u64,
+            packets: u32,
+            marked: u32,
+        ) -> i32;
+        pub(crate) safe fn weir_native_receive_meter_usage(meter: &RawReceiveMeter, now: u64) -> u64;
+        pub(crate) safe fn weir_native_interface_meter_init(
+            meter: &mut RawInterfaceMeter,
+            now: u64,
+            law: &RawLaw,
+            capacity: u64,
+            lightest: u32,
+            total: u64,
+        );
+        pub(crate) safe fn weir_native_interface_meter_set_capacity(meter: &mut RawInterfaceMeter, capacity: u64);
+        pub(crate) safe fn weir_native_interface_meter_packet(
+            meter: &mut RawInterfaceMeter,
+            now: u64,
+            bytes: u64,
+            packets: u32,
+            marked: u32,
+        ) -> i32;
+        pub(crate) safe fn weir_native_interface_meter_share(
+            meter: &RawInterfaceMeter,
+            sharing: u32,
+            min: u64,
+            max: u64,
+            weight: u32,
+        ) -> u64;
+        pub(crate) safe fn weir_native_destination_init(
+            destination: &mut RawDestination,
+            now: u64,
+            rules: &RawDestinationRules,
+            rate: u64,
+        );
+        pub(crate) safe fn weir_native_destination_feedback(
+            destination: &mut RawDestination,
+            now: u64,
+            rate: u64,
+            weight: u32,
+        ) -> i32;
+        pub(crate) safe fn weir_native_destination_silent(destination: &mut RawDestination, now: u64) -> i32;
     }
 
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 43];
+        pub(crate) static weir_layout: [u32; 92];
     }
 }
 
@@ -175,6 +379,49 @@ mod tests {
             offset_of!(RawLimiter, owed),
             offset_of!(RawLimiter, paid_at),
             offset_of!(RawLimiter, drain_ns),
+            size_of::<RawLaw>(),
+            offset_of!(RawLaw, interval),
+            offset_of!(RawLaw, alpha),
+            offset_of!(RawLaw, steps),
+            offset_of!(RawLaw, mark_bytes),
+            offset_of!(RawLaw, marks),
+            size_of::<RawWindow>(),
+            offset_of!(RawWindow, opened_at),
+            offset_of!(RawWindow, bytes),
+            offset_of!(RawWindow, packets),
+            offset_of!(RawWindow, marked),
+            size_of::<RawReceiveMeter>(),
+            offset_of!(RawReceiveMeter, law),
+            offset_of!(RawReceiveMeter, window),
+            offset_of!(RawReceiveMeter, capacity),
+            offset_of!(RawReceiveMeter, rate),
+            offset_of!(RawReceiveMeter, usage),
+            offset_of!(RawReceiveMeter, feedback_interval),
+            offset_of!(RawReceiveMeter, answered_at),
+            offset_of!(RawReceiveMeter, unanswered),
+            offset_of!(RawReceiveMeter, feedback_bytes),
+            offset_of!(RawReceiveMeter, draw),
+            size_of::<RawInterfaceMeter>(),
+            offset_of!(RawInterfaceMeter, law),
+            offset_of!(RawInterfaceMeter, window),
+            offset_of!(RawInterfaceMeter, capacity),
+            offset_of!(RawInterfaceMeter, rate),
+            offset_of!(RawInterfaceMeter, usage),
+            offset_of!(RawInterfaceMeter, total),
+            offset_of!(RawInterfaceMeter, lightest),
+            size_of::<RawDestinationRules>(),
+            offset_of!(RawDestinationRules, hold),
+            offset_of!(RawDestinationRules, silence),
+            offset_of!(RawDestinationRules, burst_time),
+            offset_of!(RawDestinationRules, halved_floor),
+            offset_of!(RawDestinationRules, burst),
+            size_of::<RawDestination>(),
+            offset_of!(RawDestination, limiter),
+            offset_of!(RawDestination, rules),
+            offset_of!(RawDestination, heard_at),
+            offset_of!(RawDestination, halved_at),
+            offset_of!(RawDestination, changed_at),
+            offset_of!(RawDestination, changed),
             RULES_MAX,
             UNCLASSIFIED as usize,
             MALFORMED as usize,
@@ -186,6 +433,12 @@ mod tests {
             RULE_ADDRESS as usize,
             RULE_DSCP as usize,
             RULE_VNI as usize,
+            LAW_ONE as usize,
+            INTERVAL_MIN as usize,
+            STEPS_MAX as usize,
+            SHARE_FILL as usize,
+            SHARE_ADD as usize,
+            DESTINATION_DROP as usize,
         ]
         .map(|value| value as u32);
         // SAFETY: both are constants of native.c; the length is compared before the table is read.

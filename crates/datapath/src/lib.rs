@@ -1,4 +1,4 @@
-//! What runs per packet: classify, meter, limit.
+//! What runs per packet: classify, meter, limit, and the machine shaper that feeds rates back.
 //!
 //! Problem: the simulator must run the very code that runs in production, and production runs it inside the
 //! kernel. Approach: the code is C headers (`datapath/*.h`), integer arithmetic and constant work per packet,
@@ -11,19 +11,35 @@
 //! | [`Classifier`] | frame or fields → service | `packet.h`, `classify.h` |
 //! | [`Meter`] | counts bytes and packets as the wire sees them | `meter.h` |
 //! | [`Limiter`] | packet → departure time | `limiter.h` |
+//! | [`ReceiveMeter`] | a service's packets → the rate of its senders | `receive_meter.h`, `usage_window.h`, `rate_law.h` |
+//! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h` |
+//! | [`Destination`] | feedback → the pace towards one destination | `destination.h` |
+//!
+//! The shaper's constants, and EyeQ's, are in [`ShaperParameters`].
 //!
 //! Worked example: a [`Limiter`] at 1 Gb/s lets 1,500 B packets that are offered at once leave at 0, 12 and
 //! 24 µs.
 
 mod classifier;
+mod destination;
+mod interface_meter;
 mod layout;
 mod limiter;
 mod meter;
+mod parameters;
+mod rate_law;
+mod receive_meter;
 
 pub use classifier::{Classifier, ClassifierError, Fields, parse};
+pub use destination::{Destination, Verdict};
+pub use interface_meter::InterfaceMeter;
 pub use layout::{
     HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI, RULES_MAX,
-    RawLimiter, RawMeter, Rule, UNCLASSIFIED,
+    RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw, RawLimiter, RawMeter, RawReceiveMeter, RawWindow,
+    Rule, UNCLASSIFIED,
 };
 pub use limiter::Limiter;
 pub use meter::{Meter, segments, wire_bytes};
+pub use parameters::{Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence};
+pub use rate_law::RateLaw;
+pub use receive_meter::ReceiveMeter;

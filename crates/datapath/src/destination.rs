@@ -1,0 +1,156 @@
+//! [`Destination`]: a sender's limiter towards one destination of a service.
+//!
+//! The algorithm, its bounds and its source are in `datapath/destination.h`. Make it with the first feedback
+//! ([`Destination::by_feedback`]) or, where the parameters have an initial rate, with the first packet
+//! ([`Destination::initial`]). Charge each packet to it and to the service's root limiter. Ask
+//! [`Destination::silent`] at least once per `silence`.
+//!
+//! Worked example: feedback of 3 Gb/s to a sender of weight 2: it sends 6 Gb/s.
+
+use crate::layout::{DESTINATION_DROP, RawDestination, native};
+use crate::parameters::DestinationParameters;
+use weir_units::{Bandwidth, Bytes, Instant, Weight};
+
+/// What a sender does after a time without feedback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The limiter stays (its rate may have halved).
+    Keep,
+    /// The limiter is to be forgotten: what it held may leave.
+    Drop,
+}
+
+/// Paces what a service sends to one destination, at the rate that the destination feeds back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    raw: RawDestination,
+}
+
+impl Destination {
+    /// A limiter made by the feedback of `rate` to a sender of `weight`.
+    pub fn by_feedback(now: Instant, parameters: &DestinationParameters, rate: Bandwidth, weight: Weight) -> Self {
+        let mut destination = Self::with_rate(now, parameters, rate);
+        destination.feedback(now, rate, weight);
+        destination
+    }
+
+    /// A limiter made before any feedback; `None` where there is none before feedback.
+    pub fn initial(now: Instant, parameters: &DestinationParameters) -> Option<Self> {
+        Some(Self::with_rate(now, parameters, parameters.initial?))
+    }
+
+    fn with_rate(now: Instant, parameters: &DestinationParameters, rate: Bandwidth) -> Self {
+        let mut raw = RawDestination::default();
+        native::weir_native_destination_init(&mut raw, now.nanos(), &parameters.raw(), rate.bps());
+        Self { raw }
+    }
+
+    /// The destination says `rate` (it counts up to 8 Tb/s); this sender has `weight` there. `true`: the rate is in
+    /// force; `false`: the last one is held a while longer.
+    pub fn feedback(&mut self, now: Instant, rate: Bandwidth, weight: Weight) -> bool {
+        native::weir_native_destination_feedback(&mut self.raw, now.nanos(), rate.bps(), weight.thousandths()) != 0
+    }
+
+    /// What comes of silence until `now`. The rate halves at most once per call.
+    pub fn silent(&mut self, now: Instant) -> Verdict {
+        if native::weir_native_destination_silent(&mut self.raw, now.nanos()) == DESTINATION_DROP {
+            Verdict::Drop
+        } else {
+            Verdict::Keep
+        }
+    }
+
+    /// When a packet of `bytes` offered at `now` leaves, at `now` or later; its bytes are charged.
+    #[inline]
+    pub fn departure(&mut self, now: Instant, bytes: Bytes) -> Instant {
+        let bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX);
+        Instant::from_nanos(native::weir_native_limiter_departure(&mut self.raw.limiter, now.nanos(), bytes))
+    }
+
+    /// When a packet offered at `now` would leave; nothing is charged.
+    #[inline]
+    pub fn earliest(&mut self, now: Instant) -> Instant {
+        Instant::from_nanos(native::weir_native_limiter_earliest(&mut self.raw.limiter, now.nanos()))
+    }
+
+    /// The rate in force.
+    pub fn rate(&self) -> Bandwidth {
+        Bandwidth::from_bps(self.raw.limiter.rate)
+    }
+
+    /// When feedback last came; when it was made if none did.
+    pub fn heard_at(&self) -> Instant {
+        Instant::from_nanos(self.raw.heard_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ShaperParameters;
+
+    const PARLEY: DestinationParameters = ShaperParameters::PARLEY.destination;
+    const EYEQ: DestinationParameters = ShaperParameters::EYEQ.destination;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1000)
+    }
+    fn mbps(rate: u64) -> Bandwidth {
+        Bandwidth::from_mbps(rate)
+    }
+
+    #[test]
+    fn parley_makes_it_by_feedback_and_drops_it_after_a_second() {
+        assert_eq!(Destination::initial(at(0), &PARLEY), None);
+        let two = Weight::from_thousandths(2000).expect("a weight");
+        let mut destination = Destination::by_feedback(at(0), &PARLEY, mbps(3000), two);
+        assert_eq!(destination.rate(), mbps(6000));
+        assert!(destination.feedback(at(1), mbps(1), Weight::from_thousandths(500).expect("a weight")));
+        assert_eq!(destination.rate(), Bandwidth::from_bps(500_000));
+        assert_eq!(destination.silent(at(1_000_000)), Verdict::Keep);
+        assert_eq!(destination.silent(at(1_000_001)), Verdict::Drop);
+        // 64,000 B leave ahead; at 500 kb/s 1,500 B take 24 ms.
+        let leave: Vec<_> = (0..46).map(|_| destination.departure(at(1), Bytes::new(1500))).collect();
+        assert_eq!(leave[42], at(1));
+        assert!(leave[43] > at(1) && leave[44] - leave[43] == weir_units::Duration::from_millis(24));
+    }
+
+    #[test]
+    fn eyeq_holds_and_halves() {
+        let mut destination = Destination::initial(at(0), &EYEQ).expect("EyeQ limits before any feedback");
+        assert_eq!(destination.rate(), mbps(5000));
+        assert!(destination.feedback(at(0), mbps(900), Weight::ONE));
+        assert!(!destination.feedback(at(100), mbps(600), Weight::ONE));
+        assert_eq!(destination.rate(), mbps(900));
+        assert!(destination.feedback(at(120), mbps(600), Weight::ONE));
+        for (second, rate) in [(0, 600), (1, 300), (2, 150), (3, 75)] {
+            assert_eq!(destination.silent(at(second * 1_000_000 + 120)), Verdict::Keep);
+            assert_eq!(destination.rate(), mbps(rate), "after {second} s");
+        }
+        for second in 4..20 {
+            destination.silent(at(second * 1_000_000 + 120));
+        }
+        assert_eq!(destination.rate(), mbps(2));
+    }
+
+    #[test]
+    fn eyeq_bursts_with_the_rate() {
+        // 8 Gb/s * 150 µs = 150 kB, above 64 KiB: 100 packets of 1,500 B, and the one that finds 150 kB owed.
+        let mut destination = Destination::by_feedback(at(0), &EYEQ, mbps(8000), Weight::ONE);
+        let at_once = (0..200).filter(|_| destination.departure(at(0), Bytes::new(1500)) == at(0)).count();
+        assert_eq!(at_once, 101);
+    }
+
+    #[test]
+    fn any_feedback_and_weight_are_taken() {
+        let mut destination = Destination::by_feedback(at(0), &PARLEY, Bandwidth::UNLIMITED, Weight::MAX);
+        assert_eq!(destination.rate(), mbps(8_000_000));
+        destination.feedback(at(0), Bandwidth::ZERO, Weight::ONE);
+        assert_eq!(destination.rate(), Bandwidth::from_bps(1));
+        let least = Weight::from_thousandths(1).expect("a weight");
+        destination.feedback(at(0), Bandwidth::from_bps(1999), least);
+        assert_eq!(destination.rate(), Bandwidth::from_bps(1));
+        destination.feedback(at(0), mbps(8_000_000), Weight::from_thousandths(999).expect("a weight"));
+        assert_eq!(destination.rate(), mbps(7_992_000));
+    }
+}

@@ -1,0 +1,143 @@
+//! [`InterfaceMeter`]: how a machine's capacity is shared among its services from round trip to round trip.
+//!
+//! The algorithm and its source are in `datapath/interface_meter.h`. Call [`InterfaceMeter::packet`] for each
+//! packet that the interface receives, of any service; after it returned `true`, give each receive meter the
+//! smaller of [`InterfaceMeter::share`] and what the brokers say.
+//!
+//! Worked example: 9 Gb/s, weights 1 and 2, both backlogged: 3 and 6 Gb/s.
+
+use crate::layout::{RawInterfaceMeter, SHARE_ADD, SHARE_FILL, native};
+use crate::parameters::{ShaperParameters, from_limit, limit};
+use weir_policy::{Share, Sharing};
+use weir_units::{Bandwidth, Bytes, Instant, Weight};
+
+/// Meters all services at one interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceMeter {
+    raw: RawInterfaceMeter,
+}
+
+impl InterfaceMeter {
+    /// A meter with nothing counted, for services of these weights (none is as one of weight 1). The capacity is
+    /// unlimited, or from 10 kb/s to 8 Tb/s.
+    pub fn new(
+        now: Instant,
+        parameters: &ShaperParameters,
+        capacity: Bandwidth,
+        weights: impl IntoIterator<Item = Weight>,
+    ) -> Self {
+        let (mut lightest, mut total) = (Weight::MAX.thousandths(), 0u64);
+        for weight in weights {
+            lightest = lightest.min(weight.thousandths());
+            total = total.saturating_add(u64::from(weight.thousandths()));
+        }
+        if total == 0 {
+            lightest = Weight::ONE.thousandths();
+        }
+        let mut raw = RawInterfaceMeter::default();
+        let law = parameters.interface_law();
+        native::weir_native_interface_meter_init(&mut raw, now.nanos(), &law, limit(capacity), lightest, total);
+        Self { raw }
+    }
+
+    /// Counts what came at `now`, as [`crate::ReceiveMeter::packet`] does. `true`: the shares are new.
+    #[inline]
+    pub fn packet(&mut self, now: Instant, bytes: Bytes, packets: u32, marked: u32) -> bool {
+        native::weir_native_interface_meter_packet(&mut self.raw, now.nanos(), bytes.get(), packets, marked) != 0
+    }
+
+    /// From now on the capacity is `capacity`; the shares go along in proportion.
+    pub fn set_capacity(&mut self, capacity: Bandwidth) {
+        native::weir_native_interface_meter_set_capacity(&mut self.raw, limit(capacity));
+    }
+
+    /// The capacity in force.
+    pub fn capacity(&self) -> Bandwidth {
+        from_limit(self.raw.capacity)
+    }
+
+    /// What a service of the lightest weight gets beside its guarantee; unlimited without a capacity.
+    pub fn rate(&self) -> Bandwidth {
+        from_limit(self.raw.rate)
+    }
+
+    /// The usage of the last window.
+    pub fn usage(&self) -> Bandwidth {
+        Bandwidth::from_bps(self.raw.usage)
+    }
+
+    /// The capacity of a service with this share at the machine. Never above the interface's own.
+    pub fn share(&self, share: &Share, sharing: Sharing) -> Bandwidth {
+        let rule = match sharing {
+            Sharing::Fill => SHARE_FILL,
+            Sharing::Add => SHARE_ADD,
+        };
+        let (min, max, weight) = (share.min.bps(), limit(share.max), share.weight.thousandths());
+        from_limit(native::weir_native_interface_meter_share(&self.raw, rule, min, max, weight))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weight(whole: u32) -> Weight {
+        Weight::from_thousandths(whole * 1000).expect("a weight")
+    }
+
+    fn gbps(rate: Bandwidth) -> f64 {
+        (rate.bps() as f64 / 1e6).round() / 1e3
+    }
+
+    #[test]
+    fn shares_by_both_rules() {
+        // 9 Gb/s, weights 1, 2: 3 Gb/s per unit of weight.
+        let capacity = Bandwidth::from_gbps(9);
+        let meter = InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, [weight(1), weight(2)]);
+        assert_eq!(gbps(meter.rate()), 3.0);
+        let share = |min, max, of| Share {
+            min: Bandwidth::from_gbps(min),
+            max: if max == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_gbps(max) },
+            weight: weight(of),
+        };
+        for (min, max, of, fill, add) in [
+            (0, 0, 1, 3.0, 3.0),
+            (0, 0, 2, 6.0, 6.0),
+            (1, 0, 2, 6.0, 7.0),
+            (5, 0, 1, 5.0, 8.0),
+            (1, 2, 2, 2.0, 2.0),
+            (7, 0, 2, 7.0, 9.0),
+        ] {
+            let share = share(min, max, of);
+            assert_eq!(gbps(meter.share(&share, Sharing::Fill)), fill, "fill {share:?}");
+            assert_eq!(gbps(meter.share(&share, Sharing::Add)), add, "add {share:?}");
+        }
+    }
+
+    #[test]
+    fn what_others_leave_is_taken() {
+        // The second service ends; the first sends what it may, from 3 up to 9 Gb/s.
+        let capacity = Bandwidth::from_gbps(9);
+        let mut meter = InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, [weight(1), weight(2)]);
+        let mut now = 0;
+        for steps in 0..40 {
+            // R for 1 ms in packets of 1,250 B (10^4 bits)
+            let gap = 10_000_000_000_000 / meter.rate().bps();
+            let mut stepped = false;
+            while !stepped {
+                stepped = meter.packet(Instant::from_nanos(now), Bytes::new(1250), 1, 0);
+                now += gap;
+            }
+            // Gaps of whole nanoseconds are up to 0.1 % too short.
+            assert!(steps < 30 || gbps(meter.rate()) > 8.99, "{} after {steps} steps", meter.rate());
+        }
+    }
+
+    #[test]
+    fn without_capacity_the_services_own_limits_hold() {
+        let none = InterfaceMeter::new(Instant::ZERO, &ShaperParameters::EYEQ, Bandwidth::UNLIMITED, []);
+        let share = Share { max: Bandwidth::from_gbps(2), ..Share::default() };
+        assert_eq!(none.share(&share, Sharing::Fill), Bandwidth::from_gbps(2));
+        assert_eq!(none.share(&Share::default(), Sharing::Add), Bandwidth::UNLIMITED);
+    }
+}

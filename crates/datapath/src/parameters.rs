@@ -1,0 +1,222 @@
+//! [`ShaperParameters`]: the constants of the machine shaper, and those of EyeQ.
+//!
+//! Problem: Parley and the system that it is built on, EyeQ, differ in constants and in a few habits; both run
+//! the same per-packet code. Approach: everything in which they differ is a value here, and each constant
+//! stands beside where it is from. "EyeQ" is its source code (github.com/jvimal/eyeq, a704a2a).
+//!
+//! Worked example: `ShaperParameters::PARLEY` with `interval` 500 µs is what Parley's Table 3 was measured with.
+
+use crate::layout::{LAW_ONE, RawDestinationRules, RawLaw, STEPS_MAX};
+use weir_units::{Bandwidth, Bytes, Duration};
+
+/// How strongly a meter reacts to usage off its capacity: the α of the law, from 2^-20 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Alpha(u32);
+
+impl Alpha {
+    /// One half (Parley Table 1; EyeQ's law is written for it).
+    pub const HALF: Self = Self(LAW_ONE / 2);
+
+    /// `thousandths` / 1000; `None` for 0 or above 1.
+    pub const fn from_thousandths(thousandths: u32) -> Option<Self> {
+        if thousandths == 0 || thousandths > 1000 {
+            return None;
+        }
+        Some(Self((thousandths as u64 * LAW_ONE as u64 / 1000) as u32))
+    }
+
+    pub(crate) const fn raw(self) -> u32 {
+        self.0
+    }
+}
+
+/// What packets that switches marked do to the rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Marks {
+    /// Nothing.
+    Ignored,
+    /// The rate falls by half the fraction that was marked, as Parley §3.2.1 prints.
+    Fraction,
+    /// A marked interval counts as if so many bytes × (1 + fraction) more had come, and as three capacities
+    /// at most (EyeQ's default).
+    Usage(Bytes),
+}
+
+/// What becomes of a destination limiter when no feedback comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Silence {
+    /// It is forgotten: the receiver has no meter, or was sent nothing.
+    Drop,
+    /// Its rate halves, each time anew, down to this floor.
+    Halve(Bandwidth),
+}
+
+/// How senders keep to what receivers feed back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DestinationParameters {
+    /// The rate of a limiter before any feedback; `None`: feedback makes the limiter.
+    pub initial: Option<Bandwidth>,
+    /// For so long a rate stays, whatever is fed back.
+    pub hold: Duration,
+    /// The time without feedback after which `on_silence` happens.
+    pub silence: Duration,
+    /// What happens then.
+    pub on_silence: Silence,
+    /// What may leave at once after a pause, at least.
+    pub burst: Bytes,
+    /// What may leave at once after a pause: so much time at the rate, when that is more than `burst`.
+    pub burst_time: Duration,
+}
+
+/// The machine level: all services at an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InterfaceParameters {
+    /// How often the law is run.
+    pub interval: Duration,
+    /// What marks do.
+    pub marks: Marks,
+    /// The capacity where the policy names none, in hundredths of the link's rate.
+    pub percent_of_link: u32,
+}
+
+/// The constants of a machine shaper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ShaperParameters {
+    /// T: how often a receive meter runs the law; 10 µs to 1 s. A service may have its own.
+    pub interval: Duration,
+    /// The α of both levels.
+    pub alpha: Alpha,
+    /// What marks do to a receive meter's rate.
+    pub marks: Marks,
+    /// How many steps of the law a window of many intervals takes, 1 to 32: see `datapath/receive_meter.h`.
+    pub steps: u32,
+    /// The mean between two feedback packets of a meter, in bytes received.
+    pub feedback_bytes: Bytes,
+    /// The mean after which the next packet is answered, whatever its size; zero: only bytes count.
+    pub feedback_interval: Duration,
+    /// The machine level.
+    pub interface: InterfaceParameters,
+    /// The sending side.
+    pub destination: DestinationParameters,
+}
+
+impl ShaperParameters {
+    /// Parley's.
+    pub const PARLEY: Self = Self {
+        // Table 1.
+        interval: Duration::from_micros(200),
+        // Table 1.
+        alpha: Alpha::HALF,
+        // §3.2.1.
+        marks: Marks::Fraction,
+        // Ours: a service that paused goes on at its capacity.
+        steps: STEPS_MAX,
+        // §3.2.1: one in 10 kB.
+        feedback_bytes: Bytes::new(10_000),
+        // Ours, after EyeQ's 100 µs: a new R each interval is worth telling each interval, and what a packet of
+        // 64 B costs each 200 µs is 2.6 Mb/s.
+        feedback_interval: Duration::from_micros(200),
+        interface: InterfaceParameters {
+            // EyeQ: 1,000 µs, five intervals of the receive meters, so that they settle in between.
+            interval: Duration::from_micros(1000),
+            // Ours: capacities may be a link's own rate, which usage never exceeds; marks say that it is full.
+            marks: Marks::Fraction,
+            percent_of_link: 100,
+        },
+        destination: DestinationParameters {
+            // §3.2.1: a sender that receives feedback creates a limiter.
+            initial: None,
+            hold: Duration::ZERO,
+            // EyeQ: 1 s; Parley does not say.
+            silence: Duration::from_secs(1),
+            on_silence: Silence::Drop,
+            // Fig 9: limiters of 64 kB. A service may have its own (§7).
+            burst: Bytes::new(64_000),
+            burst_time: Duration::ZERO,
+        },
+    };
+
+    /// EyeQ's.
+    pub const EYEQ: Self = Self {
+        // At least 200 µs between two runs of the law.
+        interval: Duration::from_micros(200),
+        // fb * (3 * rate - rx) / (2 * rate).
+        alpha: Alpha::HALF,
+        // 45,000 B * (1 + fraction), in the default build.
+        marks: Marks::Usage(Bytes::new(45_000)),
+        // One run per window, however long it was.
+        steps: 1,
+        // After 10,000 B or 100 µs.
+        feedback_bytes: Bytes::new(10_000),
+        feedback_interval: Duration::from_micros(100),
+        interface: InterfaceParameters {
+            // Each 1,000 µs against 9,000 of 10,000 Mb/s.
+            interval: Duration::from_micros(1000),
+            marks: Marks::Ignored,
+            percent_of_link: 90,
+        },
+        destination: DestinationParameters {
+            // 5,000 Mb/s.
+            initial: Some(Bandwidth::from_mbps(5000)),
+            // 120 µs between two changes.
+            hold: Duration::from_micros(120),
+            // 1 s without feedback halves, to 2 Mb/s at last.
+            silence: Duration::from_secs(1),
+            on_silence: Silence::Halve(Bandwidth::from_mbps(2)),
+            // max(rate * 150 µs, 64 kB).
+            burst: Bytes::new(65_536),
+            burst_time: Duration::from_micros(150),
+        },
+    };
+
+    /// The law of receive meters, as the C code takes it.
+    pub(crate) fn receive_law(&self) -> RawLaw {
+        self.law(self.interval, self.marks)
+    }
+
+    /// The law of interface meters.
+    pub(crate) fn interface_law(&self) -> RawLaw {
+        self.law(self.interface.interval, self.interface.marks)
+    }
+
+    fn law(&self, interval: Duration, marks: Marks) -> RawLaw {
+        let mark_bytes = match marks {
+            Marks::Usage(bytes) => u32::try_from(bytes.get()).unwrap_or(u32::MAX),
+            Marks::Fraction | Marks::Ignored => 0,
+        };
+        RawLaw {
+            interval: interval.nanos(),
+            alpha: self.alpha.raw(),
+            steps: self.steps,
+            mark_bytes,
+            marks: u32::from(marks != Marks::Ignored),
+        }
+    }
+}
+
+impl DestinationParameters {
+    pub(crate) fn raw(&self) -> RawDestinationRules {
+        RawDestinationRules {
+            hold: self.hold.nanos(),
+            silence: self.silence.nanos(),
+            burst_time: self.burst_time.nanos(),
+            halved_floor: match self.on_silence {
+                Silence::Drop => 0,
+                Silence::Halve(floor) => floor.bps().max(1),
+            },
+            // The C code cuts bursts at 256 MiB.
+            burst: u32::try_from(self.burst.get()).unwrap_or(u32::MAX),
+            reserved: 0,
+        }
+    }
+}
+
+/// A finite rate for the C code, in which 0 is unlimited and the smallest is one bit/s.
+pub(crate) fn limit(rate: Bandwidth) -> u64 {
+    if rate.is_unlimited() { 0 } else { rate.bps().max(1) }
+}
+
+/// What the C code means by a rate or capacity.
+pub(crate) fn from_limit(bps: u64) -> Bandwidth {
+    if bps == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(bps) }
+}

@@ -1,0 +1,105 @@
+//! [`RateLaw`]: from one interval's usage to the next rate.
+//!
+//! The arithmetic, its bounds and its source are in `datapath/rate_law.h`. Meters run it by themselves; this is
+//! the law alone, for tests and for those who plan with it.
+//!
+//! Worked example: R = 5, C = 9, y = 12 Gb/s, α = 1/2: the next rate is 4.1667 Gb/s.
+
+use crate::layout::{LAW_ONE, native};
+use crate::parameters::{Alpha, Marks};
+use weir_units::{Bandwidth, Duration};
+
+/// The law at one capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateLaw {
+    /// What the usage is to meet, 10 kb/s to 8 Tb/s.
+    pub capacity: Bandwidth,
+    /// How strongly the rate follows.
+    pub alpha: Alpha,
+    /// What marks do.
+    pub marks: Marks,
+}
+
+impl RateLaw {
+    /// The least rate: 10 Mb/s, or a hundredth of the capacity where that is less.
+    pub fn floor(&self) -> Bandwidth {
+        Bandwidth::from_bps(native::weir_native_law_floor(self.capacity()))
+    }
+
+    /// The rate after an interval of `elapsed` in which `usage` came, `marked` of `packets` packets marked.
+    pub fn step(&self, rate: Bandwidth, usage: Bandwidth, elapsed: Duration, marked: u32, packets: u32) -> Bandwidth {
+        let capacity = self.capacity();
+        // Any usage is taken; above 2^62 the addition of marks could wrap.
+        let usage = usage.bps().min(1 << 62);
+        let part = u64::from(marked.min(packets)) * u64::from(LAW_ONE) / u64::from(packets.max(1));
+        let part = part as u32;
+        let (usage, part) = match self.marks {
+            Marks::Ignored => (usage, 0),
+            Marks::Fraction => (usage, part),
+            Marks::Usage(bytes) => {
+                let bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX).min(100_000_000);
+                let elapsed = elapsed.nanos().max(1);
+                (native::weir_native_law_marked_usage(usage, capacity, elapsed, bytes, part), 0)
+            }
+        };
+        let rate = rate.bps().min(8_000_000_000_000);
+        let floor = native::weir_native_law_floor(capacity);
+        let next = native::weir_native_rate_law(rate, capacity, usage, self.alpha.raw(), part, floor);
+        Bandwidth::from_bps(next)
+    }
+
+    fn capacity(&self) -> u64 {
+        self.capacity.bps().clamp(10_000, 8_000_000_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Bytes;
+
+    const T: Duration = Duration::from_micros(200);
+
+    fn law(capacity: u64, marks: Marks) -> RateLaw {
+        RateLaw { capacity: Bandwidth::from_mbps(capacity), alpha: Alpha::HALF, marks }
+    }
+
+    /// The rate in Mb/s after one step, to the kb/s.
+    fn step(law: RateLaw, rate: u64, usage: u64, marked: u32) -> f64 {
+        let next = law.step(Bandwidth::from_mbps(rate), Bandwidth::from_mbps(usage), T, marked, 10);
+        ((next.bps() + 500) / 1000) as f64 / 1000.0
+    }
+
+    #[test]
+    fn one_step_as_parley_prints_it() {
+        // 5 * (1 - 0.5 * 3/9) = 4.1667; with 0.4 marked 5 * (1 - 0.1667 - 0.2) = 3.1667 Gb/s
+        let law = law(9000, Marks::Fraction);
+        assert!((step(law, 5000, 12_000, 0) - 4166.667).abs() < 0.005);
+        assert!((step(law, 5000, 12_000, 4) - 3166.667).abs() < 0.01);
+        assert!((step(RateLaw { marks: Marks::Ignored, ..law }, 5000, 12_000, 4) - 4166.667).abs() < 0.005);
+    }
+
+    #[test]
+    fn one_step_as_eyeq_computes_it() {
+        // fb * (3 * rate - rx) / (2 * rate): 5000 * 27,000/18,000 = 7500; 5000 * 18,000/18,000 = 5000
+        let law = law(9000, Marks::Usage(Bytes::new(45_000)));
+        assert!((step(law, 5000, 0, 0) - 7500.0).abs() < 0.005);
+        assert!((step(law, 5000, 9000, 0) - 5000.0).abs() < 0.005);
+        // All marked: rx = 4500 + 45,000 * 8 * 2 / 200 us = 8100: 5000 * 18,900/18,000 = 5250
+        assert!((step(law, 5000, 4500, 10) - 5250.0).abs() < 0.005);
+        // Half marked: rx = 4500 + 45,000 * 8 * 1.5 / 200 us = 7200: 5000 * 19,800/18,000 = 5500
+        assert!((step(law, 5000, 4500, 5) - 5500.0).abs() < 0.005);
+    }
+
+    #[test]
+    fn the_rate_stays_inside_its_clamps() {
+        let law = law(9000, Marks::Fraction);
+        assert_eq!(law.floor(), Bandwidth::from_mbps(10));
+        assert_eq!(step(law, 8000, 0, 0), 9000.0);
+        assert_eq!(step(law, 5000, 27_000, 0), 10.0, "three capacities take the rate to its floor");
+        assert_eq!(step(law, 5000, 900_000_000, 10), 10.0);
+        let small = RateLaw { capacity: Bandwidth::from_mbps(100), ..law };
+        assert_eq!(small.floor(), Bandwidth::from_mbps(1));
+        assert_eq!(RateLaw { capacity: Bandwidth::from_bps(10_000), ..law }.floor(), Bandwidth::from_bps(100));
+    }
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * One per interface, over all its services: how the machine's capacity is shared among them, at the timescale
+ * of round trips, with or without brokers.
+ *
+ * Problem: the services of a machine have guarantees, limits and weights at its interface, and who is active
+ * changes faster than brokers speak. Approach: the law of the receive meters once more, one level up: it
+ * finds one rate per unit of weight at which all services together use the interface's capacity. A service's
+ * capacity follows from it by the policy's rule for sharing:
+ *
+ *   fill:  rate * weight, clipped between the service's min and max
+ *   add:   min + rate * weight, up to max
+ *
+ * and the brokers' limit is put upon that by whoever sets the receive meter: the smaller holds.
+ *
+ * The rate is that of the lightest service, so that it may have the interface to itself when it is alone, and
+ * no more: R goes up to C. The floor is a hundredth of an equal share, low enough that what it gives away, 1 % of
+ * the capacity, does not matter where the guarantees leave nothing to share. R starts at the share of
+ * everybody active: guarantees hold from the first packet, and R rises where they are not. Capacities must be
+ * below the link's rate, or marks be looked at: a link cannot be used above its rate, so without
+ * marks a capacity that equals it never lowers R.
+ *
+ * Bounds: those of rate_law.h; weights in thousandths, 1 to 10^9; R * weight / lightest is computed as
+ * (R / lightest) * weight, cut off at 8 Tb/s, and (R % lightest) * weight / lightest, below 10^18.
+ *
+ * Worked example: C = 9 Gb/s, services of weights 1 and 2, both backlogged. R starts at 3 Gb/s and stays: 3 and
+ * 6 Gb/s. The second ends; the first uses 3 of 9, so R rises to 3 * (1 + 0.5 * 6/9) = 4, then 5.11, up to 9 Gb/s.
+ *
+ * Source: EyeQ's source code, its device rate: this law every 1,000 us against 9,000 Mb/s (of 10 Gb/s), class
+ * rate = weight * device rate. Parley's shares at a machine, section 3.1.
+ */
+#ifndef WEIR_INTERFACE_METER_H
+#define WEIR_INTERFACE_METER_H
+
+#include "receive_meter.h"
+
+#define WEIR_SHARE_FILL 0
+#define WEIR_SHARE_ADD 1
+/* 1,000,000 in thousandths. */
+#define WEIR_WEIGHT_MAX 1000000000U
+
+struct weir_interface_meter {
+	struct weir_law law;
+	struct weir_window window;
+	u64 capacity; /* bit/s; 0 is unlimited */
+	u64 rate;     /* R, bit/s for the lightest weight; 0 when unlimited */
+	u64 usage;    /* bit/s of the last window that closed */
+	u64 total;    /* sum of the services' weights, thousandths, at least `lightest` */
+	u32 lightest; /* thousandths, 1 to WEIR_WEIGHT_MAX */
+	u32 reserved;
+};
+
+/* `rate` * `weight` / `lightest`, at most WEIR_LAW_RATE_MAX. */
+WEIR_INLINE u64 weir_weighted_rate(u64 rate, u32 weight, u32 lightest)
+{
+	u64 whole = rate / lightest;
+	u64 most = WEIR_LAW_RATE_MAX / weight;
+
+	if (whole > most)
+		return WEIR_LAW_RATE_MAX;
+	whole = whole * weight + rate % lightest * weight / lightest;
+	return whole < WEIR_LAW_RATE_MAX ? whole : WEIR_LAW_RATE_MAX;
+}
+
+/* `part` thousandths of `whole` thousandths of `rate`: what a weight is due of it. `part` <= `whole`. */
+WEIR_INLINE u64 weir_weight_share(u64 rate, u32 part, u64 whole)
+{
+	return weir_law_scale(rate, weir_law_fraction(part, whole));
+}
+
+/* The least R: a hundredth of the lightest service's share of everybody active. */
+WEIR_INLINE u64 weir_interface_meter_floor(const struct weir_interface_meter *meter)
+{
+	u64 floor = weir_weight_share(meter->capacity, meter->lightest, meter->total) / WEIR_LAW_FLOOR_PART;
+
+	return floor ? floor : 1;
+}
+
+/* A meter with nothing counted, for services whose weights sum to `total`, the least of them `lightest`. */
+WEIR_INLINE void weir_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
+					   u64 capacity, u32 lightest, u64 total)
+{
+	__builtin_memset(meter, 0, sizeof(*meter));
+	weir_law_set(&meter->law, law);
+	weir_window_open(&meter->window, now);
+	if (!lightest)
+		lightest = 1;
+	if (lightest > WEIR_WEIGHT_MAX)
+		lightest = WEIR_WEIGHT_MAX;
+	meter->lightest = lightest;
+	meter->total = total > lightest ? total : lightest;
+	meter->capacity = weir_capacity_clamp(capacity);
+	meter->rate = meter->capacity ? weir_law_clamp(weir_weight_share(meter->capacity, lightest, meter->total), 1,
+						       meter->capacity) :
+					0;
+}
+
+/* From now on the interface's capacity is `capacity` bit/s; 0 is unlimited. R goes along in proportion. */
+WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity)
+{
+	u64 part;
+
+	capacity = weir_capacity_clamp(capacity);
+	if (capacity == meter->capacity)
+		return;
+	part = meter->capacity ? (meter->rate << WEIR_LAW_SHIFT) / meter->capacity : WEIR_LAW_ONE;
+	meter->capacity = capacity;
+	meter->rate = capacity ? weir_law_clamp(weir_law_scale(capacity, part), weir_interface_meter_floor(meter),
+						capacity) :
+				 0;
+}
+
+/* Counts as weir_receive_meter_packet does. 1: R was computed anew, and with it the services' capacities. */
+WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets,
+					    u32 marked)
+{
+	struct weir_window *window = &meter->window;
+	u64 elapsed = weir_window_elapsed(window, now);
+	int stepped = 0;
+
+	if (elapsed >= meter->law.interval) {
+		meter->usage = weir_window_usage(window, elapsed);
+		if (meter->capacity) {
+			meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity,
+						   weir_interface_meter_floor(meter), meter->usage, elapsed,
+						   weir_law_fraction(window->marked, window->packets));
+			stepped = 1;
+		}
+		weir_window_open(window, now);
+	}
+	weir_window_add(window, bytes, packets, marked);
+	return stepped;
+}
+
+/*
+ * The capacity in bit/s of a service with `min`, `max` (0 is unlimited) and `weight` thousandths (at least 1)
+ * under the rule `sharing`; 0, unlimited, where neither the interface nor the service has a limit. Never above
+ * the interface's capacity, and at least 1.
+ */
+WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
+					   u32 weight)
+{
+	u64 share;
+
+	if (!meter->capacity)
+		return max;
+	if (!max || max > meter->capacity)
+		max = meter->capacity;
+	share = weir_weighted_rate(meter->rate, weight, meter->lightest);
+	if (sharing == WEIR_SHARE_ADD)
+		share = min < WEIR_LAW_RATE_MAX ? share + min : WEIR_LAW_RATE_MAX;
+	else if (share < min)
+		share = min;
+	if (share > max)
+		share = max;
+	return share ? share : 1;
+}
+
+#endif

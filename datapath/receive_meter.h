@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * One per service at its receiver: the rate that all its senders are told, and whom to tell it when.
+ *
+ * Problem: hold what a service receives to a capacity C within milliseconds, whoever sends, with constant work
+ * per packet and no state per sender: a host sees tens of thousands of new flows each second.
+ * Approach: count what comes (usage_window.h); each interval T run the control law (rate_law.h) to get one rate
+ * R; every 10 kB, or when a while has passed since, answer the packet at hand with R. Who sends much is so
+ * told often, and who sends little hardly ever, and has no need.
+ *
+ * The start. R starts at the larger of the law's floor and C / 512: a lone sender is then within 0.01 % of C
+ * after 29 intervals at any capacity. From 10 Mb/s it would take 31 at 9 Gb/s, one more than Parley says,
+ * and more above.
+ *
+ * Silence. Windows end with packets, so a service that paused has a window of many intervals. EyeQ runs its
+ * law once for it, at whatever low usage results. That is not enough: a service that filled its capacity with a
+ * hundred senders, paused for a second and goes on with one would be held to C/100, and climb for
+ * milliseconds, below its capacity. A timer would have run the law in every interval; so a window runs it as
+ * often as intervals passed, at most `steps` times, each time with the usage that the new rate predicts (what
+ * came grows with the rate), as long as that is below C: R rises, and not beyond what would fill C. With 32
+ * steps R rises by 4 * 10^5: any pause of 32 intervals (6.4 ms) brings R to C from any start below 4 Tb/s.
+ * A window of many intervals that is above C is one long gap after a burst, or packets larger than C * T; there
+ * the law runs once, since nobody has heard of the first step when the second would be taken (twice or
+ * more on one measurement would overshoot, and swing).
+ *
+ * So after an idle second R is C, and a hundred senders that set out at once all send at C until they hear of
+ * less. This is chosen: a service that uses less than its capacity must not be slowed at all, and the receiver
+ * cannot know which of the two will come. It is what the burst bound is for, and the marks: from C to C/100 is
+ * 6 intervals when all is marked.
+ *
+ * Service below its capacity: while each window is at most C and unmarked, the law's bracket is at least 1, so
+ * R stays at C once it is there.
+ *
+ * A new capacity takes R along in proportion: where C was full of senders at R, they fill the new one as well as
+ * the old, at once; where R was C it stays C. From unlimited, R starts at C: nobody was held, and a service that
+ * the brokers begin to hold must not drop to the start on the way. With no capacity (0) there is no rate, and no
+ * feedback; senders forget the last rate after a second. To lift a limit at once, set the interface's rate.
+ *
+ * Which packet is answered: thresholds vary by a factor of 1/2 to 3/2 around their mean, drawn for each answer.
+ * Senders that are paced to the same R come in the same order every round; a fixed 10 kB, seven packets of
+ * 1,500 B, would always hit the same one of seven.
+ *
+ * Bounds: intervals from 10 us to 1 s, capacities from 10 kb/s to 8 Tb/s (what is outside is taken as the
+ * bound); see rate_law.h and usage_window.h for why nothing overflows. Two CPUs: whoever shares a meter
+ * takes a lock, or has a meter for each CPU with its part of C.
+ *
+ * Worked example: C = 9 Gb/s, R = 5, T = 200 us. 300 kB come in 200 us, y = 12 Gb/s. The packet that ends
+ * the window makes R 4.1667 Gb/s, and is answered with it.
+ *
+ * Source: Parley sections 3.2.1 and 7 (interval configurable per service), Table 1; EyeQ's source code for
+ * what starts and ends a window, and for 10,000 B or 100 us between answers.
+ */
+#ifndef WEIR_RECEIVE_METER_H
+#define WEIR_RECEIVE_METER_H
+
+#include "rate_law.h"
+#include "usage_window.h"
+
+/* R starts at this part of the capacity: 29 intervals from C for one sender, see above. */
+#define WEIR_START_PART 512
+/* The most steps of the law that one packet may cost. */
+#define WEIR_STEPS_MAX 32
+/* The most bytes between two answers; keeps bytes * draw inside 64 bits. */
+#define WEIR_FEEDBACK_BYTES_MAX (1U << 28)
+
+/* How the law is run; the same for receive and interface meters. */
+struct weir_law {
+	u64 interval;   /* ns, WEIR_INTERVAL_MIN to WEIR_INTERVAL_MAX */
+	u32 alpha;      /* in 2^-20, at most 1 */
+	u32 steps;      /* of the law that one window may take: 1 to WEIR_STEPS_MAX */
+	u32 mark_bytes; /* 0: marks lower the rate by b / 2; else they count as bytes (EyeQ), up to 10^8 */
+	u32 marks;      /* 0: marks are not looked at */
+};
+
+struct weir_receive_meter {
+	struct weir_law law;
+	struct weir_window window;
+	u64 capacity; /* bit/s; 0 is unlimited */
+	u64 rate;     /* R, bit/s; 0 when unlimited */
+	u64 usage;    /* bit/s of the last window that closed */
+	u64 feedback_interval; /* ns on average between answers; 0: only bytes count */
+	u64 answered_at;       /* ns */
+	u64 unanswered;        /* bytes since */
+	u32 feedback_bytes;    /* on average between answers; 0: every packet */
+	u32 draw;              /* where between half and three halves of it the next one is; the seed at first */
+};
+
+/* `capacity` as the law can take it; 0 stays 0, unlimited. */
+WEIR_INLINE u64 weir_capacity_clamp(u64 capacity)
+{
+	if (capacity && capacity < WEIR_LAW_RATE_MIN)
+		return WEIR_LAW_RATE_MIN;
+	return capacity < WEIR_LAW_RATE_MAX ? capacity : WEIR_LAW_RATE_MAX;
+}
+
+/* The rate with which a meter of `capacity` starts. */
+WEIR_INLINE u64 weir_start_rate(u64 capacity)
+{
+	return weir_law_clamp(capacity / WEIR_START_PART, weir_law_floor(capacity), capacity);
+}
+
+/* The law as it can be run: its values inside their bounds. */
+WEIR_INLINE void weir_law_set(struct weir_law *law, const struct weir_law *wanted)
+{
+	*law = *wanted;
+	law->interval = weir_interval_clamp(wanted->interval);
+	if (law->alpha > WEIR_LAW_ONE)
+		law->alpha = WEIR_LAW_ONE;
+	if (!law->steps)
+		law->steps = 1;
+	if (law->steps > WEIR_STEPS_MAX)
+		law->steps = WEIR_STEPS_MAX;
+	if (law->mark_bytes > 100000000)
+		law->mark_bytes = 100000000;
+}
+
+/*
+ * The rate after a window of `elapsed` ns (at least one interval) with `usage` bit/s, of which `marked` in 2^-20
+ * of the packets were marked: the law once, and for each further interval as long as there is room.
+ */
+WEIR_INLINE u64 weir_law_run(const struct weir_law *law, u64 rate, u64 capacity, u64 floor, u64 usage, u64 elapsed,
+			     u32 marked)
+{
+	u64 intervals = elapsed / law->interval;
+	u64 factor;
+	u32 i;
+
+	if (!law->marks)
+		marked = 0;
+	if (law->mark_bytes) {
+		usage = weir_law_marked_usage(usage, capacity, elapsed, law->mark_bytes, marked);
+		marked = 0;
+	}
+	for (i = 0; i < WEIR_STEPS_MAX; i++) {
+		factor = weir_law_factor(capacity, usage, law->alpha, marked);
+		rate = weir_law_clamp(weir_law_scale(rate, factor), floor, capacity);
+		if (i + 1 >= law->steps || i + 1 >= intervals || usage >= capacity || rate == capacity)
+			break;
+		/* marks hold R down, except those from before a pause of so many intervals: they are old */
+		if (marked && intervals < law->steps)
+			break;
+		marked = 0;
+		usage = weir_law_scale(usage, factor);
+	}
+	return rate;
+}
+
+/*
+ * A meter with nothing counted. `feedback_bytes` and `feedback_interval` are means; any `seed` will do, meters
+ * with different ones answer at different packets.
+ */
+WEIR_INLINE void weir_receive_meter_init(struct weir_receive_meter *meter, u64 now, const struct weir_law *law,
+					 u64 capacity, u32 feedback_bytes, u64 feedback_interval, u32 seed)
+{
+	__builtin_memset(meter, 0, sizeof(*meter));
+	weir_law_set(&meter->law, law);
+	weir_window_open(&meter->window, now);
+	meter->capacity = weir_capacity_clamp(capacity);
+	meter->rate = meter->capacity ? weir_start_rate(meter->capacity) : 0;
+	meter->feedback_bytes = feedback_bytes < WEIR_FEEDBACK_BYTES_MAX ? feedback_bytes : WEIR_FEEDBACK_BYTES_MAX;
+	meter->feedback_interval = feedback_interval < WEIR_INTERVAL_MAX ? feedback_interval : WEIR_INTERVAL_MAX;
+	meter->answered_at = now;
+	meter->draw = seed;
+}
+
+/* From now on the capacity is `capacity` bit/s; 0 is unlimited. R goes along in proportion. */
+WEIR_INLINE void weir_receive_meter_set_capacity(struct weir_receive_meter *meter, u64 capacity)
+{
+	u64 part;
+
+	capacity = weir_capacity_clamp(capacity);
+	if (capacity == meter->capacity)
+		return;
+	if (!capacity) {
+		meter->rate = 0;
+	} else if (!meter->capacity) {
+		meter->rate = capacity;
+	} else {
+		/* R <= C < 2^43; the part is at most 1 */
+		part = (meter->rate << WEIR_LAW_SHIFT) / meter->capacity;
+		meter->rate = weir_law_clamp(weir_law_scale(capacity, part), weir_law_floor(capacity), capacity);
+	}
+	meter->capacity = capacity;
+}
+
+/* From the next window on the law is run every `interval` ns. */
+WEIR_INLINE void weir_receive_meter_set_interval(struct weir_receive_meter *meter, u64 interval)
+{
+	meter->law.interval = weir_interval_clamp(interval);
+}
+
+/* `mean` times the drawn number between 1/2 and 3/2; `mean` below 2^47. */
+WEIR_INLINE u64 weir_drawn(u64 mean, u32 draw)
+{
+	return mean / 2 + ((mean * (draw >> 16)) >> 16);
+}
+
+/* Whether the packet at hand is to be answered. */
+WEIR_INLINE int weir_feedback_due(struct weir_receive_meter *meter, u64 now, u64 bytes)
+{
+	u64 mean = meter->feedback_bytes;
+	u64 due = weir_drawn(mean, meter->draw);
+
+	/* one huge buffer counts as a buffer's worth, not as a debt of many answers */
+	meter->unanswered += bytes < WEIR_FEEDBACK_BYTES_MAX ? bytes : WEIR_FEEDBACK_BYTES_MAX;
+	if (meter->unanswered >= due) {
+		/* what is beyond counts towards the next, so that the mean is kept */
+		meter->unanswered -= due;
+		if (meter->unanswered > mean)
+			meter->unanswered = mean;
+	} else if (meter->feedback_interval && now >= meter->answered_at &&
+		   now - meter->answered_at >= weir_drawn(meter->feedback_interval, meter->draw)) {
+		meter->unanswered = 0;
+	} else {
+		return 0;
+	}
+	meter->answered_at = now;
+	/* Knuth's "quick and dirty" generator as in Numerical Recipes; its upper half is used */
+	meter->draw = meter->draw * 1664525 + 1013904223;
+	return 1;
+}
+
+/*
+ * Counts a buffer of `bytes` that came at `now` as `packets` packets that switches could mark (ECN-capable
+ * ones), `marked` of which they did. 1: tell its source meter->rate; 0: tell nothing.
+ */
+WEIR_INLINE int weir_receive_meter_packet(struct weir_receive_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked)
+{
+	struct weir_window *window = &meter->window;
+	u64 elapsed = weir_window_elapsed(window, now);
+
+	if (elapsed >= meter->law.interval) {
+		meter->usage = weir_window_usage(window, elapsed);
+		if (meter->capacity)
+			meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity,
+						   weir_law_floor(meter->capacity), meter->usage, elapsed,
+						   weir_law_fraction(window->marked, window->packets));
+		weir_window_open(window, now);
+	}
+	weir_window_add(window, bytes, packets, marked);
+	return meter->capacity ? weir_feedback_due(meter, now, bytes) : 0;
+}
+
+/* The usage in bit/s at `now`: of the last window, or of the open one where it is already longer than T. */
+WEIR_INLINE u64 weir_receive_meter_usage(const struct weir_receive_meter *meter, u64 now)
+{
+	u64 elapsed = weir_window_elapsed(&meter->window, now);
+
+	return elapsed >= meter->law.interval ? weir_window_usage(&meter->window, elapsed) : meter->usage;
+}
+
+#endif
