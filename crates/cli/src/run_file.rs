@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_results::FlowRecord;
-use weir_scenario::{Enforcement, RunResult, Scenario};
+use weir_scenario::{RunResult, Scenario};
 use weir_sim::RunOutcome;
 use weir_units::{Duration, ServiceId};
 
@@ -29,7 +29,7 @@ pub(crate) struct RunFile {
     /// `sim` or `lab`.
     pub(crate) body: String,
     pub(crate) seed: u64,
-    /// `rack-broker` or `none`.
+    /// `none`, `shaper`, `eyeq` or `parley`.
     pub(crate) enforcement: String,
     /// Whether the run came to its end; otherwise this is its beginning.
     pub(crate) complete: bool,
@@ -103,10 +103,7 @@ impl RunFile {
             scenario: scenario.name().to_owned(),
             body: body.to_owned(),
             seed,
-            enforcement: match scenario.enforcement() {
-                Enforcement::RackBroker => "rack-broker".to_owned(),
-                Enforcement::None => "none".to_owned(),
-            },
+            enforcement: scenario.enforcement().word().to_owned(),
             complete,
             duration_s: scenario.duration().as_secs_f64(),
             measure: MeasureEntry {

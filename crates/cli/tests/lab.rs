@@ -34,7 +34,7 @@ fn a_limit_holds_real_tcp_and_without_enforcement_it_does_not() {
     }
     let _turn = one_at_a_time();
     let directory = tempfile::tempdir().expect("a directory");
-    let limited = scenario(directory.path(), 10, "rack-broker");
+    let limited = scenario(directory.path(), 10, "parley");
     let output = weir(&["lab", "--json"]).arg(&limited).output().expect("runs");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
@@ -57,7 +57,7 @@ fn ctrl_c_keeps_what_was_measured_and_takes_the_lab_down() {
     }
     let _turn = one_at_a_time();
     let directory = tempfile::tempdir().expect("a directory");
-    let path = scenario(directory.path(), 120, "rack-broker");
+    let path = scenario(directory.path(), 120, "parley");
     let report = directory.path().join("report");
     let mut command = weir(&["lab"]);
     command.arg(&path).arg("--report").arg(&report).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -87,7 +87,7 @@ fn a_killed_lab_is_taken_down_by_its_janitor() {
     }
     let _turn = one_at_a_time();
     let directory = tempfile::tempdir().expect("a directory");
-    let path = scenario(directory.path(), 120, "rack-broker");
+    let path = scenario(directory.path(), 120, "parley");
     let mut command = weir(&["lab"]);
     let mut child = command.arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
     wait_for("the traffic", 60, || lab_namespaces().len() == 6 && iperf_runs(&path));

@@ -102,7 +102,8 @@ fn define_choice(choice: &'static Choice, definitions: &mut Map<String, Value>) 
     }
     for variant in (choice.variants)() {
         let id = format!("{}-{}", choice.id, variant.id);
-        let tag = (choice, variant.id, choice.default != Some(variant.id));
+        let must = choice.default != Some(variant.id) && !choice.is_named_by_key(variant);
+        let tag = (choice, variant.id, must);
         let object = object(variant.doc, Some(tag), choice.keys(variant), definitions);
         all.push(reference(&id));
         definitions.insert(id, object);

@@ -99,7 +99,8 @@ impl Key {
 /// A mapping in which the word behind one key, the tag, chooses a variant: a record that the other keys follow.
 ///
 /// A variant all of whose keys may be left out may also be written as the bare word: `transport: dctcp` is
-/// `transport: { protocol: dctcp }`.
+/// `transport: { protocol: dctcp }`. A variant that needs a key of its own name needs no tag, since that key says which it is:
+/// `{ at: 1s, rate: 1Gb/s }` is `{ at: 1s, do: rate, rate: 1Gb/s }`.
 #[derive(Debug)]
 pub struct Choice {
     /// Its name in the schema, where variants are `id-word`.
@@ -143,13 +144,22 @@ impl Choice {
     pub fn variant(&self, word: &str) -> Option<&'static Record> {
         (self.variants)().iter().copied().find(|variant| variant.id == word)
     }
-    /// The variant that a node chooses by its tag, as a bare word, or by default. `None` if what it says is wrong.
+    /// The variant that a node chooses by its tag, as a bare word, by a key of the variant's name, or by default. `None` if
+    /// what it says is wrong.
     pub fn chosen(&self, node: &Node) -> Option<&'static Record> {
         match (node.scalar(), node.get(self.tag)) {
             (Some(word), _) => self.variant(word),
             (None, Some(tag)) => tag.scalar().and_then(|word| self.variant(word)),
-            (None, None) => self.default.and_then(|word| self.variant(word)),
+            (None, None) => {
+                let mut named = (self.variants)().iter().copied().filter(|variant| self.is_named_by_key(variant));
+                let named = named.find(|variant| node.get(variant.id).is_some());
+                named.or_else(|| self.default.and_then(|word| self.variant(word)))
+            }
         }
+    }
+    /// Whether a variant needs a key of its own name, and so no tag.
+    pub fn is_named_by_key(&self, variant: &'static Record) -> bool {
+        variant.keys.iter().any(|key| key.required && key.name == variant.id)
     }
     /// The keys of a variant, without the tag.
     pub fn keys(&self, variant: &'static Record) -> impl Iterator<Item = &'static Key> + Clone {

@@ -126,8 +126,9 @@ pub fn run(
         return Ok(outcome);
     }
     let mut agents = None;
-    if scenario.enforcement() == Enforcement::RackBroker {
-        progress(Progress::Step("starting an agent on every machine"));
+    if scenario.enforcement() == Enforcement::Parley {
+        // Receive meters and the fabric broker are in the simulator alone.
+        progress(Progress::Step("starting an agent on every machine: rack brokers and root limiters"));
         let mut started = Agents::start(weir, &network, scenario, directory.path())?;
         let heard = clock.until(PATIENCE, interrupted, || Ok::<_, AgentsError>(started.ready()? == started.count()))?;
         if interrupted() {

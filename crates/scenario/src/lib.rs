@@ -5,7 +5,7 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`model`](Scenario) | the valid scenario |
+//! | [`model`](Scenario), [`governed`](Governed) | the valid scenario, and what it has under a policy |
 //! | [`graph`], [`topology`] | a network as hosts, switches and cables, and what makes one |
 //! | [`language`] | what a file may contain, as one description; the JSON Schema |
 //! | `read` | file → scenario |
@@ -44,6 +44,7 @@
 //! ```
 
 pub mod experiment;
+mod governed;
 pub mod graph;
 pub mod language;
 mod model;
@@ -52,10 +53,10 @@ mod result;
 pub mod topology;
 
 pub use experiment::{Experiment, PublishedValue};
-pub use graph::Graph;
-pub use model::{
-    Change, Enforcement, Governed, Links, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers,
-    Traffic,
+pub use governed::{
+    BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, Governed, PolicyChange, ShaperSettings, Stale,
 };
+pub use graph::Graph;
+pub use model::{Change, Links, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers, Traffic};
 pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};

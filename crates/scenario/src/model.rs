@@ -4,8 +4,9 @@
 //! [`Traffic`], [`NetworkEvent`]s and a [`Measurement`] on that graph. What only policies have (services' long-lived
 //! transfers as the lab runs them, enforcement, the measured rack) stands in [`Governed`].
 
+use crate::governed::{Enforcement, Governed};
 use crate::graph::{Graph, LinkRef, PRIORITIES, QueueSpec};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use weir_policy::Policy;
 use weir_transport::Parameters;
@@ -111,23 +112,6 @@ impl Scenario {
     }
 }
 
-/// What a scenario has because it runs under a policy.
-#[derive(Debug, Clone)]
-pub struct Governed {
-    /// The policy, already valid.
-    pub policy: Arc<Policy>,
-    /// The file that the policy came from.
-    pub policy_path: PathBuf,
-    /// What enforces the policy.
-    pub enforcement: Enforcement,
-    /// The links that the policy does not speak about.
-    pub links: Links,
-    /// The services' long-lived transfers, in file order.
-    pub transfers: Vec<ServiceTransfers>,
-    /// The measured rack.
-    pub measure: Measure,
-}
-
 /// An entry of `traffic`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
@@ -174,16 +158,6 @@ pub struct Measurement {
     pub every: Duration,
     /// The links, each once.
     pub links: Vec<LinkRef>,
-}
-
-/// What enforces the policy during a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Enforcement {
-    /// Rack brokers on every machine set the root limiters (the default).
-    #[default]
-    RackBroker,
-    /// Nothing: the transport shares the links as it would without Weir.
-    None,
 }
 
 /// Properties of links and ports.

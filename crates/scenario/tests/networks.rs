@@ -347,6 +347,7 @@ refusals! {
     wrong_list: changed("file: flows.csv", "file: wrong.csv");
     event_after_the_end: changed("at: 20ms", "at: 20s");
     event: changed("do: rate", "do: rates");
+    an_event_of_a_policy: changed("do: up, link: \"leaf0<->spine1\"", "do: up, link: \"leaf0<->spine1\", policy: a=1");
     unknown_link: changed("\"leaf0->spine[0-1]\"", "\"leaf0->leaf1\"");
     unknown_end: changed("\"spine0->leaf1\"", "\"spin0->leaf1\"");
     no_link: changed("\"leaf1->h7\"", "leaf1");

@@ -51,7 +51,7 @@ fn changed(from: &str, to: &str) -> String {
 fn reads_every_key() {
     let scenario = read(GOOD).expect("good");
     assert_eq!((scenario.name(), scenario.seed(), scenario.duration()), ("test", 1, Duration::from_secs(60)));
-    assert_eq!(scenario.enforcement(), Enforcement::RackBroker);
+    assert_eq!(scenario.enforcement(), Enforcement::Parley);
     assert_eq!(scenario.policy_path(), Path::new("some/test.policy.yaml"));
     assert_eq!(
         scenario.links(),

@@ -134,7 +134,7 @@ impl<'a, O: Observer> Run<'a, O> {
         let (mut brokers, mut uplink, mut headers) = (None, None, None);
         if let (Some(governed), Some(classes)) = (governed, &classes) {
             uplink = Some(UplinkSampler::new(scenario, classes, &mut world));
-            if governed.enforcement == Enforcement::RackBroker {
+            if governed.enforcement == Enforcement::Parley {
                 brokers = Some(Brokers::new(&governed.policy, options.brokers, &mut rng, &mut world));
             }
             headers = Some(Headers::new(&governed.policy)?);

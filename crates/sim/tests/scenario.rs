@@ -89,14 +89,14 @@ fn without_enforcement_the_transport_decides() {
         "  a: { match: [ { port: 80 } ], rack: { tx: { max: 10Mb/s } } }\n  b: { match: [ { port: 81 } ] }\n";
     let traffic = "  - { service: a, from: [l1], to: [r1], flows: 3, start: 0s, stop: 4s }\n  \
                    - { service: b, from: [l2], to: [r2], flows: 1, start: 0s, stop: 4s }\n";
-    for (enforcement, least, most) in [("none", 50, 95), ("rack-broker", 9, 11)] {
+    for (enforcement, least, most) in [("none", 50, 95), ("parley", 9, 11)] {
         let scenario = small(services, LINKS, enforcement, traffic);
         let outcome = run(&scenario, 1, CHECKED());
         // The duration is four samples and a half; the half is simulated and not measured.
         assert_eq!(outcome.uplink.samples.len(), 4);
         let a = mean(&outcome, ServiceId(0), 3, 4).bps() / 1_000_000;
         assert!((least..=most).contains(&a), "{enforcement}: {a} Mb/s");
-        assert_eq!(outcome.brokers.sent > 0, enforcement == "rack-broker");
+        assert_eq!(outcome.brokers.sent > 0, enforcement == "parley");
         assert_eq!(outcome.results.flows.len(), 4);
         assert!(outcome.results.flows.iter().all(|flow| flow.delivered > 100_000));
     }
@@ -106,7 +106,7 @@ fn without_enforcement_the_transport_decides() {
 fn the_static_limit_of_an_interface_holds_without_any_broker_report() {
     let services = "  a: { match: [ { port: 80 } ], machine: { tx: { max: 20Mb/s } } }\n";
     let traffic = "  - { service: a, from: [l1], to: [r1], flows: 2, start: 0s, stop: 4s }\n";
-    let outcome = run(&small(services, LINKS, "rack-broker", traffic), 1, CHECKED());
+    let outcome = run(&small(services, LINKS, "parley", traffic), 1, CHECKED());
     for sample in &outcome.uplink.samples[1..] {
         let a = sample.bandwidth[0].1.bps();
         assert!(a.abs_diff(20_000_000) < 50_000, "{a} b/s");

@@ -4,14 +4,16 @@
 //! records. The check and `schemas/scenario.schema.json` come from it; names and times that refer to each other, to
 //! the network or to the policy are checked by `read`.
 
+mod enforcement;
 mod events;
 mod network;
 mod traffic;
 
-pub use events::EVENT;
+pub use events::{EVENT, SERVICE_EVENT};
 pub use network::{NETWORK, QUEUE};
 pub use traffic::{SERVICE_TRAFFIC, TRAFFIC, TRANSPORT};
 
+pub(crate) use enforcement::{ENFORCEMENT_WORDS, MIN_PERIOD, STALE_WORDS};
 pub(crate) use events::DIRECTION_WORDS;
 pub(crate) use network::{
     FACTOR_RANGE, MAX_HEADERS, MAX_K, MAX_PAYLOAD, MAX_QUANTUM, MAX_RACKS, MAX_SPINES, MAX_WEIGHT, ROUTING_WORDS,
@@ -59,8 +61,6 @@ pub const MAX_HOSTS_OF_ONE: u32 = 1_000_000;
 pub const MAX_HOSTS: u64 = 5_000_000;
 /// Links that one name stands for, by ranges.
 pub const MAX_LINKS_NAMED: u64 = 100_000;
-
-pub(crate) const ENFORCEMENT_WORDS: &[&str] = &["rack-broker", "none"];
 
 static VERSION: Scalar = Scalar::Words { what: "a format version that this program reads", words: &["1"] };
 static NAME: Scalar = Scalar::Checked {
@@ -144,12 +144,9 @@ pub static UNDER_POLICY: Record = Record {
         ),
         SEED_KEY,
         Key::required("duration", Shape::Scalar(&TIME), "How long traffic runs.", "duration: 60s"),
-        Key::optional(
-            "enforcement",
-            Shape::Scalar(&Scalar::Words { what: "a kind of enforcement", words: ENFORCEMENT_WORDS }),
-            "What enforces the policy: `rack-broker` (the default), or `none` to see the transport alone.",
-            "enforcement: rack-broker",
-        ),
+        enforcement::ENFORCEMENT_KEY,
+        enforcement::SHAPER_KEY,
+        enforcement::BROKERS_KEY,
         Key::optional(
             "links",
             Shape::Record(&LINKS),
@@ -163,7 +160,12 @@ pub static UNDER_POLICY: Record = Record {
             "Who sends what to whom.",
             "traffic: [ { service: a, from: r1, to: r2 } ]",
         ),
-        EVENTS_KEY,
+        Key::optional(
+            "events",
+            Shape::List(&events::SERVICE_EVENTS),
+            "What happens to links, to brokers and to the policy during the run.",
+            "events: [ { at: 10s, do: crash, broker: m1 } ]",
+        ),
         Key::required(
             "measure",
             Shape::Record(&events::MEASURE_RACK),

@@ -3,7 +3,7 @@
 use super::names::Names;
 use super::{Files, Reader};
 use crate::graph::{Discipline, LinkRef};
-use crate::language::{EVENT, MAX_SAMPLES};
+use crate::language::{MAX_SAMPLES, SERVICE_EVENT};
 use crate::model::{Change, Measurement, NetworkEvent};
 use std::collections::BTreeSet;
 use weir_document::{Field, Node, scalar};
@@ -30,17 +30,12 @@ impl<F: Files> Reader<'_, F> {
     }
 
     fn event(&mut self, node: &Node, names: &Names<'_>, duration: Field<Duration>) -> Option<NetworkEvent> {
-        let kind = EVENT.chosen(node)?.id;
-        let at = node.field("at", |text| scalar::time(text, true));
-        if let (Field::Value(at, span), Field::Value(duration, _)) = (at, duration)
-            && at > duration
-        {
-            self.error(
-                span,
-                format!("this happens at {at}, after the end of the run at {duration}"),
-                "let it happen earlier, or make `duration` longer",
-            );
+        // The variants of the other choice are these and more.
+        let kind = SERVICE_EVENT.chosen(node)?.id;
+        if !matches!(kind, "down" | "up" | "rate" | "weights") {
+            return None;
         }
+        let at = self.event_time(node, duration);
         let link = node.get("link")?;
         let links = self.links(link, names);
         let change = match kind {
@@ -65,6 +60,21 @@ impl<F: Files> Reader<'_, F> {
             }
         }
         Some(NetworkEvent { at: at.value()?, links, change: change? })
+    }
+
+    /// When an event happens: not after the end.
+    pub(super) fn event_time(&mut self, node: &Node, duration: Field<Duration>) -> Field<Duration> {
+        let at = node.field("at", |text| scalar::time(text, true));
+        if let (Field::Value(at, span), Field::Value(duration, _)) = (at, duration)
+            && at > duration
+        {
+            self.error(
+                span,
+                format!("this happens at {at}, after the end of the run at {duration}"),
+                "let it happen earlier, or make `duration` longer",
+            );
+        }
+        at
     }
 
     /// Checks the length of a sample against that of the run.

@@ -11,11 +11,13 @@
 //! | `policy` | what refers to a policy |
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
+//! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
 //! | `overload` | random traffic that is more than hosts' links carry |
 //!
 //! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is two
 //! machines; a name that is both a rack and a machine is refused, since either may be meant.
 
+mod control;
 mod events;
 mod files;
 mod links;
@@ -30,9 +32,10 @@ mod transfers;
 
 pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
+use crate::governed::{Enforcement, Governed};
 use crate::graph::{Discipline, Graph, LinkRef};
-use crate::language::{ENFORCEMENT_WORDS, MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
-use crate::model::{Enforcement, Governed, Scenario};
+use crate::language::{MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
+use crate::model::Scenario;
 use crate::topology::{self, Size};
 use files::PolicyOnly;
 use names::Names;
@@ -174,13 +177,12 @@ impl<F: Files> Reader<'_, F> {
                     every: measure.every,
                     links: topology::uplinks(measure.rack, measure.direction, links.spines),
                 });
-                let enforcement = root.field("enforcement", |text| scalar::word(text, "", ENFORCEMENT_WORDS));
-                let enforcement = match enforcement.value() {
-                    Some(1) => Enforcement::None,
-                    _ => Enforcement::RackBroker,
-                };
+                let enforcement = self.enforcement(root);
+                let shaper = self.shaper_settings(root.get("shaper"));
+                let brokers = self.broker_settings(root.get("brokers"), &names);
+                let events = self.control_events(root.get("events"), &names, &policy, duration);
                 let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
-                Some(Governed { policy, policy_path, enforcement, links, transfers, measure })
+                Some(Governed { policy, policy_path, enforcement, shaper, brokers, events, links, transfers, measure })
             }
             None => {
                 measurement = self.measure_links(root.get("measure"), &names, duration);
@@ -282,6 +284,9 @@ fn simulator_only(
     let Some(governed) = governed else {
         return Some("it has a network of its own, and the lab builds the network of a policy".to_owned());
     };
+    if matches!(governed.enforcement, Enforcement::Shaper | Enforcement::EyeQ) {
+        return Some("its agents have no machine shapers of the receiving side".to_owned());
+    }
     if root.get("events").is_some_and(|events| !events.items().is_empty()) {
         return Some("it has events in the network".to_owned());
     }

@@ -125,9 +125,14 @@ impl<F: Files> Reader<'_, F> {
     /// The hosts that a name, a range or a list of them stands for, ascending.
     pub(super) fn hosts(&mut self, node: &Node, names: &Names<'_>) -> Option<Vec<MachineId>> {
         let items = if node.items().is_empty() { std::slice::from_ref(node) } else { node.items() };
+        self.hosts_in(&items.iter().collect::<Vec<_>>(), names)
+    }
+
+    /// The hosts that some names and ranges stand for, ascending.
+    pub(super) fn hosts_in(&mut self, items: &[&Node], names: &Names<'_>) -> Option<Vec<MachineId>> {
         let before = self.problems.count();
         let mut all = BTreeSet::new();
-        for item in items {
+        for &item in items {
             self.add_hosts(item, names, &mut all);
         }
         (self.problems.count() == before && !all.is_empty()).then(|| all.into_iter().collect())

@@ -1,0 +1,176 @@
+//! `enforcement:`, `shaper:`, `brokers:`, and events of brokers and of the policy.
+//!
+//! A policy that changes during the run is checked before the run: each change is of the policy that the changes before it,
+//! in the order of time, have made ([`Policy::with`]).
+
+use super::names::Names;
+use super::{Files, Reader};
+use crate::governed::{
+    BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, PolicyChange, ShaperSettings, Stale,
+};
+use crate::language::{ENFORCEMENT_WORDS, MIN_PERIOD, SERVICE_EVENT, STALE_WORDS};
+use std::sync::Arc;
+use weir_document::{Field, Node, quote, scalar};
+use weir_policy::Policy;
+use weir_policy::language::{MAX_BURST, MAX_INTERVAL, MIN_BURST, MIN_INTERVAL};
+use weir_units::{Duration, MachineId};
+
+/// The word for the fabric broker.
+const FABRIC: &str = "fabric";
+
+impl<F: Files> Reader<'_, F> {
+    pub(super) fn enforcement(&mut self, root: &Node) -> Enforcement {
+        match root.field("enforcement", |text| scalar::word(text, "", ENFORCEMENT_WORDS)).value() {
+            Some(0) => Enforcement::None,
+            Some(1) => Enforcement::Shaper,
+            Some(2) => Enforcement::EyeQ,
+            _ => Enforcement::Parley,
+        }
+    }
+
+    pub(super) fn shaper_settings(&mut self, node: Option<&Node>) -> ShaperSettings {
+        let Some(node) = node else { return ShaperSettings::default() };
+        let interval = self.metering_interval(node, "interval").value();
+        let burst = node.field("burst", scalar::size);
+        if let Field::Value(size, span) = burst
+            && !(MIN_BURST..=MAX_BURST).contains(&size)
+        {
+            let cause = format!("the burst {size} is not between {MIN_BURST} and {MAX_BURST}");
+            self.error(span, cause, "for example `64kB`");
+        }
+        ShaperSettings { interval, burst: burst.value() }
+    }
+
+    /// The interval of receive meters, in the policy's bounds.
+    fn metering_interval(&mut self, node: &Node, key: &str) -> Field<Duration> {
+        let field = node.field(key, |text| scalar::time(text, false));
+        if let Field::Value(time, span) = field
+            && !(MIN_INTERVAL..=MAX_INTERVAL).contains(&time)
+        {
+            let cause = format!("the interval {time} is not between {MIN_INTERVAL} and {MAX_INTERVAL}");
+            self.error(span, cause, "for example `200us`");
+            return Field::Bad;
+        }
+        field
+    }
+
+    pub(super) fn broker_settings(&mut self, node: Option<&Node>, names: &Names<'_>) -> BrokerSettings {
+        let Some(node) = node else { return BrokerSettings::default() };
+        let written = node.field("period", |text| scalar::time(text, false));
+        if let Field::Value(time, span) = written
+            && time < MIN_PERIOD
+        {
+            let cause = format!("the period {time} is shorter than {MIN_PERIOD}");
+            self.error(span, cause, format!("write at least {MIN_PERIOD}"));
+        }
+        let period = written.value().unwrap_or(BrokerSettings::default().period);
+        let times = |time: Duration, n: u64| Duration::from_nanos(time.nanos().saturating_mul(n));
+        let mut not_below = |key: &str, other: &str, least: Duration, default: Duration| {
+            let field = node.field(key, |text| scalar::time(text, false));
+            if let Field::Value(time, span) = field
+                && time < least
+                && !written.is_bad()
+            {
+                let cause = format!("the {key} {time} is shorter than the {other} {least}");
+                self.error(span, cause, format!("write at least {least}"));
+            }
+            field.value().unwrap_or(default)
+        };
+        // Parley's ratios (Table 1): 1 s, 5 s, 10 s, 50 s.
+        let timeout = not_below("timeout", "period", period, times(period, 5));
+        let fabric_period = not_below("fabric-period", "period", period, times(period, 10));
+        let fabric_timeout = not_below("fabric-timeout", "fabric-period", fabric_period, times(fabric_period, 5));
+        let stale = match node.field("stale", |text| scalar::word(text, "", STALE_WORDS)).value() {
+            Some(1) => Stale::Forget,
+            _ => Stale::Keep,
+        };
+        let fabric = node.get("fabric").and_then(|node| self.machine(node, names));
+        let fabric = fabric.unwrap_or(BrokerSettings::default().fabric);
+        BrokerSettings { period, timeout, fabric_period, fabric_timeout, stale, fabric }
+    }
+
+    /// The machine with this name.
+    fn machine(&mut self, node: &Node, names: &Names<'_>) -> Option<MachineId> {
+        let name = node.scalar()?;
+        let machine = names.host(name);
+        if machine.is_none() {
+            let known = names.graph.hosts.iter().map(|host| &*host.name);
+            let hint = self.suggester.hint(name, known, "name a machine of the policy");
+            self.error(node.span, format!("there is no machine {} in the policy", quote(name)), hint);
+        }
+        machine
+    }
+
+    /// The events that are not of links, by time.
+    pub(super) fn control_events(
+        &mut self,
+        node: Option<&Node>,
+        names: &Names<'_>,
+        policy: &Arc<Policy>,
+        duration: Field<Duration>,
+    ) -> Vec<ControlEvent> {
+        let mut items: Vec<(Duration, &Node, &str)> = Vec::new();
+        for item in node.map_or(&[][..], Node::items) {
+            let Some(kind) = SERVICE_EVENT.chosen(item).map(|variant| variant.id) else { continue };
+            if !matches!(kind, "crash" | "restart" | "shaper-interval" | "policy") {
+                continue;
+            }
+            if let Some(at) = self.event_time(item, duration).value() {
+                items.push((at, item, kind));
+            }
+        }
+        // Stable: what happens at the same time happens in the file's order. Changes of the policy add up in this order.
+        items.sort_by_key(|(at, ..)| *at);
+        let mut policy = Arc::clone(policy);
+        let mut events = Vec::new();
+        for (at, item, kind) in items {
+            let change = match kind {
+                "shaper-interval" => {
+                    self.metering_interval(item, "shaper-interval").value().map(ControlChange::ShaperInterval)
+                }
+                "policy" => {
+                    let change = self.policy_change(item, &policy);
+                    if let Some(change) = &change {
+                        policy = Arc::clone(&change.policy);
+                    }
+                    change.map(ControlChange::Policy)
+                }
+                "crash" => self.broker_set(item, names).map(ControlChange::Crash),
+                _ => self.broker_set(item, names).map(ControlChange::Restart),
+            };
+            events.extend(change.map(|change| ControlEvent { at, change }));
+        }
+        events
+    }
+
+    fn broker_set(&mut self, item: &Node, names: &Names<'_>) -> Option<BrokerSet> {
+        let node = item.get("broker")?;
+        let all = if node.items().is_empty() { std::slice::from_ref(node) } else { node.items() };
+        let (fabric, others): (Vec<&Node>, Vec<&Node>) = all.iter().partition(|node| node.scalar() == Some(FABRIC));
+        if let [_, second, ..] = fabric[..] {
+            self.error(second.span, "the fabric broker is named twice", "name it once");
+            return None;
+        }
+        let machines = if others.is_empty() { Vec::new() } else { self.hosts_in(&others, names)? };
+        Some(BrokerSet { machines, fabric: !fabric.is_empty() })
+    }
+
+    /// The policy after a change of `policy`.
+    fn policy_change(&mut self, item: &Node, policy: &Policy) -> Option<PolicyChange> {
+        let node = item.get("policy")?;
+        // What is no path and value has been reported.
+        let setting = node.scalar().filter(|text| text.contains('='))?;
+        match policy.with(setting) {
+            Ok(changed) => Some(PolicyChange { setting: setting.to_owned(), policy: Arc::new(changed) }),
+            Err(errors) => {
+                self.others.push(errors);
+                self.error(
+                    node.span,
+                    "the policy cannot be changed so",
+                    "write a change after which its file would be accepted, with the same machines and services",
+                );
+                None
+            }
+        }
+    }
+}
