@@ -14,6 +14,7 @@ use crate::pages;
 use crate::port::{Port, PortRecord, Profile, Service};
 use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
 use crate::routes::{NOT_A_LEAF, Neighbours, Routes};
+use crate::shaper::Shaping;
 use crate::world::{Counters, World};
 use std::collections::VecDeque;
 use weir_scenario::Graph;
@@ -51,6 +52,7 @@ impl<O: Observer> World<O> {
             host_bytes: Vec::new(),
             flows: Vec::new(),
             free_flows: Vec::new(),
+            shaping: Shaping::default(),
             over: VecDeque::new(),
             meters: Vec::new(),
             inbox: VecDeque::new(),

@@ -102,6 +102,9 @@ impl<O: Observer> World<O> {
     /// A packet has reached its host.
     #[inline]
     pub(crate) fn deliver(&mut self, host: HostId, id: PacketId) {
+        if self.shaping.on {
+            self.meter(host, id);
+        }
         let packet = self.packets.remove(id);
         debug_assert_eq!(packet.to, host, "a packet went astray");
         self.counters.delivered += 1;
@@ -115,6 +118,7 @@ impl<O: Observer> World<O> {
                     self.inbox.push_back(Delivery { at: self.now, to: host, bytes });
                 }
             }
+            Kind::Feedback => self.on_feedback(host, packet.feedback()),
         }
     }
 

@@ -54,6 +54,7 @@ impl<O: Observer> World<O> {
                 Event::Arrive(packet) => self.arrive(packet, hint),
                 Event::Free(port) => self.free(port),
                 Event::Release(host, class) => self.release_due(host, class),
+                Event::Destination(slot) => self.destination_due(slot),
                 Event::Start(flow) => self.pump(flow),
                 Event::Timer(flow) => self.timer(flow),
                 Event::DelayedAck(flow) => self.delayed_ack(flow),
@@ -268,7 +269,7 @@ impl<O: Observer> World<O> {
     pub(crate) fn lose(&mut self, id: PacketId) {
         let packet = self.packets.remove(id);
         self.extensions.remove(packet.extension);
-        if packet.kind() != Kind::Datagram {
+        if packet.is_of_flow() {
             self.flows[packet.flow.index()].packets -= 1;
             self.settle(packet.flow);
         }

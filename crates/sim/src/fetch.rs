@@ -89,6 +89,7 @@ impl<O: Observer> World<O> {
                 }
                 Event::Start(flow) | Event::Timer(flow) | Event::DelayedAck(flow) => fetch(&self.flows, flow.index()),
                 Event::Release(host, class) => fetch(&self.services, host.index() * self.classes + class.index()),
+                Event::Destination(slot) => fetch(&self.shaping.slots, slot.index()),
                 Event::Arrive(_) => {}
             }
         }

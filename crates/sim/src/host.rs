@@ -47,7 +47,7 @@ impl Host {
     }
 }
 
-/// What may leave ahead of a limit after a pause: one full Ethernet frame, the least that Linux's HTB works with.
+/// What may leave ahead of a limit after a pause, at least: one full Ethernet frame, the least that Linux's HTB works with.
 /// It also keeps the limiter exact: while packets wait, the debt never falls to zero, where the rest of
 /// the nanosecond in which a packet leaves would be forgotten.
 pub(crate) const BURST: Bytes = Bytes::new(1514);
@@ -56,6 +56,8 @@ pub(crate) const BURST: Bytes = Bytes::new(1514);
 #[derive(Debug)]
 pub(crate) struct ServiceQueue {
     pub(crate) limit: Bandwidth,
+    /// The limiter's burst; at least [`BURST`].
+    pub(crate) burst: Bytes,
     /// `None` while the service is not limited.
     pub(crate) limiter: Option<Limiter>,
     /// Packets in order; `release` is set to the first one's departure.
@@ -68,7 +70,7 @@ pub(crate) struct ServiceQueue {
 impl Default for ServiceQueue {
     fn default() -> Self {
         let waiting = List::default();
-        Self { limit: Bandwidth::UNLIMITED, limiter: None, waiting, count: 0, release: Timer::default() }
+        Self { limit: Bandwidth::UNLIMITED, burst: BURST, limiter: None, waiting, count: 0, release: Timer::default() }
     }
 }
 

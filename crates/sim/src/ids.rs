@@ -37,6 +37,10 @@ id!(
     PacketId
 );
 id!(
+    /// A limiter of a host's service towards one destination.
+    SlotId
+);
+id!(
     /// Per-class byte counters that one or more ports add to.
     MeterId
 );

@@ -11,6 +11,7 @@
 //! | [`host`], [`flow`] | what stands at its ends; the transports are [`weir_transport`]'s |
 //! | [`world`], `build` | a network, and building one |
 //! | [`engine`], `sending`, `ends`, `changes`, `fetch`, `pages` | running it: packets, the ends of flows, links that change, memory ahead of its use |
+//! | [`shaper`] | receive meters, feedback and destination limiters at the hosts |
 //! | [`sources`], [`ideal`] | workloads in a world, and the time that a flow would take alone |
 //! | [`observer`], [`checkers`] | what watches a run |
 //! | [`brokers`], [`headers`] | the control plane in the simulated network; what its services' packets look like |
@@ -39,6 +40,7 @@ pub mod run;
 mod samples;
 mod sending;
 pub mod serial_clock;
+pub mod shaper;
 pub mod sources;
 pub mod timer;
 pub mod world;
@@ -46,9 +48,10 @@ pub mod world;
 pub use checkers::Checkers;
 pub use engine::Stop;
 pub use flow::{Flow, FlowSpec};
-pub use ids::{Class, FlowId, HostId, MeterId, PacketId, PortId, SwitchId};
+pub use ids::{Class, FlowId, HostId, MeterId, PacketId, PortId, SlotId, SwitchId};
 pub use observer::{Observer, Silent};
 pub use run::{Options, Progress, RunError, RunOutcome, simulate};
+pub use shaper::{ServiceShaper, ShaperConfig, ShaperReading};
 pub use sources::{Source, Sources};
 pub use weir_units::SimTime;
 pub use world::{Counters, Delivery, World};

@@ -18,7 +18,7 @@ use crate::pages;
 use std::sync::Arc;
 use weir_transport::SackBlocks;
 use weir_transport::d3::RateHeader;
-use weir_units::SimTime;
+use weir_units::{Bandwidth, SimTime};
 
 /// Bytes of an Ethernet header: two addresses and the type (IEEE 802.3).
 pub const ETHERNET_HEADER: u32 = 14;
@@ -33,6 +33,19 @@ pub enum Kind {
     Ack,
     /// A control datagram; its bytes are an [`Extension`].
     Datagram,
+    /// A receiver's word to a sender ([`Packet::feedback`]).
+    Feedback,
+}
+
+/// What a receiver tells a host that sends to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Feedback {
+    /// The receiver.
+    pub(crate) from: HostId,
+    /// The service.
+    pub(crate) class: Class,
+    /// How fast each sender of weight 1 may send.
+    pub(crate) rate: Bandwidth,
 }
 
 /// The packet may be marked instead of dropped (ECT).
@@ -43,6 +56,8 @@ pub(crate) const MARKED: u8 = 2;
 pub(crate) const ECHO: u8 = 4;
 /// Part of the segment was sent before.
 pub(crate) const AGAIN: u8 = 8;
+/// A machine shaper made it [`CAPABLE`] for itself: the transport did not ask, and hears of no mark.
+pub(crate) const SHAPED: u8 = 16;
 
 /// A packet on its way.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +73,7 @@ pub struct Packet {
     pub(crate) next: PacketId,
     /// The frame's size on a link; see the module's documentation.
     pub(crate) size: u32,
-    /// The flow that it belongs to; meaningless for a datagram.
+    /// The flow that it belongs to; meaningless for datagrams and feedback.
     pub(crate) flow: FlowId,
     /// The host that it goes to.
     pub(crate) to: HostId,
@@ -110,8 +125,29 @@ impl Packet {
         match self.flags >> KIND_SHIFT {
             0 => Kind::Segment,
             1 => Kind::Ack,
-            _ => Kind::Datagram,
+            2 => Kind::Datagram,
+            _ => Kind::Feedback,
         }
+    }
+    /// Whether it belongs to a flow.
+    #[inline]
+    pub(crate) fn is_of_flow(&self) -> bool {
+        self.flags >> KIND_SHIFT <= Kind::Ack as u8
+    }
+    /// A packet that carries feedback to `to`. It needs no extension: its words stand where those of a segment would.
+    pub(crate) fn of_feedback(feedback: Feedback, size: u32, to: HostId, class: Class) -> Self {
+        let mut packet = Self::new(Kind::Feedback, size, to, class);
+        packet.hash = feedback.from.0.wrapping_mul(0x10001) ^ to.0;
+        packet.flow = FlowId(feedback.from.0);
+        packet.rank = feedback.class.0.into();
+        packet.sequence = feedback.rate.bps();
+        packet
+    }
+    /// What feedback says.
+    pub(crate) fn feedback(&self) -> Feedback {
+        debug_assert_eq!(self.kind(), Kind::Feedback);
+        let (from, class) = (HostId(self.flow.0), Class(self.rank as u16));
+        Feedback { from, class, rate: Bandwidth::from_bps(self.sequence) }
     }
     /// Puts it on a link. It must be in no list.
     #[inline]
@@ -141,6 +177,10 @@ impl Packet {
     #[inline]
     pub(crate) fn set(&mut self, flag: u8, on: bool) {
         self.flags |= if on { flag } else { 0 };
+    }
+    #[inline]
+    pub(crate) fn clear(&mut self, flag: u8) {
+        self.flags &= !flag;
     }
 }
 
@@ -355,13 +395,21 @@ mod tests {
 
     #[test]
     fn kinds_and_flags_share_a_byte() {
-        for kind in [Kind::Segment, Kind::Ack, Kind::Datagram] {
+        for kind in [Kind::Segment, Kind::Ack, Kind::Datagram, Kind::Feedback] {
             let mut packet = Packet::new(kind, 1, HostId(0), Class(0));
             packet.set(MARKED, true);
             packet.set(CAPABLE, false);
             assert_eq!(packet.kind(), kind);
+            assert_eq!(packet.is_of_flow(), matches!(kind, Kind::Segment | Kind::Ack));
             assert!(packet.has(MARKED) && !packet.has(CAPABLE) && !packet.has(ECHO));
         }
+    }
+
+    #[test]
+    fn feedback_says_what_it_was_given() {
+        let feedback = Feedback { from: HostId(7), class: Class(3), rate: Bandwidth::from_mbps(4167) };
+        let packet = Packet::of_feedback(feedback, 64, HostId(1), Class(9));
+        assert_eq!((packet.feedback(), packet.to, packet.class), (feedback, HostId(1), Class(9)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::port::Service;
 use crate::timer::Fired;
 use crate::world::World;
 use weir_datapath::Limiter;
-use weir_units::Bandwidth;
+use weir_units::{Bandwidth, Bytes};
 
 impl<O: Observer> World<O> {
     /// Sets the limit of a service at a host, from now on; [`Bandwidth::UNLIMITED`] lifts it.
@@ -24,37 +24,64 @@ impl<O: Observer> World<O> {
         let before = queue.limiter.is_some();
         if limit.is_unlimited() {
             queue.limiter = None;
-        } else if let Some(limiter) = &mut queue.limiter {
-            limiter.set_rate(now, limit);
         } else {
-            let mut limiter = Limiter::new(Bandwidth::UNLIMITED, BURST);
+            let burst = queue.burst;
+            let limiter = queue.limiter.get_or_insert_with(|| Limiter::new(Bandwidth::UNLIMITED, burst));
             limiter.set_rate(now, limit);
-            queue.limiter = Some(limiter);
         }
+        self.observer.limit_set(self.now, host, class, limit, queue.burst);
         place.limited = place.limited + u32::from(queue.limiter.is_some()) - u32::from(before);
         self.release_heads(host, class);
+    }
+
+    /// Sets what may leave a root limiter ahead of its rate after a pause.
+    pub(crate) fn set_burst(&mut self, host: HostId, class: Class, burst: Bytes) {
+        let queue = &mut self.services[host.index() * self.classes + class.index()];
+        queue.burst = burst.max(BURST);
+        if let Some(limiter) = &mut queue.limiter {
+            limiter.set_burst(queue.burst);
+        }
+        self.observer.limit_set(self.now, host, class, queue.limit, queue.burst);
     }
 
     /// Puts a new packet into its service's queue.
     #[inline]
     pub(crate) fn send(&mut self, host: HostId, mut packet: Packet) {
         packet.leaf = self.hosts[packet.to.index()].leaf;
-        let (class, size) = (packet.class, packet.size);
+        let size = packet.size;
         let id = self.packets.insert(packet);
         self.counters.sent += 1;
         self.observer.sent(self.now, id, size);
-        let service = host.index() * self.classes + class.index();
-        if self.hosts[host.index()].limited > 0 && self.services[service].limiter.is_some() {
-            let queue = &mut self.services[service];
-            let first = queue.waiting.is_empty();
-            queue.waiting.push(&mut self.packets, id);
-            queue.count += 1;
-            if first {
-                self.release_heads(host, class);
-            }
-        } else {
+        if self.hosts[host.index()].limited == 0 {
             self.enter_interface(host, id);
+        } else if self.shaping.on {
+            self.shape(host, id);
+        } else {
+            self.enter_service(host, id);
         }
+    }
+
+    /// Puts a packet into its service's queue, or hands it to the interface where the service has no limiter. Says whether it
+    /// was sent at once and its flow does not know yet.
+    #[inline]
+    pub(crate) fn enter_service(&mut self, host: HostId, id: PacketId) -> bool {
+        let class = self.packets.get(id).class;
+        let queue = &self.services[host.index() * self.classes + class.index()];
+        if queue.limiter.is_none() {
+            return self.enter_interface(host, id);
+        }
+        let first = queue.waiting.is_empty();
+        self.push_to_service(host, class, id);
+        if first {
+            self.release_heads(host, class);
+        }
+        false
+    }
+
+    pub(crate) fn push_to_service(&mut self, host: HostId, class: Class, id: PacketId) {
+        let queue = &mut self.services[host.index() * self.classes + class.index()];
+        queue.waiting.push(&mut self.packets, id);
+        queue.count += 1;
     }
 
     /// The event of a service queue's timer.
@@ -67,7 +94,7 @@ impl<O: Observer> World<O> {
     }
 
     /// Releases the packets at the head of a service's queue that may leave, and sets its timer for the next.
-    fn release_heads(&mut self, host: HostId, class: Class) {
+    pub(crate) fn release_heads(&mut self, host: HostId, class: Class) {
         let now = self.now.instant();
         loop {
             let queue = &mut self.services[host.index() * self.classes + class.index()];
@@ -75,7 +102,8 @@ impl<O: Observer> World<O> {
             if id == PacketId::NONE {
                 return queue.release.cancel();
             }
-            if let Head::Waits(until) = queue.head(now, self.packets.get(id).size) {
+            let size = self.packets.get(id).size;
+            if let Head::Waits(until) = queue.head(now, size) {
                 if let Some(at) = queue.release.set(until.into()) {
                     self.events.push(at, Event::Release(host, class));
                 }
@@ -83,15 +111,19 @@ impl<O: Observer> World<O> {
             }
             queue.waiting.pop(&mut self.packets);
             queue.count -= 1;
+            self.observer.released(self.now, host, class, size);
             if self.enter_interface(host, id) {
                 self.resume(id);
+            }
+            if self.shaping.on {
+                self.count_sent(host, size);
             }
         }
     }
 
     /// Hands a packet to the host's interface. Says whether it was sent at once.
     #[inline]
-    fn enter_interface(&mut self, host: HostId, id: PacketId) -> bool {
+    pub(crate) fn enter_interface(&mut self, host: HostId, id: PacketId) -> bool {
         let port = self.hosts[host.index()].interface;
         let out = &self.ports[port.index()];
         if out.waking || out.free_at > self.now || out.service == Service::Down {

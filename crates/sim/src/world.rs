@@ -39,6 +39,7 @@ use crate::pages;
 use crate::port::{Port, PortCounts, PortRecord, Profile};
 use crate::queue::{Queue, SharedBuffer};
 use crate::routes::Routes;
+use crate::shaper::Shaping;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_scenario::graph::{LinkRef, Packets};
@@ -67,6 +68,8 @@ pub struct Counters {
     pub retransmissions: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Feedback packets sent by receivers.
+    pub feedback: u64,
 }
 
 /// A control datagram that has arrived.
@@ -105,6 +108,7 @@ pub struct World<O> {
     pub(crate) host_bytes: Vec<PerDirection<u64>>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) free_flows: Vec<FlowId>,
+    pub(crate) shaping: Shaping,
     /// Flows that are over and have not been told of.
     pub(crate) over: VecDeque<FlowId>,
     /// Bytes per class.

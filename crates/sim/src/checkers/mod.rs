@@ -7,6 +7,8 @@
 //! | [`Transmitters`] | no port sends faster than its rate, or two frames at once, and none idles while frames wait |
 //! | [`Buffers`] | no port's queue is above its buffer |
 //! | [`SharedBuffers`] | no shared buffer is above its size or holds other than its ports do, and no port takes a frame above its dynamic threshold |
+//! | [`Destinations`] | what waits for a destination's limiter goes on once, in its order |
+//! | [`Limits`] | no service leaves its root limiter faster than its limit and burst, and no receiver tells a rate out of its bounds |
 //! | [`Acknowledgements`] | no receiver acknowledges what its sender never sent, or takes back an acknowledgement |
 //!
 //! They know nothing of the engine's tables: they compute the same facts from what they see, which is what
@@ -16,6 +18,8 @@ mod acknowledgements;
 mod buffers;
 mod causality;
 mod conservation;
+mod destinations;
+mod limits;
 mod shared_buffers;
 mod transmitters;
 
@@ -23,14 +27,16 @@ pub use acknowledgements::Acknowledgements;
 pub use buffers::Buffers;
 pub use causality::Causality;
 pub use conservation::Conservation;
+pub use destinations::Destinations;
+pub use limits::Limits;
 pub use shared_buffers::SharedBuffers;
 pub use transmitters::Transmitters;
 
-use crate::ids::{FlowId, PacketId, PortId};
+use crate::ids::{Class, FlowId, HostId, PacketId, PortId};
 use crate::observer::Observer;
 use crate::port::Transmission;
 use crate::world::World;
-use weir_units::{Bandwidth, SimTime};
+use weir_units::{Bandwidth, Bytes, SimTime};
 
 /// All checkers at once.
 #[derive(Debug, Default)]
@@ -41,6 +47,8 @@ pub struct Checkers {
     buffers: Buffers,
     shared_buffers: SharedBuffers,
     acknowledgements: Acknowledgements,
+    destinations: Destinations,
+    limits: Limits,
 }
 
 impl Observer for Checkers {
@@ -89,6 +97,21 @@ impl Observer for Checkers {
     fn restored(&mut self, now: SimTime, port: PortId) {
         self.transmitters.restored(now, port);
     }
+    fn limit_set(&mut self, now: SimTime, host: HostId, class: Class, limit: Bandwidth, burst: Bytes) {
+        self.limits.limit_set(now, host, class, limit, burst);
+    }
+    fn released(&mut self, now: SimTime, host: HostId, class: Class, size: u32) {
+        self.limits.released(now, host, class, size);
+    }
+    fn waits(&mut self, _now: SimTime, host: HostId, class: Class, to: HostId, packet: PacketId) {
+        self.destinations.waits(host, class, to, packet);
+    }
+    fn goes_on(&mut self, _now: SimTime, host: HostId, class: Class, to: HostId, packet: PacketId) {
+        self.destinations.goes_on(host, class, to, packet);
+    }
+    fn told(&mut self, _now: SimTime, host: HostId, class: Class, rate: Bandwidth, capacity: Bandwidth) {
+        self.limits.told(host, class, rate, capacity);
+    }
     fn acknowledged(&mut self, _now: SimTime, flow: FlowId, next: u64, highest: u64) {
         self.acknowledgements.acknowledged(flow, next, highest);
     }
@@ -110,6 +133,7 @@ pub fn check(world: &World<Checkers>) {
             checkers.shared_buffers.check_port(id, queue.bytes());
         }
     }
+    checkers.destinations.check(world.waiting_for_destinations());
     for (id, buffer) in (0..).zip(&world.shared) {
         checkers.shared_buffers.check(id, buffer.used());
     }

@@ -1,6 +1,6 @@
 //! Events as small values, and as one word.
 
-use crate::ids::{Class, FlowId, HostId, PacketId, PortId};
+use crate::ids::{Class, FlowId, HostId, PacketId, PortId, SlotId};
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Event {
     Free(PortId),
     /// The first packet of a limited service may leave the host's service queue.
     Release(HostId, Class),
+    /// The first packet of a destination's queue may go on to its service's queue.
+    Destination(SlotId),
     /// The flow begins.
     Start(FlowId),
     /// The timer of the flow's sender.
@@ -35,6 +37,7 @@ impl Event {
             Self::Start(flow) => word(3, flow.0),
             Self::Timer(flow) => word(4, flow.0),
             Self::DelayedAck(flow) => word(5, flow.0),
+            Self::Destination(slot) => word(6, slot.0),
         }
     }
 
@@ -60,7 +63,8 @@ impl Event {
             2 => Self::Release(HostId(id), Class((word >> 8) as u16)),
             3 => Self::Start(FlowId(id)),
             4 => Self::Timer(FlowId(id)),
-            _ => Self::DelayedAck(FlowId(id)),
+            5 => Self::DelayedAck(FlowId(id)),
+            _ => Self::Destination(SlotId(id)),
         }
     }
 }
@@ -79,6 +83,7 @@ mod tests {
             Event::Start(FlowId(id)),
             Event::Timer(FlowId(id)),
             Event::DelayedAck(FlowId(id)),
+            Event::Destination(SlotId(id)),
         ] {
             assert_eq!(Event::unpack(event.pack()), event);
             assert_eq!(Event::hint(event.pack()), 0);

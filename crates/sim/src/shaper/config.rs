@@ -1,0 +1,158 @@
+//! What a world's shapers do, from a policy: the machine-level shares of services, bursts, intervals, senders' weights.
+//!
+//! Services nested in others count with what of the tree an interface can hold by itself: the least maximum of a leaf and those
+//! that it is nested in, its own guarantee, and the product of weights, each as a part of its siblings'. While all siblings are
+//! busy that is the tree's own sharing; when some idle, what they leave goes to all services, not first to their siblings. The
+//! rack brokers, a second later, allocate by the tree.
+//!
+//! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
+
+use crate::ids::HostId;
+use crate::shaper::Interface;
+use std::sync::Arc;
+use weir_datapath::{InterfaceMeter, InterfaceParameters, Marks, ShaperParameters};
+use weir_policy::{Policy, Share, Sharing};
+use weir_units::{
+    Bandwidth, Bytes, ContentionPoint, Direction, Duration, Instant, MachineId, PerDirection, ServiceId, Weight,
+};
+
+/// What the shapers of a world do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShaperConfig {
+    /// The constants.
+    pub parameters: ShaperParameters,
+    /// How services share an interface.
+    pub sharing: Sharing,
+    /// By class.
+    pub services: Vec<ServiceShaper>,
+    /// By host: what its interface can carry.
+    pub capacities: Vec<PerDirection<Bandwidth>>,
+    /// The law of the sending side's machine level, where there is one: EyeQ's.
+    pub transmit: Option<InterfaceParameters>,
+}
+
+impl Default for ShaperConfig {
+    /// For no service on no host.
+    fn default() -> Self {
+        Self {
+            parameters: ShaperParameters::PARLEY,
+            sharing: Sharing::default(),
+            services: Vec::new(),
+            capacities: Vec::new(),
+            transmit: None,
+        }
+    }
+}
+
+/// A service's shaper, at any host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceShaper {
+    /// T of its receive meters.
+    pub interval: Duration,
+    /// The burst of its root limiters and destination limiters.
+    pub burst: Bytes,
+    /// Its shares at a machine.
+    pub shares: PerDirection<Share>,
+    /// Hosts whose weight at its receivers is not 1.
+    pub senders: Vec<(HostId, Weight)>,
+}
+
+/// EyeQ's sending side: each 200 µs against 9,800 of 10,000 Mb/s. It looks at no marks: what leaves has passed no switch.
+pub const EYEQ_TRANSMIT: InterfaceParameters =
+    InterfaceParameters { interval: Duration::from_micros(200), marks: Marks::Ignored, percent_of_link: 98 };
+
+impl ShaperConfig {
+    /// Parley's shapers under a policy; `interval` and `burst` are for services of which the policy does not say them, `None` for
+    /// Parley's own (200 µs, 64 kB).
+    pub fn parley(policy: &Arc<Policy>, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
+        Self::new(policy, ShaperParameters::PARLEY, None, interval, burst)
+    }
+
+    /// EyeQ's: guarantees for each endpoint, which is a service at a machine, with EyeQ's constants.
+    pub fn eyeq(policy: &Arc<Policy>, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
+        // EyeQ knows weights and clips them: that is the rule `fill`.
+        let sharing = Sharing::Fill;
+        Self { sharing, ..Self::new(policy, ShaperParameters::EYEQ, Some(EYEQ_TRANSMIT), interval, burst) }
+    }
+
+    fn new(
+        policy: &Arc<Policy>,
+        parameters: ShaperParameters,
+        transmit: Option<InterfaceParameters>,
+        interval: Option<Duration>,
+        burst: Option<Bytes>,
+    ) -> Self {
+        let services = policy.services().leaves().map(|(id, service)| {
+            let share = |direction: Direction| Share {
+                min: service.share(ContentionPoint::Machine, direction).min,
+                max: policy.machine_ceiling(id, direction),
+                weight: weight(policy, id, direction),
+            };
+            ServiceShaper {
+                interval: service.shaper().interval.or(interval).unwrap_or(parameters.interval),
+                burst: service.shaper().burst.or(burst).unwrap_or(parameters.destination.burst),
+                shares: PerDirection { tx: share(Direction::Tx), rx: share(Direction::Rx) },
+                senders: service.senders().iter().map(|&(machine, weight)| (HostId(machine.0), weight)).collect(),
+            }
+        });
+        let of_link = |machine: MachineId, direction: Direction, percent: u32| {
+            let link = policy.network().machine(machine).nic()[direction];
+            let part = Bandwidth::from_bps(
+                u64::try_from(u128::from(link.bps()) * u128::from(percent) / 100).unwrap_or(u64::MAX),
+            );
+            part.min(policy.machine_capacity(machine, direction))
+        };
+        let capacity = |machine: u32| PerDirection {
+            tx: of_link(MachineId(machine), Direction::Tx, transmit.map_or(100, |law| law.percent_of_link)),
+            rx: of_link(MachineId(machine), Direction::Rx, parameters.interface.percent_of_link),
+        };
+        Self {
+            parameters,
+            sharing: policy.sharing(),
+            services: services.collect(),
+            capacities: (0..policy.network().machines().len() as u32).map(capacity).collect(),
+            transmit,
+        }
+    }
+
+    /// The constants of one service's shaper.
+    pub(super) fn of(&self, service: &ServiceShaper) -> ShaperParameters {
+        let mut parameters = self.parameters;
+        parameters.interval = service.interval;
+        parameters.destination.burst = service.burst;
+        parameters
+    }
+
+    /// The meters of a host's interface.
+    pub(super) fn interface(&self, now: Instant, capacity: PerDirection<Bandwidth>) -> Interface {
+        let meter = |direction: Direction, law: InterfaceParameters| {
+            let parameters = ShaperParameters { interface: law, ..self.parameters };
+            let weights = self.services.iter().map(|service| service.shares[direction].weight);
+            InterfaceMeter::new(now, &parameters, capacity[direction], weights)
+        };
+        Interface {
+            receive: meter(Direction::Rx, self.parameters.interface),
+            transmit: self.transmit.map(|law| meter(Direction::Tx, law)),
+        }
+    }
+}
+
+/// A leaf's weight among all leaves at a machine.
+fn weight(policy: &Policy, leaf: ServiceId, direction: Direction) -> Weight {
+    let services = policy.services();
+    let own =
+        |id: ServiceId| u128::from(services.get(id).share(ContentionPoint::Machine, direction).weight.thousandths());
+    // Numerator and denominator of the product; cut to 64 bits at each level, of which no tree has many.
+    let (mut part, mut whole) = (own(leaf), 1u128);
+    let mut at = leaf;
+    while let Some(parent) = services.get(at).parent() {
+        let siblings: u128 = services.get(parent).children().iter().map(|&id| own(id)).sum();
+        (part, whole) = (part.saturating_mul(own(parent)), whole.saturating_mul(siblings));
+        while part.max(whole) > u128::from(u64::MAX) {
+            (part, whole) = (part >> 1, (whole >> 1).max(1));
+        }
+        at = parent;
+    }
+    let thousandths = u32::try_from((part / whole).max(1)).unwrap_or(u32::MAX);
+    Weight::from_thousandths(thousandths).unwrap_or(Weight::MAX)
+}

@@ -1,0 +1,194 @@
+//! Machine shapers: what holds a service to its share at a machine, both ways.
+//!
+//! ```text
+//! sending host                                                       receiving host
+//! flow ─► destination queue ─► service queue ─► interface ─► … ─► receive meter ─► flow
+//!            (destination        (root                              │ R, every 10 kB
+//!              limiter) ◄──────────limiter)──── feedback ◄──────────┘
+//! ```
+//!
+//! Problem: the law of a receive meter and the limiters are the datapath's ([`weir_datapath`]); somebody must hand them
+//! every packet, carry what they say and queue what waits. Approach, for every host and service:
+//! - **receiving** (`receive`): each packet that arrives is counted by the service's receive meter and by the interface's. When an answer is due,
+//!   a feedback packet of 64 B goes to the packet's source, in the class of control traffic. The interface meter
+//!   divides the machine's capacity among its services; the brokers' limit is put upon that.
+//! - **sending** (`transmit`): feedback makes or sets a destination limiter. A packet first waits in its destination's queue, if
+//!   there is a limiter to that destination, then in its service's ([`crate::host`]). Destinations without feedback for a second lose
+//!   their limiter.
+//! - Every packet of a service may be marked by switches (ECT). What the meter has seen of it is hidden from transports that
+//!   did not ask for it.
+//!
+//! A world without shapers pays one comparison a packet for them.
+//!
+//! Worked example (Parley Fig 4): three senders offer 1, 3 and more Gb/s to a service that may receive 9. Its meter tells all of them 5 Gb/s:
+//! the first two are below it, the third is held to it, and 9 Gb/s arrive.
+//!
+//! Source: Parley §3.2.1, §5.1, Figs 4 and 10; EyeQ for the interface's level.
+
+mod config;
+mod places;
+mod receive;
+mod transmit;
+
+pub use config::{EYEQ_TRANSMIT, ServiceShaper, ShaperConfig};
+
+use crate::ids::{Class, HostId, SlotId};
+use crate::observer::Observer;
+use crate::packet::List;
+use crate::timer::Timer;
+use crate::world::World;
+use places::Places;
+use weir_datapath::{Destination, InterfaceMeter, ReceiveMeter};
+use weir_units::{Bandwidth, Direction, Duration, Weight};
+
+/// The shapers of all hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Shaping {
+    /// Whether hosts have shapers.
+    pub(crate) on: bool,
+    config: ShaperConfig,
+    /// By host and class: the places of limiters by destination.
+    destinations: Vec<Places>,
+    /// Limiters and queues by destination, of all hosts; those that are free are in `free`.
+    pub(crate) slots: Vec<Slot>,
+    free: Vec<SlotId>,
+    /// By host and class.
+    receivers: Vec<Receiver>,
+    /// By host.
+    interfaces: Vec<Interface>,
+    /// By host and class: what the host weighs at the service's receivers.
+    weights: Vec<Weight>,
+}
+
+/// What waits for one destination of a host's service, and the limiter that it waits for.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    limiter: Destination,
+    /// Packets in order; `release` is set to the first one's departure.
+    waiting: List,
+    /// How many those are.
+    count: u32,
+    host: HostId,
+    class: Class,
+    to: HostId,
+    release: Timer,
+}
+
+/// A service's receiving side at a host.
+#[derive(Debug)]
+struct Receiver {
+    meter: ReceiveMeter,
+    /// What the brokers let it receive.
+    limit: Bandwidth,
+}
+
+/// All services of a host together.
+#[derive(Debug)]
+struct Interface {
+    receive: InterfaceMeter,
+    /// The level above the root limiters, where the parameters have one (EyeQ).
+    transmit: Option<InterfaceMeter>,
+}
+
+/// What a service's shaper does at a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShaperReading {
+    /// C: what the service may receive.
+    pub capacity: Bandwidth,
+    /// R: what its receive meter tells a sender of weight 1.
+    pub rate: Bandwidth,
+    /// The rate of its root limiter; [`Bandwidth::UNLIMITED`] where there is none.
+    pub limit: Bandwidth,
+}
+
+impl<O: Observer> World<O> {
+    /// Gives every host a shaper. With shapers already there: they go on under this configuration; what the brokers said and
+    /// what receivers fed back stays.
+    ///
+    /// # Panics
+    /// If the configuration is for another number of services or hosts.
+    pub fn set_shapers(&mut self, config: ShaperConfig) {
+        assert_eq!(config.services.len() + 1, self.classes, "a shaper for each service");
+        assert_eq!(config.capacities.len(), self.hosts.len(), "a capacity for each host");
+        let now = self.now.instant();
+        let places = self.hosts.len() * self.classes;
+        let shaping = &mut self.shaping;
+        if !shaping.on {
+            shaping.on = true;
+            shaping.destinations.resize_with(places, Places::default);
+            for host in &mut self.hosts {
+                // From now on its packets do not go straight to the interface.
+                host.limited += 1;
+            }
+        }
+        shaping.interfaces = config.capacities.iter().map(|&capacity| config.interface(now, capacity)).collect();
+        shaping.weights = vec![Weight::ONE; places];
+        for (class, service) in config.services.iter().enumerate() {
+            for &(host, weight) in &service.senders {
+                shaping.weights[host.index() * self.classes + class] = weight;
+            }
+        }
+        for place in shaping.receivers.len()..places {
+            let class = place % self.classes;
+            let parameters = config.services.get(class).map_or(config.parameters, |service| config.of(service));
+            let meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, place as u32);
+            shaping.receivers.push(Receiver { meter, limit: Bandwidth::UNLIMITED });
+        }
+        let bursts: Vec<_> = config.services.iter().map(|service| service.burst).collect();
+        shaping.config = config;
+        for host in (0..self.hosts.len() as u32).map(HostId) {
+            for (class, &burst) in (0..).map(Class).zip(&bursts) {
+                self.set_burst(host, class, burst);
+            }
+            self.share_receiving(host);
+            self.share_transmitting(host);
+        }
+    }
+
+    /// Makes all receive meters measure over intervals of this length, from their next window on.
+    pub fn set_meter_interval(&mut self, interval: Duration) {
+        for service in &mut self.shaping.config.services {
+            service.interval = interval;
+        }
+        for receiver in &mut self.shaping.receivers {
+            receiver.meter.set_interval(interval);
+        }
+    }
+
+    /// Sets what the brokers let a service receive at a host; [`Bandwidth::UNLIMITED`] lifts it. Without shapers nothing holds it.
+    pub fn set_receive_limit(&mut self, host: HostId, class: Class, limit: Bandwidth) {
+        if self.shaping.on {
+            self.shaping.receivers[host.index() * self.classes + class.index()].limit = limit;
+            self.share_receiving(host);
+        }
+    }
+
+    /// What a service's shaper does at a host; `None` where there are no shapers.
+    pub fn shaper(&self, host: HostId, class: Class) -> Option<ShaperReading> {
+        let place = host.index() * self.classes + class.index();
+        let meter = &self.shaping.receivers.get(place)?.meter;
+        Some(ShaperReading { capacity: meter.capacity(), rate: meter.rate(), limit: self.services[place].limit })
+    }
+
+    /// The rate of a service's limiter from one host to another; `None` where there is none.
+    pub fn destination_rate(&self, from: HostId, class: Class, to: HostId) -> Option<Bandwidth> {
+        let places = self.shaping.destinations.get(from.index() * self.classes + class.index())?;
+        Some(self.shaping.slots[places.get(to.0)? as usize].limiter.rate())
+    }
+
+    /// How many packets wait for limiters of destinations, of all hosts.
+    pub fn waiting_for_destinations(&self) -> usize {
+        self.shaping.slots.iter().map(|slot| slot.count as usize).sum()
+    }
+
+    /// The share of each service at an interface, and what remains of it under the brokers' limit and the machine's.
+    fn share_of(&self, host: HostId, class: Class, direction: Direction) -> Option<Bandwidth> {
+        let interface = &self.shaping.interfaces[host.index()];
+        let meter = match direction {
+            Direction::Rx => Some(&interface.receive),
+            Direction::Tx => interface.transmit.as_ref(),
+        };
+        let config = &self.shaping.config;
+        meter.map(|meter| meter.share(&config.services[class.index()].shares[direction], config.sharing))
+    }
+}

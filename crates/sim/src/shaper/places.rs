@@ -1,0 +1,123 @@
+//! From a destination to its place: a small open-addressing table.
+//!
+//! Problem: every packet of a shaped service asks whether its destination has a limiter, and a service may have limiters to
+//! thousands of hosts, of which a few come and go. Approach: keys and values in one array of a power of two, at most half full;
+//! a key stands at its hash or, where that is taken, at the next free place. Removing moves what follows back, so
+//! that no gap cuts a run of keys. The array is never iterated: its order decides nothing.
+//!
+//! Worked example: of 16 places hosts 1 and 22 both have the home 9; they stand at 9 and 10. Host 1 goes: host 22 moves to 9.
+
+/// No key.
+const FREE: u32 = u32::MAX;
+/// The smallest table.
+const LEAST: usize = 8;
+
+/// A table from numbers to numbers; `u32::MAX` is no number.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    table: Box<[(u32, u32)]>,
+    used: usize,
+}
+
+impl Places {
+    /// Where a key would stand were every place free: Fibonacci hashing, which spreads the small consecutive numbers that hosts have.
+    #[inline]
+    fn home(&self, key: u32) -> usize {
+        let hash = key.wrapping_mul(0x9E37_79B9);
+        (u64::from(hash) * self.table.len() as u64 >> 32) as usize
+    }
+
+    /// The place where a key stands, or the free one where it would.
+    #[inline]
+    fn find(&self, key: u32) -> usize {
+        let mask = self.table.len() - 1;
+        let mut at = self.home(key);
+        while self.table[at].0 != key && self.table[at].0 != FREE {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// The value of a key.
+    #[inline]
+    pub(super) fn get(&self, key: u32) -> Option<u32> {
+        if self.used == 0 {
+            return None;
+        }
+        let (found, value) = self.table[self.find(key)];
+        (found == key).then_some(value)
+    }
+
+    /// Gives a key a value.
+    pub(super) fn insert(&mut self, key: u32, value: u32) {
+        debug_assert_ne!(key, FREE, "a key that means none");
+        if 2 * (self.used + 1) > self.table.len() {
+            let larger = vec![(FREE, 0); (2 * self.table.len()).max(LEAST)].into_boxed_slice();
+            for (key, value) in std::mem::replace(&mut self.table, larger) {
+                if key != FREE {
+                    let at = self.find(key);
+                    self.table[at] = (key, value);
+                }
+            }
+        }
+        let at = self.find(key);
+        self.used += usize::from(self.table[at].0 == FREE);
+        self.table[at] = (key, value);
+    }
+
+    /// Takes a key out.
+    pub(super) fn remove(&mut self, key: u32) {
+        if self.get(key).is_none() {
+            return;
+        }
+        let mask = self.table.len() - 1;
+        let mut gap = self.find(key);
+        self.used -= 1;
+        let mut at = gap;
+        loop {
+            at = (at + 1) & mask;
+            let (key, value) = self.table[at];
+            if key == FREE {
+                break;
+            }
+            // It may move back to the gap unless its home lies between the two.
+            let from_home = at.wrapping_sub(self.home(key)) & mask;
+            let from_gap = at.wrapping_sub(gap) & mask;
+            if from_home >= from_gap {
+                self.table[gap] = (key, value);
+                gap = at;
+            }
+        }
+        self.table[gap] = (FREE, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_map(steps in prop::collection::vec((0..40u32, 0..3u8, any::<u32>()), 1..300)) {
+            let (mut places, mut map) = (Places::default(), BTreeMap::new());
+            for (key, what, value) in steps {
+                match what {
+                    0 => {
+                        places.remove(key);
+                        map.remove(&key);
+                    }
+                    _ => {
+                        places.insert(key, value);
+                        map.insert(key, value);
+                    }
+                }
+                prop_assert_eq!(places.used, map.len());
+                for key in 0..40 {
+                    prop_assert_eq!(places.get(key), map.get(&key).copied());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The receiving side: every packet is counted, some are answered, the interface's capacity is divided.
+
+use crate::ids::{Class, HostId, PacketId};
+use crate::observer::Observer;
+use crate::packet::{CAPABLE, Feedback, Kind, MARKED, Packet, SHAPED};
+use crate::world::World;
+use weir_units::{Bandwidth, Bytes, Direction};
+
+/// The frame of a feedback packet: Ethernet's smallest, as EyeQ's.
+const FEEDBACK_SIZE: u32 = 64;
+
+impl<O: Observer> World<O> {
+    /// Counts a packet that has reached its host, and answers it where that is due.
+    pub(crate) fn meter(&mut self, host: HostId, id: PacketId) {
+        let packet = self.packets.get_mut(id);
+        let class = packet.class;
+        if class.index() + 1 == self.classes {
+            return;
+        }
+        let (capable, marked) = (u32::from(packet.has(CAPABLE)), u32::from(packet.has(MARKED)));
+        if packet.has(SHAPED) {
+            packet.clear(MARKED);
+        }
+        let (now, bytes) = (self.now.instant(), Bytes::new(packet.size.into()));
+        if self.shaping.interfaces[host.index()].receive.packet(now, bytes, capable, marked) {
+            self.share_receiving(host);
+        }
+        let receiver = &mut self.shaping.receivers[host.index() * self.classes + class.index()];
+        if let Some(rate) = receiver.meter.packet(now, bytes, capable, marked) {
+            self.answer(host, id, rate);
+        }
+    }
+
+    /// Tells a packet's source how fast it may send.
+    fn answer(&mut self, host: HostId, id: PacketId, rate: Bandwidth) {
+        let packet = self.packets.get(id);
+        let class = packet.class;
+        let flow = &self.flows[packet.flow.index()].address;
+        let source = if packet.kind() == Kind::Segment { flow.from } else { flow.to };
+        let meter = &self.shaping.receivers[host.index() * self.classes + class.index()].meter;
+        self.observer.told(self.now, host, class, rate, meter.capacity());
+        self.counters.feedback += 1;
+        let feedback = Feedback { from: host, class, rate };
+        let mut packet = Packet::of_feedback(feedback, FEEDBACK_SIZE, source, self.control_class());
+        packet.stamp = self.now;
+        self.send(host, packet);
+    }
+
+    /// Divides what a host's interface may receive among its services.
+    pub(super) fn share_receiving(&mut self, host: HostId) {
+        for class in (0..self.classes as u16 - 1).map(Class) {
+            let Some(share) = self.share_of(host, class, Direction::Rx) else { return };
+            let receiver = &mut self.shaping.receivers[host.index() * self.classes + class.index()];
+            let capacity = share.min(receiver.limit);
+            if capacity != receiver.meter.capacity() {
+                receiver.meter.set_capacity(capacity);
+            }
+        }
+    }
+}

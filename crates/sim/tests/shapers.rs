@@ -1,0 +1,221 @@
+//! Machine shapers in networks, against Parley's figures, with every checker on.
+
+mod support;
+
+use support::{SIZES, delivered, queued, run};
+use weir_datapath::ShaperParameters;
+use weir_policy::{Share, Sharing};
+use weir_scenario::graph::{Discipline, LinkSpec, QueueSpec};
+use weir_sim::checkers::Checkers;
+use weir_sim::{Class, FlowId, FlowSpec, HostId, ServiceShaper, ShaperConfig, SimTime, World};
+use weir_transport::{Parameters, udp};
+use weir_units::{Bandwidth, Bytes, Duration, PerDirection};
+
+const SERVICE: Class = Class(0);
+/// Parley, Table 1.
+const MARK: Bytes = Bytes::new(80_000);
+
+/// A link that marks at 80 kB.
+fn link(rate: Bandwidth) -> LinkSpec {
+    let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(512_000), mark: Some(MARK) };
+    queued(rate, Duration::from_micros(2), queue)
+}
+
+/// `hosts` at 10 Gb/s on one switch.
+fn star(hosts: u32, services: usize) -> (World<Checkers>, Vec<HostId>) {
+    let mut world = World::new(services, SIZES, Checkers::default());
+    let switch = world.add_switch();
+    let edge = link(Bandwidth::from_gbps(10));
+    let hosts = (0..hosts).map(|_| world.add_host(switch, edge, edge)).collect();
+    world.compute_routes();
+    world.set_jitter(SimTime::from_nanos(1212), 1);
+    (world, hosts)
+}
+
+/// Parley's shapers for services with these receive shares at each machine.
+fn parley(hosts: usize, shares: &[Share]) -> ShaperConfig {
+    let service = |&share: &Share| ServiceShaper {
+        interval: ShaperParameters::PARLEY.interval,
+        burst: Bytes::new(64_000),
+        shares: PerDirection { tx: Share::default(), rx: share },
+        senders: Vec::new(),
+    };
+    ShaperConfig {
+        parameters: ShaperParameters::PARLEY,
+        sharing: Sharing::Fill,
+        services: shares.iter().map(service).collect(),
+        capacities: vec![PerDirection::both(Bandwidth::from_gbps(10)); hosts],
+        transmit: None,
+    }
+}
+
+fn at_most(gbps: u64) -> Share {
+    Share { max: Bandwidth::from_gbps(gbps), ..Share::default() }
+}
+
+fn flow(from: HostId, to: HostId, number: u32) -> FlowSpec {
+    FlowSpec { hash: number.wrapping_mul(0x9E37_79B9) ^ from.0, ..support::flow(from, to, None) }
+}
+
+fn udp(mbps: Option<u64>) -> Parameters {
+    Parameters::Udp(udp::Parameters { rate: mbps.map(Bandwidth::from_mbps), ..udp::Parameters::default() })
+}
+
+/// What each flow delivered between two times, in Mb/s of payload, and headers as the links count them.
+fn rates(world: &mut World<Checkers>, flows: &[FlowId], from: SimTime, to: SimTime) -> Vec<f64> {
+    run(world, from);
+    let before: Vec<u64> = flows.iter().map(|&flow| delivered(world, flow)).collect();
+    run(world, to);
+    let time = (to - from).picos() as f64 / 1e12;
+    let frame = f64::from(SIZES.payload + SIZES.headers) / f64::from(SIZES.payload);
+    let rate = |(&flow, before): (&FlowId, u64)| (delivered(world, flow) - before) as f64 * frame * 8.0 / time / 1e6;
+    flows.iter().zip(before).map(rate).collect()
+}
+
+fn near(what: &str, found: f64, expected: f64, percent: f64) {
+    assert!((found - expected).abs() <= expected * percent / 100.0, "{what}: {found:.1}, not {expected:.1}");
+}
+
+/// Parley Fig 4: 1, 3 and more Gb/s to a service of 9 Gb/s: the meter says 5, and 1, 3 and 5 arrive.
+#[test]
+fn parley_fig_4() {
+    let (mut world, hosts) = star(4, 1);
+    world.set_shapers(parley(4, &[at_most(9)]));
+    let offered = [Some(1000), Some(3000), None];
+    let flows: Vec<FlowId> =
+        (0..3).map(|i| world.add_flow(flow(hosts[i], hosts[3], i as u32), &udp(offered[i]))).collect();
+    let rates = rates(&mut world, &flows, SimTime::from_millis(50), SimTime::from_millis(150));
+    for (rate, expected) in rates.iter().zip([1000.0, 3000.0, 5000.0]) {
+        near("usage", *rate, expected, 3.0);
+    }
+    let meter = world.shaper(hosts[3], SERVICE).expect("there are shapers");
+    assert_eq!(meter.capacity, Bandwidth::from_gbps(9));
+    near("R", meter.rate.bps() as f64 / 1e6, 5000.0, 3.0);
+    let limiter = |host: HostId| world.destination_rate(host, SERVICE, hosts[3]);
+    assert!(hosts[..3].iter().all(|&host| limiter(host).is_some()) && limiter(hosts[3]).is_none());
+    // What 14 Gb/s lose at 10 before the receiver has been heard.
+    assert!(world.counters().dropped < 2000, "{:?}", world.counters());
+}
+
+/// Weights of senders 1 and 2: 3 and 6 Gb/s of 9.
+#[test]
+fn senders_are_weighted() {
+    let (mut world, hosts) = star(3, 1);
+    let mut config = parley(3, &[at_most(9)]);
+    config.services[0].senders = vec![(hosts[1], "2".parse().expect("a weight"))];
+    world.set_shapers(config);
+    let flows: Vec<FlowId> = (0..2).map(|i| world.add_flow(flow(hosts[i], hosts[2], i as u32), &udp(None))).collect();
+    let rates = rates(&mut world, &flows, SimTime::from_millis(50), SimTime::from_millis(150));
+    for (rate, expected) in rates.iter().zip([3000.0, 6000.0]) {
+        near("usage", *rate, expected, 3.0);
+    }
+}
+
+/// A receiver's cap of 5 Gb/s is held and used, whoever sends.
+#[test]
+fn a_cap_is_held_with_any_number_of_senders() {
+    for senders in [1, 2, 10, 50] {
+        let (mut world, hosts) = star(senders + 1, 1);
+        let to = hosts[senders as usize];
+        world.set_shapers(parley(hosts.len(), &[at_most(5)]));
+        let flows: Vec<FlowId> =
+            (0..senders).map(|i| world.add_flow(flow(hosts[i as usize], to, i), &Parameters::default())).collect();
+        let rates = rates(&mut world, &flows, SimTime::from_millis(200), SimTime::from_millis(500));
+        println!("{senders}: {} {:?}", rates.iter().sum::<f64>(), world.counters());
+        near(&format!("{senders} senders"), rates.iter().sum(), 5000.0, 3.0);
+        let (least, most) =
+            rates.iter().fold((f64::MAX, 0.0f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
+        println!("{least} {most}");
+    }
+}
+
+/// Two racks' worth of senders, and two receivers behind one link of 10 Gb/s.
+fn congested() -> (World<Checkers>, Vec<HostId>) {
+    let mut world = World::new(1, SIZES, Checkers::default());
+    let (left, right) = (world.add_switch(), world.add_switch());
+    let edge = link(Bandwidth::from_gbps(10));
+    let hosts = [left, left, right, right].map(|switch| world.add_host(switch, edge, edge));
+    world.connect(left, right, edge, edge);
+    world.compute_routes();
+    world.set_jitter(SimTime::from_nanos(1212), 1);
+    (world, hosts.to_vec())
+}
+
+/// Parley Fig 12 in small: 30 connections to one receiver and 1 to another share a link evenly by receiver; without shapers the
+/// one gets a small part.
+#[test]
+fn receivers_share_a_congested_link() {
+    let mut shares = Vec::new();
+    for interval in [None, Some(Duration::from_micros(200)), Some(Duration::from_micros(1000))] {
+        let (mut world, hosts) = congested();
+        if let Some(interval) = interval {
+            world.set_shapers(parley(4, &[Share::default()]));
+            world.set_meter_interval(interval);
+        }
+        let mut add = |from: usize, to: usize, number: u32| {
+            world.add_flow(flow(hosts[from], hosts[to], number), &Parameters::default())
+        };
+        let mut flows = vec![add(1, 3, 0)];
+        flows.extend((1..=30).map(|number| add(0, 2, number)));
+        run(&mut world, SimTime::from_millis(499));
+        let port = world.down_port(hosts[2]);
+        let mut last = (0, 0);
+        if interval.is_some() {
+            for us in 0..100 {
+                run(&mut world, SimTime::from_micros(499_000 + us * 50));
+                let r = |c: usize| world.shaper(hosts[c], SERVICE).map(|s| s.rate.bps() / 1000000);
+                let d = |c: usize| world.destination_rate(hosts[c], SERVICE, hosts[3 - c]).map(|s| s.bps() / 1000000);
+                let b = |c: usize| world.host_bytes(hosts[c], SERVICE).rx.get();
+                let rate = |x: u64| x * 8 / 50;
+                let core = weir_sim::PortId(port.0 + 4 - port.0 % 2);
+                println!(
+                    "{us} R {:?} {:?} lim {:?} {:?} rx {} {} held {:?} marked {} wait {} {} ",
+                    r(2),
+                    r(3),
+                    d(0),
+                    d(1),
+                    rate(b(2) - last.0),
+                    rate(b(3) - last.1),
+                    (0..world.ports().len()).map(|p| world.held(weir_sim::PortId(p as u32))).collect::<Vec<_>>(),
+                    world.counters().marked,
+                    world.waiting_for_destinations(),
+                    world.waiting(hosts[0], SERVICE)
+                );
+                last = (b(2), b(3));
+            }
+        }
+        let rates = rates(&mut world, &flows, SimTime::from_millis(505), SimTime::from_millis(1500));
+        let (one, thirty) = (rates[0], rates[1..].iter().sum::<f64>());
+        let jain = (one + thirty).powi(2) / (2.0 * (one * one + thirty * thirty));
+        println!(
+            "{interval:?}: {one} {thirty} {jain} {:?} R {:?} {:?}",
+            world.counters(),
+            world.shaper(hosts[2], SERVICE),
+            world.shaper(hosts[3], SERVICE)
+        );
+        shares.push(jain);
+    }
+}
+
+/// EyeQ: an interface carries 9 Gb/s of its 10; services share it by weight, and have it to themselves when they are alone.
+#[test]
+fn eyeq_levels() {
+    let weight = |weight: &str| Share { weight: weight.parse().expect("a weight"), ..Share::default() };
+    let (mut world, hosts) = star(4, 2);
+    let mut config = parley(4, &[weight("1"), weight("2")]);
+    config.parameters = ShaperParameters::EYEQ;
+    config.capacities = vec![PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) }; 4];
+    config.transmit = Some(weir_sim::shaper::EYEQ_TRANSMIT);
+    world.set_shapers(config);
+    let mut flows = vec![world.add_flow(flow(hosts[0], hosts[3], 0), &udp(None))];
+    let second = FlowSpec { class: Class(1), start: SimTime::from_millis(150), ..flow(hosts[1], hosts[3], 1) };
+    flows.push(world.add_flow(second, &udp(None)));
+    let alone = rates(&mut world, &flows, SimTime::from_millis(50), SimTime::from_millis(150));
+    println!("{alone:?} {:?}", world.counters());
+    let both = rates(&mut world, &flows, SimTime::from_millis(600), SimTime::from_millis(700));
+    println!("{both:?} {:?}", world.counters());
+    println!("{:?} {:?}", world.shaper(hosts[3], Class(0)), world.shaper(hosts[0], Class(0)));
+    near("alone", alone[0], 9000.0, 3.0);
+    near("of weight 1", both[0], 3000.0, 5.0);
+    near("of weight 2", both[1], 6000.0, 5.0);
+}
