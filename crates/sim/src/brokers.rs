@@ -10,8 +10,7 @@
 //!
 //! Limits: a transmit limit goes to the service's root limiter, together with what the static policy says
 //! about the machine's interface (the least of the service's and its parents' maxima there). A receive
-//! limit is kept for [`Brokers::receive_limit`] and does not slow anyone by itself: it is the capacity of
-//! the receiver's meter, and the machine shaper's feedback to the senders is what enforces it (Parley §3.2.1).
+//! limit is the capacity of the service's receive meter, whose feedback to the senders enforces it (Parley §3.2.1).
 //!
 //! Worked example: 20 machines in a rack with a period of 1 s send 20 · 19 datagrams a second.
 //!
@@ -194,7 +193,10 @@ impl Brokers {
                             let effective = limit.limit.min(self.policy.machine_ceiling(limit.service, Direction::Tx));
                             world.set_limit(host, class, effective);
                         }
-                        Direction::Rx => self.receive[index][class.index()] = limit.limit,
+                        Direction::Rx => {
+                            self.receive[index][class.index()] = limit.limit;
+                            world.set_receive_limit(host, class, limit.limit);
+                        }
                     }
                 }
             }

@@ -14,7 +14,7 @@
 //! | [`shaper`] | receive meters, feedback and destination limiters at the hosts |
 //! | [`sources`], [`ideal`] | workloads in a world, and the time that a flow would take alone |
 //! | [`observer`], [`checkers`] | what watches a run |
-//! | [`brokers`], [`headers`] | the control plane in the simulated network; what its services' packets look like |
+//! | `enforcement`, [`brokers`], [`headers`] | what enforces a policy; the control plane in the simulated network; what its services' packets look like |
 //! | [`mod@run`], `samples` | a scenario from start to result |
 
 pub mod brokers;
@@ -22,6 +22,7 @@ mod build;
 mod changes;
 pub mod checkers;
 mod ends;
+mod enforcement;
 pub mod engine;
 pub mod events;
 mod fetch;

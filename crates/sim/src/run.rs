@@ -17,8 +17,9 @@
 //! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`) gives service a
 //! 300 Mb/s alone, 300 and 300 Mb/s together, and service b 600 Mb/s alone.
 
-use crate::brokers::{Brokers, Classes, Exchange};
+use crate::brokers::{Classes, Exchange};
 use crate::checkers::{self, Checkers};
+use crate::enforcement::{self, Enforcer};
 use crate::engine::Stop;
 use crate::headers::{Headers, Unclassified};
 use crate::ids::{Class, PortId};
@@ -33,7 +34,7 @@ use std::ops::ControlFlow;
 use weir_control::RackBrokerConfig;
 use weir_datapath::ClassifierError;
 use weir_results::{FlowRecord, Group, GroupSample, Results};
-use weir_scenario::{Change, Enforcement, NetworkEvent, RunResult, Scenario, Traffic};
+use weir_scenario::{Change, NetworkEvent, RunResult, Scenario, Traffic};
 use weir_units::{Duration, SimTime};
 use weir_workload::Spec;
 
@@ -114,7 +115,7 @@ struct Run<'a, O> {
     seed: u64,
     world: World<O>,
     sources: Sources,
-    brokers: Option<Brokers>,
+    enforcer: Option<Enforcer<'a>>,
     /// What happens to links, next first.
     events: std::slice::Iter<'a, NetworkEvent>,
     links: LinkSampler,
@@ -130,13 +131,12 @@ impl<'a, O: Observer> Run<'a, O> {
         let classes = governed.map(|governed| Classes::new(&governed.policy));
         let services = classes.as_ref().map_or(0, Classes::count);
         let graph = scenario.graph();
-        let mut world = World::from_graph(graph, services, rng.random(), observer);
-        let (mut brokers, mut uplink, mut headers) = (None, None, None);
+        let marked = enforcement::marked(graph, scenario.enforcement());
+        let mut world = World::from_graph(&marked, services, rng.random(), observer);
+        let (mut enforcer, mut uplink, mut headers) = (None, None, None);
         if let (Some(governed), Some(classes)) = (governed, &classes) {
             uplink = Some(UplinkSampler::new(scenario, classes, &mut world));
-            if governed.enforcement == Enforcement::Parley {
-                brokers = Some(Brokers::new(&governed.policy, options.brokers, &mut rng, &mut world));
-            }
+            enforcer = Some(Enforcer::new(governed, options.brokers, &mut rng, &mut world));
             headers = Some(Headers::new(&governed.policy)?);
             let frame = graph.packets.payload + graph.packets.headers;
             world.set_jitter(frame_time(&world, frame), rng.random());
@@ -153,7 +153,7 @@ impl<'a, O: Observer> Run<'a, O> {
             seed,
             world,
             sources,
-            brokers,
+            enforcer,
             events,
             links,
             uplink,
@@ -194,8 +194,8 @@ impl<'a, O: Observer> Run<'a, O> {
     fn advance(&mut self, target: SimTime) -> Result<(), RunError> {
         loop {
             let change = self.events.as_slice().first().map(|event| SimTime::from(event.at));
-            let broker = self.brokers.as_ref().and_then(Brokers::next_timeout);
-            let due = [self.sources.next(), change, broker].into_iter().flatten().min().unwrap_or(SimTime::NEVER);
+            let enforcer = self.enforcer.as_ref().and_then(Enforcer::next);
+            let due = [self.sources.next(), change, enforcer].into_iter().flatten().min().unwrap_or(SimTime::NEVER);
             match self.world.run_until(due.min(target)) {
                 Stop::Over => {
                     while let Some(id) = self.world.next_over() {
@@ -207,16 +207,16 @@ impl<'a, O: Observer> Run<'a, O> {
                 }
                 Stop::Delivery => {
                     while let Some(delivery) = self.world.next_delivery() {
-                        if let Some(brokers) = &mut self.brokers {
-                            brokers.on_delivery(&delivery, &mut self.world);
+                        if let Some(enforcer) = &mut self.enforcer {
+                            enforcer.on_delivery(&delivery, &mut self.world);
                         }
                     }
                 }
                 Stop::Limit if due <= self.world.now() => {
                     self.change_links();
                     self.sources.start_due(&mut self.world)?;
-                    if let Some(brokers) = &mut self.brokers {
-                        brokers.on_time(&mut self.world);
+                    if let Some(enforcer) = &mut self.enforcer {
+                        enforcer.on_time(&mut self.world);
                     }
                 }
                 Stop::Limit => return Ok(()),
@@ -277,7 +277,7 @@ impl<'a, O: Observer> Run<'a, O> {
     }
 
     fn outcome(mut self, interrupted: bool) -> RunOutcome {
-        let brokers = self.brokers.map(|brokers| brokers.exchange()).unwrap_or_default();
+        let brokers = self.enforcer.as_ref().map(Enforcer::exchange).unwrap_or_default();
         let mut flows = self.flows;
         flows.extend(self.sources.under_way(&self.world));
         flows.sort_by_key(|flow| flow.id);
@@ -345,6 +345,9 @@ fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collection
         ("peak_packets", world.peak_packets() as u64),
         ("peak_flows", world.peak_flows() as u64),
     ];
+    if counters.feedback > 0 {
+        named.push(("feedback_packets", counters.feedback));
+    }
     if brokers != Exchange::default() {
         named.extend([
             ("broker_datagrams_sent", brokers.sent),

@@ -17,7 +17,7 @@ const MARK: Bytes = Bytes::new(80_000);
 
 /// A link that marks at 80 kB.
 fn link(rate: Bandwidth) -> LinkSpec {
-    let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(512_000), mark: Some(MARK) };
+    let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(256_000), mark: Some(MARK) };
     queued(rate, Duration::from_micros(2), queue)
 }
 
@@ -120,16 +120,15 @@ fn a_cap_is_held_with_any_number_of_senders() {
         world.set_shapers(parley(hosts.len(), &[at_most(5)]));
         let flows: Vec<FlowId> =
             (0..senders).map(|i| world.add_flow(flow(hosts[i as usize], to, i), &Parameters::default())).collect();
-        let rates = rates(&mut world, &flows, SimTime::from_millis(200), SimTime::from_millis(500));
-        println!("{senders}: {} {:?}", rates.iter().sum::<f64>(), world.counters());
+        let rates = rates(&mut world, &flows, SimTime::from_millis(600), SimTime::from_millis(900));
         near(&format!("{senders} senders"), rates.iter().sum(), 5000.0, 3.0);
-        let (least, most) =
-            rates.iter().fold((f64::MAX, 0.0f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
-        println!("{least} {most}");
+        for rate in &rates {
+            near(&format!("one of {senders}"), *rate, 5000.0 / f64::from(senders), 5.0);
+        }
     }
 }
 
-/// Two racks' worth of senders, and two receivers behind one link of 10 Gb/s.
+/// Two senders, and two receivers behind one link of 10 Gb/s.
 fn congested() -> (World<Checkers>, Vec<HostId>) {
     let mut world = World::new(1, SIZES, Checkers::default());
     let (left, right) = (world.add_switch(), world.add_switch());
@@ -141,12 +140,11 @@ fn congested() -> (World<Checkers>, Vec<HostId>) {
     (world, hosts.to_vec())
 }
 
-/// Parley Fig 12 in small: 30 connections to one receiver and 1 to another share a link evenly by receiver; without shapers the
-/// one gets a small part.
+/// Parley Fig 12 in small: 30 connections to one receiver and 1 to another. With shapers the receivers share the link evenly; at
+/// 1 ms they are too slow for that; without them the one connection starves.
 #[test]
 fn receivers_share_a_congested_link() {
-    let mut shares = Vec::new();
-    for interval in [None, Some(Duration::from_micros(200)), Some(Duration::from_micros(1000))] {
+    let jain = |interval: Option<Duration>| {
         let (mut world, hosts) = congested();
         if let Some(interval) = interval {
             world.set_shapers(parley(4, &[Share::default()]));
@@ -157,44 +155,15 @@ fn receivers_share_a_congested_link() {
         };
         let mut flows = vec![add(1, 3, 0)];
         flows.extend((1..=30).map(|number| add(0, 2, number)));
-        run(&mut world, SimTime::from_millis(499));
-        let port = world.down_port(hosts[2]);
-        let mut last = (0, 0);
-        if interval.is_some() {
-            for us in 0..100 {
-                run(&mut world, SimTime::from_micros(499_000 + us * 50));
-                let r = |c: usize| world.shaper(hosts[c], SERVICE).map(|s| s.rate.bps() / 1000000);
-                let d = |c: usize| world.destination_rate(hosts[c], SERVICE, hosts[3 - c]).map(|s| s.bps() / 1000000);
-                let b = |c: usize| world.host_bytes(hosts[c], SERVICE).rx.get();
-                let rate = |x: u64| x * 8 / 50;
-                let core = weir_sim::PortId(port.0 + 4 - port.0 % 2);
-                println!(
-                    "{us} R {:?} {:?} lim {:?} {:?} rx {} {} held {:?} marked {} wait {} {} ",
-                    r(2),
-                    r(3),
-                    d(0),
-                    d(1),
-                    rate(b(2) - last.0),
-                    rate(b(3) - last.1),
-                    (0..world.ports().len()).map(|p| world.held(weir_sim::PortId(p as u32))).collect::<Vec<_>>(),
-                    world.counters().marked,
-                    world.waiting_for_destinations(),
-                    world.waiting(hosts[0], SERVICE)
-                );
-                last = (b(2), b(3));
-            }
-        }
-        let rates = rates(&mut world, &flows, SimTime::from_millis(505), SimTime::from_millis(1500));
+        let rates = rates(&mut world, &flows, SimTime::from_millis(500), SimTime::from_millis(1500));
         let (one, thirty) = (rates[0], rates[1..].iter().sum::<f64>());
-        let jain = (one + thirty).powi(2) / (2.0 * (one * one + thirty * thirty));
-        println!(
-            "{interval:?}: {one} {thirty} {jain} {:?} R {:?} {:?}",
-            world.counters(),
-            world.shaper(hosts[2], SERVICE),
-            world.shaper(hosts[3], SERVICE)
-        );
-        shares.push(jain);
-    }
+        assert!(one + thirty > 8000.0, "the link carries {one} and {thirty}");
+        (one + thirty).powi(2) / (2.0 * (one * one + thirty * thirty))
+    };
+    let (fast, slow) = (jain(Some(Duration::from_micros(200))), jain(Some(Duration::from_millis(1))));
+    assert!(fast > 0.99, "200 us: {fast}");
+    assert!(slow < 0.9, "1 ms: {slow}");
+    assert!(jain(None) < 0.51, "without shapers");
 }
 
 /// EyeQ: an interface carries 9 Gb/s of its 10; services share it by weight, and have it to themselves when they are alone.
@@ -211,10 +180,7 @@ fn eyeq_levels() {
     let second = FlowSpec { class: Class(1), start: SimTime::from_millis(150), ..flow(hosts[1], hosts[3], 1) };
     flows.push(world.add_flow(second, &udp(None)));
     let alone = rates(&mut world, &flows, SimTime::from_millis(50), SimTime::from_millis(150));
-    println!("{alone:?} {:?}", world.counters());
     let both = rates(&mut world, &flows, SimTime::from_millis(600), SimTime::from_millis(700));
-    println!("{both:?} {:?}", world.counters());
-    println!("{:?} {:?}", world.shaper(hosts[3], Class(0)), world.shaper(hosts[0], Class(0)));
     near("alone", alone[0], 9000.0, 3.0);
     near("of weight 1", both[0], 3000.0, 5.0);
     near("of weight 2", both[1], 6000.0, 5.0);

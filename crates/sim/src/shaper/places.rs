@@ -24,7 +24,7 @@ impl Places {
     #[inline]
     fn home(&self, key: u32) -> usize {
         let hash = key.wrapping_mul(0x9E37_79B9);
-        (u64::from(hash) * self.table.len() as u64 >> 32) as usize
+        ((u64::from(hash) * self.table.len() as u64) >> 32) as usize
     }
 
     /// The place where a key stands, or the free one where it would.

@@ -1,0 +1,143 @@
+//! What enforces a scenario's policy: nothing, machine shapers, EyeQ's, or shapers with brokers; and what happens to them.
+//!
+//! | enforcement | machine shapers | brokers |
+//! |---|---|---|
+//! | `none` | none | none |
+//! | `shaper` | Parley's | none: each machine enforces what the policy says of machines |
+//! | `eyeq` | EyeQ's, with its level above the root limiters | none |
+//! | `parley` | Parley's | on every machine |
+//!
+//! Where there are shapers, switches mark: queues of the scenario that do not say from when on do so above 80 kB
+//! (Parley, Table 1). Their marks are what shapers know of congestion in the network.
+//!
+//! Worked example: under `shaper` a service with `machine: { rx: { max: 9Gb/s } }` receives 9 Gb/s at each machine, whoever sends.
+
+use crate::brokers::{Brokers, Exchange};
+use crate::ids::HostId;
+use crate::observer::Observer;
+use crate::shaper::ShaperConfig;
+use crate::world::{Delivery, World};
+use rand::rngs::StdRng;
+use std::borrow::Cow;
+use std::sync::Arc;
+use weir_control::RackBrokerConfig;
+use weir_policy::Policy;
+use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, Graph};
+use weir_units::{Bytes, Direction, Duration, SimTime};
+
+/// From when on queues mark that do not say (Parley, Table 1).
+const MARK: Bytes = Bytes::new(80_000);
+
+/// The network with the marks that an enforcement needs.
+pub(crate) fn marked(graph: &Graph, enforcement: Enforcement) -> Cow<'_, Graph> {
+    if enforcement == Enforcement::None {
+        return Cow::Borrowed(graph);
+    }
+    let mut graph = graph.clone();
+    let downs = graph.hosts.iter_mut().map(|host| &mut host.down);
+    let cables = graph.cables.iter_mut().flat_map(|cable| [&mut cable.a_to_b, &mut cable.b_to_a]);
+    for link in downs.chain(cables) {
+        link.queue.mark = link.queue.mark.or(Some(MARK));
+    }
+    Cow::Owned(graph)
+}
+
+/// What enforces the policy of a run.
+#[derive(Debug)]
+pub(crate) struct Enforcer<'a> {
+    governed: &'a Governed,
+    /// The policy in force.
+    policy: Arc<Policy>,
+    /// The interval that an event gave all receive meters.
+    interval: Option<Duration>,
+    brokers: Option<Brokers>,
+    /// What happens, next first.
+    events: std::slice::Iter<'a, ControlEvent>,
+}
+
+impl<'a> Enforcer<'a> {
+    /// Puts the enforcement of a scenario in force.
+    pub(crate) fn new<O: Observer>(
+        governed: &'a Governed,
+        config: RackBrokerConfig,
+        rng: &mut StdRng,
+        world: &mut World<O>,
+    ) -> Self {
+        let policy = Arc::clone(&governed.policy);
+        let mut enforcer = Self { governed, policy, interval: None, brokers: None, events: governed.events.iter() };
+        enforcer.set_shapers(world);
+        if governed.enforcement == Enforcement::Parley {
+            enforcer.brokers = Some(Brokers::new(&governed.policy, config, rng, world));
+        }
+        enforcer
+    }
+
+    /// Has the machines do what the policy in force says of them.
+    fn set_shapers<O: Observer>(&self, world: &mut World<O>) {
+        let settings = &self.governed.shaper;
+        let mut config = match self.governed.enforcement {
+            Enforcement::None => return,
+            Enforcement::EyeQ => ShaperConfig::eyeq(&self.policy, settings.interval, settings.burst),
+            Enforcement::Shaper | Enforcement::Parley => {
+                ShaperConfig::parley(&self.policy, settings.interval, settings.burst)
+            }
+        };
+        if let Some(interval) = self.interval {
+            config.services.iter_mut().for_each(|service| service.interval = interval);
+        }
+        world.set_shapers(config);
+        if self.governed.enforcement == Enforcement::Shaper {
+            for host in (0..world.host_count() as u32).map(HostId) {
+                for (service, class) in crate::brokers::Classes::new(&self.policy).iter() {
+                    world.set_limit(host, class, self.policy.machine_ceiling(service, Direction::Tx));
+                }
+            }
+        }
+    }
+
+    /// When something is due.
+    pub(crate) fn next(&self) -> Option<SimTime> {
+        let event = self.events.as_slice().first().map(|event| SimTime::from(event.at));
+        let broker = self.brokers.as_ref().and_then(Brokers::next_timeout);
+        [event, broker].into_iter().flatten().min()
+    }
+
+    /// Does what is due: first what happens to the policy and to brokers, then what these do.
+    pub(crate) fn on_time<O: Observer>(&mut self, world: &mut World<O>) {
+        while let Some(event) = self.events.as_slice().first()
+            && SimTime::from(event.at) <= world.now()
+        {
+            self.events.next();
+            self.change(&event.change, world);
+        }
+        if let Some(brokers) = &mut self.brokers {
+            brokers.on_time(world);
+        }
+    }
+
+    fn change<O: Observer>(&mut self, change: &ControlChange, world: &mut World<O>) {
+        match change {
+            ControlChange::ShaperInterval(interval) => {
+                self.interval = Some(*interval);
+                world.set_meter_interval(*interval);
+            }
+            ControlChange::Policy(change) => {
+                self.policy = Arc::clone(&change.policy);
+                self.set_shapers(world);
+            }
+            ControlChange::Crash(_) | ControlChange::Restart(_) => {}
+        }
+    }
+
+    /// Hands over a control datagram that has arrived.
+    pub(crate) fn on_delivery<O: Observer>(&mut self, delivery: &Delivery, world: &mut World<O>) {
+        if let Some(brokers) = &mut self.brokers {
+            brokers.on_delivery(delivery, world);
+        }
+    }
+
+    /// What the brokers exchanged.
+    pub(crate) fn exchange(&self) -> Exchange {
+        self.brokers.as_ref().map(Brokers::exchange).unwrap_or_default()
+    }
+}
