@@ -36,6 +36,8 @@
 
 #define WEIR_SHARE_FILL 0
 #define WEIR_SHARE_ADD 1
+/* The floor of R is this part of the lightest service's share of everybody active. */
+#define WEIR_SHARE_FLOOR_PART 100
 /* 1,000,000 in thousandths. */
 #define WEIR_WEIGHT_MAX 1000000000U
 
@@ -71,7 +73,7 @@ WEIR_INLINE u64 weir_weight_share(u64 rate, u32 part, u64 whole)
 /* The least R: a hundredth of the lightest service's share of everybody active. */
 WEIR_INLINE u64 weir_interface_meter_floor(const struct weir_interface_meter *meter)
 {
-	u64 floor = weir_weight_share(meter->capacity, meter->lightest, meter->total) / WEIR_LAW_FLOOR_PART;
+	u64 floor = weir_weight_share(meter->capacity, meter->lightest, meter->total) / WEIR_SHARE_FLOOR_PART;
 
 	return floor ? floor : 1;
 }

@@ -42,6 +42,7 @@ u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, 
 void weir_native_destination_init(struct weir_destination *destination, u64 now,
 				  const struct weir_destination_rules *rules, u64 rate);
 int weir_native_destination_feedback(struct weir_destination *destination, u64 now, u64 rate, u32 weight);
+int weir_native_destination_asks(struct weir_destination *destination, u64 now);
 int weir_native_destination_silent(struct weir_destination *destination, u64 now);
 
 int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet)
@@ -165,6 +166,11 @@ int weir_native_destination_feedback(struct weir_destination *destination, u64 n
 	return weir_destination_feedback(destination, now, rate, weight);
 }
 
+int weir_native_destination_asks(struct weir_destination *destination, u64 now)
+{
+	return weir_destination_asks(destination, now);
+}
+
 int weir_native_destination_silent(struct weir_destination *destination, u64 now)
 {
 	return weir_destination_silent(destination, now);
@@ -209,7 +215,7 @@ const u32 weir_layout[] = {
 	SIZE(weir_law),
 	FIELD(weir_law, interval),
 	FIELD(weir_law, alpha),
-	FIELD(weir_law, steps),
+	FIELD(weir_law, catch_up),
 	FIELD(weir_law, mark_bytes),
 	FIELD(weir_law, marks),
 	SIZE(weir_window),
@@ -241,6 +247,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_destination_rules, silence),
 	FIELD(weir_destination_rules, burst_time),
 	FIELD(weir_destination_rules, halved_floor),
+	FIELD(weir_destination_rules, ask_after),
 	FIELD(weir_destination_rules, burst),
 	SIZE(weir_destination),
 	FIELD(weir_destination, limiter),
@@ -248,6 +255,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_destination, heard_at),
 	FIELD(weir_destination, halved_at),
 	FIELD(weir_destination, changed_at),
+	FIELD(weir_destination, asked_at),
 	FIELD(weir_destination, changed),
 	WEIR_RULES_MAX,
 	WEIR_UNCLASSIFIED,
@@ -262,7 +270,6 @@ const u32 weir_layout[] = {
 	WEIR_RULE_VNI,
 	WEIR_LAW_ONE,
 	WEIR_INTERVAL_MIN,
-	WEIR_STEPS_MAX,
 	WEIR_SHARE_FILL,
 	WEIR_SHARE_ADD,
 	WEIR_DESTINATION_DROP,

@@ -42,15 +42,19 @@
 /* 8 Tb/s: five times the fastest Ethernet there is, 1.6 Tb/s. */
 #define WEIR_LAW_RATE_MAX 8000000000000ULL
 #define WEIR_LAW_RATE_MIN 10000ULL
-/* The least rate: EyeQ's 10 Mb/s, or a hundredth of a capacity below 1 Gb/s. */
+/*
+ * The least rate: EyeQ's 10 Mb/s, and where the capacity is less than its 10 Gb/s, the same part of it, a
+ * thousandth. So many senders can be held: more than C / floor of them exceed C at the floor. (A hundredth would
+ * not do: 100 senders would be at C with nothing left to drain their queue.)
+ */
 #define WEIR_LAW_FLOOR 10000000ULL
-#define WEIR_LAW_FLOOR_PART 100
+#define WEIR_LAW_FLOOR_PART 1000
 /* A usage above so many capacities counts as that. */
 #define WEIR_LAW_OVERUSE_MAX 16
 /* EyeQ counts at most three capacities: that alone takes the rate to its floor. */
 #define WEIR_LAW_MARKED_USAGE_MAX 3
 
-/* The least rate under `capacity` bit/s, at least 1. A hundred senders at it use the capacity up. */
+/* The least rate under `capacity` bit/s, at least 1. */
 WEIR_INLINE u64 weir_law_floor(u64 capacity)
 {
 	u64 part = capacity / WEIR_LAW_FLOOR_PART;

@@ -51,6 +51,13 @@ impl Destination {
         native::weir_native_destination_feedback(&mut self.raw, now.nanos(), rate.bps(), weight.thousandths()) != 0
     }
 
+    /// Whether the packet that leaves at `now` asks its receiver for feedback: nothing was heard for a while. Call it
+    /// once per packet that leaves; the receiver answers a packet that asks with its meter's rate.
+    #[inline]
+    pub fn asks(&mut self, now: Instant) -> bool {
+        native::weir_native_destination_asks(&mut self.raw, now.nanos()) != 0
+    }
+
     /// What comes of silence until `now`. The rate halves at most once per call.
     pub fn silent(&mut self, now: Instant) -> Verdict {
         if native::weir_native_destination_silent(&mut self.raw, now.nanos()) == DESTINATION_DROP {
@@ -113,6 +120,17 @@ mod tests {
         let leave: Vec<_> = (0..46).map(|_| destination.departure(at(1), Bytes::new(1500))).collect();
         assert_eq!(leave[42], at(1));
         assert!(leave[43] > at(1) && leave[44] - leave[43] == weir_units::Duration::from_millis(24));
+    }
+
+    #[test]
+    fn asks_when_it_has_not_heard_for_a_while() {
+        let mut destination = Destination::by_feedback(at(0), &PARLEY, mbps(10), Weight::ONE);
+        let asked: Vec<u64> = (0..40).map(|i| i * 100).filter(|i| destination.asks(at(*i))).collect();
+        assert_eq!(asked, [500, 1000, 1500, 2000, 2500, 3000, 3500]);
+        destination.feedback(at(4500), mbps(10), Weight::ONE);
+        assert!(!destination.asks(at(4900)) && destination.asks(at(5000)));
+        let mut eyeq = Destination::by_feedback(at(0), &EYEQ, mbps(10), Weight::ONE);
+        assert!(!eyeq.asks(at(10_000_000)));
     }
 
     #[test]

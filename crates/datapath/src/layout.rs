@@ -95,8 +95,8 @@ pub struct RawLaw {
     pub interval: u64,
     /// The aggressiveness in 2^-20.
     pub alpha: u32,
-    /// The most steps that one window may take.
-    pub steps: u32,
+    /// 1: windows of many intervals raise the rate as often; 0: once.
+    pub catch_up: u32,
     /// 0: marks lower the rate by b/2; else the bytes that a marked interval counts more.
     pub mark_bytes: u32,
     /// 0: marks are not looked at.
@@ -177,6 +177,8 @@ pub struct RawDestinationRules {
     pub burst_time: u64,
     /// Bit/s; 0: silence drops the limiter.
     pub halved_floor: u64,
+    /// Nanoseconds without feedback after which packets ask for it; 0: never.
+    pub ask_after: u64,
     /// Bytes that may leave at once.
     pub burst: u32,
     /// Always zero.
@@ -197,6 +199,8 @@ pub struct RawDestination {
     pub halved_at: u64,
     /// When feedback last set the rate, in nanoseconds.
     pub changed_at: u64,
+    /// When a packet last asked for feedback, in nanoseconds.
+    pub asked_at: u64,
     /// 1: feedback has set the rate.
     pub changed: u32,
     /// Always zero.
@@ -231,8 +235,6 @@ pub(crate) const LAW_ONE: u32 = 1 << 20;
 /// The shortest interval of a meter in nanoseconds.
 #[cfg(test)]
 pub(crate) const INTERVAL_MIN: u64 = 10_000;
-/// The most steps of the law that one packet may cost.
-pub(crate) const STEPS_MAX: u32 = 32;
 /// One fair share by weight, clipped between min and max.
 pub(crate) const SHARE_FILL: u32 = 0;
 /// The guarantee, and a share of the rest by weight.
@@ -329,13 +331,14 @@ pub(crate) mod native {
             rate: u64,
             weight: u32,
         ) -> i32;
+        pub(crate) safe fn weir_native_destination_asks(destination: &mut RawDestination, now: u64) -> i32;
         pub(crate) safe fn weir_native_destination_silent(destination: &mut RawDestination, now: u64) -> i32;
     }
 
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 92];
+        pub(crate) static weir_layout: [u32; 93];
     }
 }
 
@@ -382,7 +385,7 @@ mod tests {
             size_of::<RawLaw>(),
             offset_of!(RawLaw, interval),
             offset_of!(RawLaw, alpha),
-            offset_of!(RawLaw, steps),
+            offset_of!(RawLaw, catch_up),
             offset_of!(RawLaw, mark_bytes),
             offset_of!(RawLaw, marks),
             size_of::<RawWindow>(),
@@ -414,6 +417,7 @@ mod tests {
             offset_of!(RawDestinationRules, silence),
             offset_of!(RawDestinationRules, burst_time),
             offset_of!(RawDestinationRules, halved_floor),
+            offset_of!(RawDestinationRules, ask_after),
             offset_of!(RawDestinationRules, burst),
             size_of::<RawDestination>(),
             offset_of!(RawDestination, limiter),
@@ -421,6 +425,7 @@ mod tests {
             offset_of!(RawDestination, heard_at),
             offset_of!(RawDestination, halved_at),
             offset_of!(RawDestination, changed_at),
+            offset_of!(RawDestination, asked_at),
             offset_of!(RawDestination, changed),
             RULES_MAX,
             UNCLASSIFIED as usize,
@@ -435,7 +440,6 @@ mod tests {
             RULE_VNI as usize,
             LAW_ONE as usize,
             INTERVAL_MIN as usize,
-            STEPS_MAX as usize,
             SHARE_FILL as usize,
             SHARE_ADD as usize,
             DESTINATION_DROP as usize,

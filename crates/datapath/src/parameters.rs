@@ -6,7 +6,7 @@
 //!
 //! Worked example: `ShaperParameters::PARLEY` with `interval` 500 µs is what Parley's Table 3 was measured with.
 
-use crate::layout::{LAW_ONE, RawDestinationRules, RawLaw, STEPS_MAX};
+use crate::layout::{LAW_ONE, RawDestinationRules, RawLaw};
 use weir_units::{Bandwidth, Bytes, Duration};
 
 /// How strongly a meter reacts to usage off its capacity: the α of the law, from 2^-20 to 1.
@@ -62,6 +62,8 @@ pub struct DestinationParameters {
     pub silence: Duration,
     /// What happens then.
     pub on_silence: Silence,
+    /// The time without feedback after which a packet asks for it; zero: never.
+    pub ask_after: Duration,
     /// What may leave at once after a pause, at least.
     pub burst: Bytes,
     /// What may leave at once after a pause: so much time at the rate, when that is more than `burst`.
@@ -88,8 +90,8 @@ pub struct ShaperParameters {
     pub alpha: Alpha,
     /// What marks do to a receive meter's rate.
     pub marks: Marks,
-    /// How many steps of the law a window of many intervals takes, 1 to 32: see `datapath/receive_meter.h`.
-    pub steps: u32,
+    /// Whether a service that paused goes on at its capacity: see `datapath/receive_meter.h`.
+    pub catch_up: bool,
     /// The mean between two feedback packets of a meter, in bytes received.
     pub feedback_bytes: Bytes,
     /// The mean after which the next packet is answered, whatever its size; zero: only bytes count.
@@ -109,8 +111,8 @@ impl ShaperParameters {
         alpha: Alpha::HALF,
         // §3.2.1.
         marks: Marks::Fraction,
-        // Ours: a service that paused goes on at its capacity.
-        steps: STEPS_MAX,
+        // Ours.
+        catch_up: true,
         // §3.2.1: one in 10 kB.
         feedback_bytes: Bytes::new(10_000),
         // Ours, after EyeQ's 100 µs: a new R each interval is worth telling each interval, and what a packet of
@@ -130,6 +132,9 @@ impl ShaperParameters {
             // EyeQ: 1 s; Parley does not say.
             silence: Duration::from_secs(1),
             on_silence: Silence::Drop,
+            // Ours: two and a half intervals. The loop is steady while feedback is later than that by no more than
+            // pi / 2 / alpha = 3.1 intervals.
+            ask_after: Duration::from_micros(500),
             // Fig 9: limiters of 64 kB. A service may have its own (§7).
             burst: Bytes::new(64_000),
             burst_time: Duration::ZERO,
@@ -145,7 +150,7 @@ impl ShaperParameters {
         // 45,000 B * (1 + fraction), in the default build.
         marks: Marks::Usage(Bytes::new(45_000)),
         // One run per window, however long it was.
-        steps: 1,
+        catch_up: false,
         // After 10,000 B or 100 µs.
         feedback_bytes: Bytes::new(10_000),
         feedback_interval: Duration::from_micros(100),
@@ -163,6 +168,8 @@ impl ShaperParameters {
             // 1 s without feedback halves, to 2 Mb/s at last.
             silence: Duration::from_secs(1),
             on_silence: Silence::Halve(Bandwidth::from_mbps(2)),
+            // Never.
+            ask_after: Duration::ZERO,
             // max(rate * 150 µs, 64 kB).
             burst: Bytes::new(65_536),
             burst_time: Duration::from_micros(150),
@@ -187,7 +194,7 @@ impl ShaperParameters {
         RawLaw {
             interval: interval.nanos(),
             alpha: self.alpha.raw(),
-            steps: self.steps,
+            catch_up: u32::from(self.catch_up),
             mark_bytes,
             marks: u32::from(marks != Marks::Ignored),
         }
@@ -204,6 +211,7 @@ impl DestinationParameters {
                 Silence::Drop => 0,
                 Silence::Halve(floor) => floor.bps().max(1),
             },
+            ask_after: self.ask_after.nanos(),
             // The C code cuts bursts at 256 MiB.
             burst: u32::try_from(self.burst.get()).unwrap_or(u32::MAX),
             reserved: 0,

@@ -21,7 +21,7 @@ pub struct RateLaw {
 }
 
 impl RateLaw {
-    /// The least rate: 10 Mb/s, or a hundredth of the capacity where that is less.
+    /// The least rate: 10 Mb/s, or a thousandth of the capacity where that is less.
     pub fn floor(&self) -> Bandwidth {
         Bandwidth::from_bps(native::weir_native_law_floor(self.capacity()))
     }
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn the_rate_stays_inside_its_clamps() {
-        let law = law(9000, Marks::Fraction);
+        let law = law(90_000, Marks::Fraction);
         assert_eq!(law.floor(), Bandwidth::from_mbps(10));
-        assert_eq!(step(law, 8000, 0, 0), 9000.0);
-        assert_eq!(step(law, 5000, 27_000, 0), 10.0, "three capacities take the rate to its floor");
-        assert_eq!(step(law, 5000, 900_000_000, 10), 10.0);
+        assert_eq!(step(law, 80_000, 0, 0), 90_000.0);
+        assert_eq!(step(law, 50_000, 270_000, 0), 10.0, "three capacities take the rate to its floor");
+        assert_eq!(step(law, 50_000, 900_000_000, 10), 10.0);
         let small = RateLaw { capacity: Bandwidth::from_mbps(100), ..law };
-        assert_eq!(small.floor(), Bandwidth::from_mbps(1));
-        assert_eq!(RateLaw { capacity: Bandwidth::from_bps(10_000), ..law }.floor(), Bandwidth::from_bps(100));
+        assert_eq!(small.floor(), Bandwidth::from_bps(100_000));
+        assert_eq!(RateLaw { capacity: Bandwidth::from_bps(10_000), ..law }.floor(), Bandwidth::from_bps(10));
     }
 }

@@ -119,11 +119,11 @@ mod tests {
     fn starts_low_and_is_at_capacity_after_a_pause() {
         let mut meter = ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, Bandwidth::from_gbps(9), 0);
         assert_eq!(meter.rate(), Bandwidth::from_bps(9_000_000_000 / 512));
-        meter.packet(at(10_000), Bytes::new(64), 1, 0);
+        meter.packet(at(13_000), Bytes::new(64), 1, 0);
         assert_eq!(meter.rate(), Bandwidth::from_gbps(9));
         // EyeQ takes one step, however long the pause was.
         let mut meter = ReceiveMeter::new(Instant::ZERO, &ShaperParameters::EYEQ, Bandwidth::from_gbps(9), 0);
-        meter.packet(at(10_000), Bytes::new(64), 1, 0);
+        meter.packet(at(13_000), Bytes::new(64), 1, 0);
         assert!(meter.rate() < Bandwidth::from_mbps(27));
     }
 

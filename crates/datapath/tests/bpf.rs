@@ -1,0 +1,30 @@
+//! The machine shaper's headers compile for the kernel's BPF machine, without a warning: no call that BPF has
+//! not, no signed division, nothing of 128 bits.
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn the_shaper_compiles_for_the_kernel() {
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
+    if Command::new(&clang).arg("--version").output().is_err() {
+        println!("skipped: {clang} does not start");
+        return;
+    }
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(&clang);
+    command
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-target", "bpf", "-mcpu=v3"])
+        .arg("-I")
+        .arg(here.join("../../datapath"))
+        // Debian keeps asm/types.h there, where a compiler for BPF does not look.
+        .arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH))
+        .arg("-S")
+        .arg(here.join("tests/bpf/shaper.bpf.c"))
+        .args(["-o", "-"]);
+    let output = command.output().expect("clang starts");
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    let assembly = String::from_utf8_lossy(&output.stdout);
+    assert!(assembly.contains("exit"), "two programs");
+    assert!(!assembly.contains("call "), "everything is inlined");
+}

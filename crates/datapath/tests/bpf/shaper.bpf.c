@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+/*
+ * For a test only, never loaded: the machine shaper's headers as clang compiles them for the kernel. Each function
+ * is called once, with nothing known about its arguments.
+ */
+#include <linux/bpf.h>
+
+#include "destination.h"
+#include "interface_meter.h"
+#include "receive_meter.h"
+
+struct state {
+	struct weir_law law;
+	struct weir_destination_rules rules;
+	struct weir_interface_meter interface;
+	struct weir_receive_meter meter;
+	struct weir_destination destination;
+};
+
+__attribute__((section("classifier"), used)) int start(struct __sk_buff *skb)
+{
+	struct state *state = (struct state *)(long)skb->data;
+
+	weir_interface_meter_init(&state->interface, skb->tstamp, &state->law, skb->mark, skb->priority, skb->hash);
+	weir_interface_meter_set_capacity(&state->interface, skb->len);
+	weir_receive_meter_init(&state->meter, skb->tstamp, &state->law, skb->mark, skb->len, skb->priority, skb->hash);
+	weir_receive_meter_set_interval(&state->meter, skb->mark);
+	weir_destination_init(&state->destination, skb->tstamp, &state->rules, skb->mark);
+	return 0;
+}
+
+__attribute__((section("classifier"), used)) int packet(struct __sk_buff *skb)
+{
+	struct state *state = (struct state *)(long)skb->data;
+	u64 now = skb->tstamp;
+
+	if (weir_interface_meter_packet(&state->interface, now, skb->len, 1, skb->mark))
+		weir_receive_meter_set_capacity(&state->meter,
+						weir_interface_meter_share(&state->interface, skb->priority, skb->hash,
+									   skb->len, skb->mark));
+	if (weir_receive_meter_packet(&state->meter, now, skb->len, 1, skb->mark))
+		weir_destination_feedback(&state->destination, now, state->meter.rate, skb->mark);
+	if (weir_destination_silent(&state->destination, now) == WEIR_DESTINATION_DROP)
+		return (int)weir_receive_meter_usage(&state->meter, now);
+	skb->tstamp = weir_limiter_departure(&state->destination.limiter, now, skb->len);
+	return weir_destination_asks(&state->destination, now);
+}

@@ -1,0 +1,224 @@
+//! The receive meter against a plain model, and what it promises to services and senders.
+//!
+//! The model keeps the window as a list of packets and the rate in floating point; it shares no code with
+//! `datapath/receive_meter.h`.
+
+use proptest::prelude::*;
+use weir_datapath::{ReceiveMeter, ShaperParameters};
+use weir_units::{Bandwidth, Bytes, Duration, Instant};
+
+const PARLEY: ShaperParameters = ShaperParameters::PARLEY;
+
+fn at(nanos: u64) -> Instant {
+    Instant::from_nanos(nanos)
+}
+
+/// The rate, and how far integers may be off it.
+struct Model {
+    capacity: f64,
+    rate: f64,
+    error: f64,
+    interval: u64,
+    opened: u64,
+    /// (bytes, packets, marked)
+    window: Vec<(u64, u32, u32)>,
+}
+
+impl Model {
+    fn new(now: u64, capacity: u64, interval: u64) -> Self {
+        let capacity = capacity as f64;
+        let rate = (capacity / 512.0).max((capacity / 1000.0).min(1e7));
+        Self { capacity, rate, error: 1.0, interval, opened: now, window: Vec::new() }
+    }
+
+    fn floor(&self) -> f64 {
+        (self.capacity / 1000.0).min(1e7)
+    }
+
+    fn set_capacity(&mut self, capacity: u64) {
+        let capacity = capacity as f64;
+        self.error = (self.error / self.capacity + f64::exp2(-20.0)) * capacity + 1.0;
+        self.rate = self.rate / self.capacity * capacity;
+        self.capacity = capacity;
+        self.rate = self.rate.clamp(self.floor(), capacity);
+    }
+
+    fn packet(&mut self, now: u64, bytes: u64, packets: u32, marked: u32) {
+        // What is longer counts as 17 s.
+        let elapsed = (now - self.opened).min(1 << 34);
+        if elapsed >= self.interval {
+            let bits: u64 = self.window.iter().map(|p| p.0 * 8).sum();
+            let sent: u32 = self.window.iter().map(|p| p.1).sum();
+            let hit: u32 = self.window.iter().map(|p| p.2).sum();
+            let fraction = if sent == 0 { 0.0 } else { f64::from(hit) / f64::from(sent) };
+            self.run(bits as f64 / (elapsed as f64 * 1e-9), fraction, elapsed / self.interval);
+            self.window.clear();
+            self.opened = now;
+        }
+        self.window.push((bytes, packets, marked));
+    }
+
+    fn run(&mut self, usage: f64, fraction: f64, intervals: u64) {
+        let (before, room) = (self.rate, self.capacity / usage.max(1.0));
+        let factor = (1.0 - 0.5 * (usage - self.capacity) / self.capacity - fraction / 2.0).max(0.0);
+        self.rate = (before * factor).clamp(self.floor(), self.capacity);
+        self.error = self.error * factor + before * f64::exp2(-18.0) + 1.0;
+        let more = (intervals - 1).min(512) as f64;
+        let paused = fraction == 0.0 || more >= 32.0;
+        if paused && usage < self.capacity {
+            let growth = 1.0 + more / 2.0 + more * (more - 1.0) / 8.0;
+            let fill = (before * room).min(self.capacity);
+            let grown = (self.rate * growth).min(fill).max(self.rate);
+            // The growth and what would fill C are rounded as well.
+            self.error = (self.error + self.rate * f64::exp2(-18.0)) * grown / self.rate + 1.0;
+            self.rate = grown;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_code_is_the_model(
+        capacity in (6.0..12.6f64).prop_map(|decades| 10f64.powf(decades) as u64),
+        interval in prop_oneof![Just(10_000u64), Just(200_000), Just(1_000_000_000), 10_000..1_000_000_000u64],
+        load in 0.1..4.0f64,
+        packets in prop::collection::vec((0.0..2.0f64, 0..4u32, 0..3u32, prop::bool::weighted(0.01), 0.1..10.0f64), 1..400),
+        pauses in prop::collection::vec((0..400usize, prop_oneof![1.0..40.0f64, 1.0..2000.0f64]), 0..40),
+    ) {
+        let parameters = ShaperParameters { interval: Duration::from_nanos(interval), ..PARLEY };
+        let mut meter = ReceiveMeter::new(at(5), &parameters, Bandwidth::from_bps(capacity), 1);
+        let mut model = Model::new(5, capacity, interval);
+        let (mut now, mut capacity) = (5, capacity);
+        // About ten buffers an interval, of sizes that come to `load` of the capacity.
+        let bytes = capacity as f64 * load * interval as f64 * 1e-9 / 8.0 / 10.0;
+        for (i, (gap, count, marked, change, by)) in packets.into_iter().enumerate() {
+            now += (gap.powi(3) * interval as f64 / 10.0) as u64;
+            for (_, intervals) in pauses.iter().filter(|(at, _)| *at == i) {
+                now += (intervals * interval as f64) as u64;
+            }
+            if change {
+                capacity = ((capacity as f64 * by) as u64).clamp(1_000_000, 8_000_000_000_000);
+                meter.set_capacity(Bandwidth::from_bps(capacity));
+                model.set_capacity(capacity);
+            }
+            let marked = marked.min(count);
+            meter.packet(at(now), Bytes::new(bytes as u64), count, marked);
+            model.packet(now, bytes as u64, count, marked);
+            let rate = meter.rate().bps() as f64;
+            prop_assert!((rate - model.rate).abs() <= model.error, "{rate}, model {} ± {}", model.rate, model.error);
+            prop_assert!(model.floor().floor() <= rate && rate <= capacity as f64, "outside its clamps");
+        }
+    }
+
+    /// A service whose packets are spaced at its capacity or wider is never slowed, whatever their sizes.
+    #[test]
+    fn paced_below_capacity_the_rate_stays_at_capacity(
+        capacity in 1_000_000..=400_000_000_000u64,
+        packets in prop::collection::vec((64..=65_536u64, 0.0..1e6f64), 1..300),
+    ) {
+        let mut meter = at_capacity(capacity);
+        let mut now = 0;
+        for (bytes, pause) in packets {
+            meter.packet(at(now), Bytes::new(bytes), 1, 0);
+            prop_assert_eq!(meter.rate(), Bandwidth::from_bps(capacity));
+            now += (bytes * 8_000_000_000).div_ceil(capacity) + if pause < 5e5 { 0 } else { pause as u64 };
+        }
+    }
+
+    /// Nor one that sends bursts at any speed, as long as no T sees more than C.
+    #[test]
+    fn bursts_below_capacity_leave_the_rate_at_capacity(
+        capacity in 1_000_000_000..=400_000_000_000u64,
+        bursts in prop::collection::vec((0.0..=1.0f64, 0.0..1.0f64, 0..3u32), 1..300),
+    ) {
+        let mut meter = at_capacity(capacity);
+        // One burst in each half of T, of at most what C carries in a quarter.
+        let most = capacity as f64 * 50e-6 / 8.0;
+        let mut slot = 0;
+        for (size, place, skip) in bursts {
+            let now = slot * 100_000 + (place * 99_000.0) as u64;
+            for i in 0..3 {
+                meter.packet(at(now + i * 300), Bytes::new((most * size / 3.0) as u64), 1, 0);
+                prop_assert_eq!(meter.rate(), Bandwidth::from_bps(capacity));
+            }
+            slot += 1 + u64::from(skip);
+        }
+    }
+
+    /// On average one answer per 10 kB, whatever the packets' sizes.
+    #[test]
+    fn answers_follow_bytes(bytes in 64..4_000u64, seed in any::<u32>()) {
+        let parameters = ShaperParameters { feedback_interval: Duration::ZERO, ..PARLEY };
+        let mut meter = ReceiveMeter::new(at(0), &parameters, Bandwidth::from_gbps(9), seed);
+        let packets = 20_000_000 / bytes;
+        let told = (0..packets).filter(|i| meter.packet(at(i * 1000), Bytes::new(bytes), 1, 0).is_some()).count();
+        prop_assert!((1900..=2100).contains(&told), "{told} answers to 20 MB");
+    }
+}
+
+/// A meter whose rate is its capacity.
+fn at_capacity(capacity: u64) -> ReceiveMeter {
+    let mut meter = ReceiveMeter::new(at(0), &PARLEY, Bandwidth::UNLIMITED, 0);
+    meter.set_capacity(Bandwidth::from_bps(capacity));
+    meter
+}
+
+#[test]
+fn senders_in_step_are_answered_alike() {
+    // 2 to 40 senders, one packet of 1,500 B each in turn: with a fixed 10 kB, one of seven would hear all.
+    for senders in 2..=40usize {
+        let mut meter = at_capacity(9_000_000_000);
+        let mut told = vec![0u32; senders];
+        let rounds = 2000;
+        for i in 0..senders * rounds {
+            told[i % senders] += u32::from(meter.packet(at(i as u64 * 1300), Bytes::new(1500), 1, 0).is_some());
+        }
+        let mean = rounds as f64 * 0.15;
+        let (least, most) = (told.iter().min().copied(), told.iter().max().copied());
+        assert!(
+            told.iter().all(|n| (f64::from(*n) - mean).abs() < 0.25 * mean),
+            "{senders} senders: {least:?} to {most:?}, mean {mean}"
+        );
+    }
+}
+
+#[test]
+fn after_a_pause_a_lone_sender_has_the_capacity() {
+    // A hundred senders have brought R down to C/100.
+    let mut meter = at_capacity(9_000_000_000);
+    let mut now = 0;
+    while meter.rate() > Bandwidth::from_mbps(90) {
+        meter.packet(at(now), Bytes::new(1500), 1, 1);
+        now += 1200;
+    }
+    // The window of before the pause was marked: one step down, and then the pause counts.
+    for (pause, fast) in [(1_000_000_000, true), (8_000_000, true), (6_000_000, false)] {
+        let mut meter = meter.clone();
+        meter.packet(at(now + pause), Bytes::new(1500), 1, 0);
+        assert_eq!(meter.rate() == Bandwidth::from_gbps(9), fast, "after {pause} ns: {}", meter.rate());
+    }
+    let mut eyeq = ReceiveMeter::new(at(0), &ShaperParameters::EYEQ, Bandwidth::from_gbps(9), 0);
+    eyeq.packet(at(1_000_000_000), Bytes::new(1500), 1, 0);
+    assert!(eyeq.rate() < Bandwidth::from_mbps(27), "EyeQ takes one step");
+}
+
+#[test]
+fn any_configuration_is_taken() {
+    for parameters in [
+        ShaperParameters { interval: Duration::ZERO, catch_up: false, ..PARLEY },
+        ShaperParameters { interval: Duration::from_secs(1 << 30), catch_up: true, ..PARLEY },
+        ShaperParameters { feedback_bytes: Bytes::ZERO, ..PARLEY },
+        ShaperParameters { feedback_bytes: Bytes::new(u64::MAX), ..ShaperParameters::EYEQ },
+    ] {
+        for capacity in [Bandwidth::ZERO, Bandwidth::from_bps(1), Bandwidth::MAX, Bandwidth::UNLIMITED] {
+            let mut meter = ReceiveMeter::new(at(0), &parameters, capacity, u32::MAX);
+            for (now, bytes) in [(0, 0), (u64::MAX, u64::MAX), (7, u64::MAX), (u64::MAX, 1)] {
+                meter.packet(at(now), Bytes::new(bytes), u32::MAX, u32::MAX);
+                let (least, most) = (Bandwidth::from_bps(10), meter.capacity());
+                assert!(least <= meter.rate() && meter.rate() <= most, "{} of {most}", meter.rate());
+            }
+        }
+    }
+}
