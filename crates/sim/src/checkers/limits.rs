@@ -70,9 +70,9 @@ impl Limits {
         bucket.held += u128::from(size) * 8 * BIT;
     }
 
-    /// A receiver told a rate: at most its capacity, and not below 10 Mb/s or, under 1 Gb/s, a hundredth of it.
+    /// A receiver told a rate: at most its capacity, and not below 10 Mb/s or, under 10 Gb/s, a thousandth of it.
     pub fn told(&mut self, host: HostId, class: Class, rate: Bandwidth, capacity: Bandwidth) {
-        let floor = (capacity.bps() / 100).min(10_000_000);
+        let floor = (capacity.bps() / 1000).min(10_000_000);
         assert!(
             floor <= rate.bps() && rate <= capacity,
             "service {} at host {} tells {rate}, and its capacity is {capacity}",
