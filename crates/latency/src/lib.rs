@@ -8,9 +8,10 @@
 //! |---|---|---|
 //! | [`mm1`] | a quantile of the completion time | Poisson arrivals, exponential sizes, one FIFO queue |
 //! | [`burst_bound`] | the worst completion time | arrivals within a burst and a load, a work-conserving queue |
+//! | [`trace`](mod@trace) | a quantile of the completion times in a trace | arrivals as measured, one FIFO queue |
 //!
-//! Both have the same shape: a time at an idle queue, stretched by `1/(1 − ρ)` for the load `ρ`.
-//! So both have the same three questions, and their answers fit each other exactly:
+//! The formulas have the same shape: a time at an idle queue, stretched by `1/(1 − ρ)` for the load `ρ`.
+//! So all have the same three questions, and the answers fit each other exactly:
 //!
 //! | method | given | gives |
 //! |---|---|---|
@@ -44,8 +45,10 @@ pub mod burst_bound;
 mod error;
 mod fraction;
 pub mod mm1;
+pub mod trace;
 
 pub use burst_bound::{Burst, BurstBound};
 pub use error::LatencyError;
 pub use fraction::{Load, Quantile};
 pub use mm1::Mm1;
+pub use trace::{Tag, Trace, TraceError, TraceQueue};

@@ -1,0 +1,190 @@
+//! Traces: messages that arrived, sent through a queue once more.
+//!
+//! Problem: real arrivals are neither Poisson nor as bad as a burst bound allows, and an operator has measured
+//! them. Approach: simulate the one queue that they share, first in, first out, at any capacity. The queue is so
+//! simple that it is exact in integers: its unfinished work after each arrival is all there is to know, and the
+//! message finishes when that much work is done.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`read`](Trace::read) | a table of times and sizes, read as a stream |
+//! | [`queue`](TraceQueue) | percentiles, the smallest capacity, the largest load |
+//!
+//! Worked example: three messages of 1000 bytes at 0, 0 and 5 µs at 1 Gb/s (8 µs each) finish after 8, 16 and
+//! 24 − 5 = 19 µs.
+//!
+//! ```
+//! use weir_latency::{Quantile, Trace, TraceQueue};
+//! use weir_units::{Bandwidth, Duration};
+//!
+//! let text = "time,size\n0,1000\n0,1000\n0.000005,1000\n";
+//! let trace = Trace::read(text.as_bytes(), |_| None, &mut ())?;
+//! let queue = TraceQueue::new(&trace, Quantile::P50, None)?;
+//! let median = queue.completion_time(Bandwidth::from_gbps(1), &mut ())?;
+//! assert_eq!(median, Duration::from_micros(16));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Source: Parley §2.1 (an offline simulation from measured sizes and arrivals) and §4.
+
+mod queue;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use crate::fraction::Load;
+use std::fmt;
+use std::ops::ControlFlow;
+use weir_units::{Bandwidth, Duration};
+
+pub use queue::TraceQueue;
+pub use read::ReadError;
+
+/// A message of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Arrival {
+    /// Nanoseconds since the first message.
+    at: u64,
+    bytes: u64,
+}
+
+/// Which messages belong together, as whoever read the trace numbered them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag(pub u32);
+
+/// Messages in order of their arrival, at least two, not all at once.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Trace {
+    arrivals: Vec<Arrival>,
+    /// Of each message; empty where none has any.
+    tags: Vec<Option<Tag>>,
+    /// All bits but those of the last message, which arrive within the span.
+    bits: u128,
+}
+
+impl fmt::Debug for Trace {
+    /// Without the messages, of which there may be millions.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").field("messages", &self.len()).field("span", &self.span()).finish()
+    }
+}
+
+/// Why a trace gives no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// Fewer than two messages, or all at one time: such a trace has no load.
+    #[error("a trace needs messages at two times or more")]
+    TooShort,
+    /// No message has the tag that is asked about.
+    #[error("the trace has no message of this kind")]
+    NoneSuch,
+    /// A capacity of nothing, or without limit.
+    #[error("a capacity is a finite rate above zero, not {0}")]
+    Capacity(Bandwidth),
+    /// No capacity, or no load on this capacity, keeps the target.
+    #[error("nothing keeps the target: even without waiting the time is {least}")]
+    Never {
+        /// The time without other messages, or at the largest capacity.
+        least: Duration,
+    },
+    /// Whoever watches asked to stop.
+    #[error("stopped")]
+    Stopped,
+    /// A completion time is longer than the longest [`Duration`].
+    #[error("a completion time is beyond what can be computed")]
+    OutOfRange,
+}
+
+/// Follows what takes long.
+pub trait Watch {
+    /// `rows` of `of` messages of a pass are done (`of` is 0 while the trace is being read); asked now and then.
+    fn rows(&mut self, rows: u64, of: u64) -> ControlFlow<()>;
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn rows(&mut self, _: u64, _: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Messages between two looks at whoever watches: some tens of microseconds.
+const LOOK: usize = 1 << 14;
+
+impl Trace {
+    /// A trace of (arrival in nanoseconds, bytes, tag), in any order; messages that arrive together stay in it.
+    ///
+    /// # Errors
+    /// [`TraceError::TooShort`].
+    pub fn new(messages: impl IntoIterator<Item = (u64, u64, Option<Tag>)>) -> Result<Self, TraceError> {
+        let (mut arrivals, mut tags) = (Vec::new(), Vec::new());
+        for (at, bytes, tag) in messages {
+            add(&mut arrivals, &mut tags, Arrival { at, bytes }, tag);
+        }
+        Self::sorted(arrivals, tags)
+    }
+
+    fn sorted(mut arrivals: Vec<Arrival>, mut tags: Vec<Option<Tag>>) -> Result<Self, TraceError> {
+        // Nearly every trace is in order.
+        if !arrivals.is_sorted_by_key(|arrival| arrival.at) {
+            if tags.is_empty() {
+                arrivals.sort_by_key(|arrival| arrival.at);
+            } else {
+                let mut places: Vec<usize> = (0..arrivals.len()).collect();
+                places.sort_by_key(|place| arrivals[*place].at);
+                tags = places.iter().map(|place| tags[*place]).collect();
+                arrivals = places.iter().map(|place| arrivals[*place]).collect();
+            }
+        }
+        let (Some(first), Some(last)) = (arrivals.first().copied(), arrivals.last().copied()) else {
+            return Err(TraceError::TooShort);
+        };
+        if first.at == last.at {
+            return Err(TraceError::TooShort);
+        }
+        arrivals.iter_mut().for_each(|arrival| arrival.at -= first.at);
+        let all: u128 = arrivals.iter().map(|arrival| u128::from(arrival.bytes)).sum();
+        Ok(Self { arrivals, tags, bits: (all - u128::from(last.bytes)) * 8 })
+    }
+
+    /// How many messages there are, at least two.
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> usize {
+        self.arrivals.len()
+    }
+
+    /// From the first arrival to the last, above zero.
+    pub fn span(&self) -> Duration {
+        Duration::from_nanos(self.arrivals.last().map_or(0, |last| last.at))
+    }
+
+    /// What arrives on average over the span: all messages but the last. Rounded down to bit/s.
+    pub fn offered(&self) -> Bandwidth {
+        let bps = self.bits * 1_000_000_000 / u128::from(self.span().nanos());
+        Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX).min(Bandwidth::MAX.bps()))
+    }
+
+    /// [`Trace::offered`] as a part of a capacity; `None` if that is nothing, everything or more.
+    pub fn load(&self, capacity: Bandwidth) -> Option<Load> {
+        self.load_of_drain(capacity.bps())
+    }
+
+    /// The load if the queue does `bps` bits of work in a second of the trace, rounded down to a billionth.
+    fn load_of_drain(&self, bps: u64) -> Option<Load> {
+        let room = u128::from(self.span().nanos()) * u128::from(bps);
+        // Bits of 2^71 at most times 2^60: below 2^128 for all but absurd traces, which have no load then.
+        let billionths = self.bits.checked_mul(1_000_000_000_000_000_000)?.checked_div(room)?;
+        Load::from_billionths(u32::try_from(billionths).ok()?).ok()
+    }
+}
+
+/// Adds a message; tags are kept only once there is one.
+fn add(arrivals: &mut Vec<Arrival>, tags: &mut Vec<Option<Tag>>, arrival: Arrival, tag: Option<Tag>) {
+    if tags.is_empty() && tag.is_some() {
+        tags.resize(arrivals.len(), None);
+    }
+    if tag.is_some() || !tags.is_empty() {
+        tags.push(tag);
+    }
+    arrivals.push(arrival);
+}

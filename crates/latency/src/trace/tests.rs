@@ -1,0 +1,278 @@
+//! The trace queue against a plain model, against M/M/1 and M/D/1, and its searches against trying everything.
+
+use super::*;
+use crate::fraction::Quantile;
+use crate::mm1::Mm1;
+use proptest::prelude::*;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use weir_units::Bytes;
+
+fn trace(messages: &[(u64, u64)]) -> Trace {
+    Trace::new(messages.iter().map(|(at, bytes)| (*at, *bytes, None))).unwrap()
+}
+
+fn read(text: &str) -> Result<Trace, ReadError> {
+    let tag = |name: &str| ["a", "b"].iter().position(|known| *known == name).map(|place| Tag(place as u32));
+    Trace::read(text.as_bytes(), tag, &mut ())
+}
+
+/// The worked example at several capacities, by hand: at 1 Gb/s a message takes 8 µs.
+#[test]
+fn a_queue_by_hand() {
+    let trace = trace(&[(0, 1000), (0, 1000), (5_000, 1000)]);
+    let time = |mbps: u64, billionths: u32| {
+        let queue = TraceQueue::new(&trace, Quantile::from_billionths(billionths).unwrap(), None).unwrap();
+        queue.completion_time(Bandwidth::from_mbps(mbps), &mut ()).unwrap().nanos()
+    };
+    // Finished after 8, 16 and 24 − 5 = 19 µs.
+    assert_eq!([1, 333_333_333, 333_333_334, 666_666_667].map(|p| time(1_000, p)), [8_000, 8_000, 16_000, 19_000]);
+    // At 10 Gb/s the third finds an empty queue: 0.8, 1.6, 0.8 µs.
+    assert_eq!([1, 333_333_334, 666_666_667].map(|p| time(10_000, p)), [800, 800, 1_600]);
+    // 2000 bytes arrive within 5 µs: 3.2 Gb/s.
+    assert_eq!(trace.offered(), Bandwidth::from_mbps(3_200));
+    assert_eq!(trace.load(Bandwidth::from_gbps(4)), Load::from_fraction(0.8).ok());
+    assert_eq!(trace.load(Bandwidth::from_gbps(3)), None);
+    let all = TraceQueue::new(&trace, Quantile::P99, None).unwrap();
+    // The second needs 16 kbit within 10 µs. The third finds 8 of them left, and is done 16 kbit later: 10 µs as well.
+    assert_eq!(all.smallest_capacity(Duration::from_micros(10), &mut ()), Ok(Bandwidth::from_mbps(1_600)));
+}
+
+/// With gaps twice as long the load is half, and with all three messages apart each takes 8 µs.
+#[test]
+fn another_load_is_other_gaps() {
+    let messages = [(0, 1000), (9_000, 1000), (21_000, 500), (30_000, 1000)];
+    let slower: Vec<_> = messages.iter().map(|(at, bytes)| (at * 2, *bytes)).collect();
+    let (trace, slower) = (trace(&messages), trace(&slower));
+    let capacity = Bandwidth::from_gbps(1);
+    // 2500 bytes in 30 µs at 1 Gb/s: two thirds, and in 60 µs a third.
+    assert_eq!(trace.load(capacity).unwrap().billionths(), 666_666_666);
+    let load = slower.load(capacity).unwrap();
+    assert_eq!(load.billionths(), 333_333_333);
+    let queue = |trace| TraceQueue::new(trace, Quantile::P50, None).unwrap();
+    let stretched = queue(&trace).completion_time_at(capacity, load, &mut ()).unwrap();
+    assert_eq!(stretched, queue(&slower).completion_time(capacity, &mut ()).unwrap());
+}
+
+#[test]
+fn refuses_what_has_no_answer() {
+    assert_eq!(Trace::new([]), Err(TraceError::TooShort));
+    assert_eq!(Trace::new([(1, 1, None), (1, 1, None)]), Err(TraceError::TooShort));
+    let trace = trace(&[(0, 1000), (1_000, 1000)]);
+    assert_eq!(TraceQueue::new(&trace, Quantile::P99, Some(Tag(7))).unwrap().asked(), 2, "no tags: all have every tag");
+    let tagged = Trace::new([(0, 1, Some(Tag(0))), (1, 1, None)]).unwrap();
+    assert_eq!(TraceQueue::new(&tagged, Quantile::P99, Some(Tag(7))).unwrap_err(), TraceError::NoneSuch);
+    let queue = TraceQueue::new(&trace, Quantile::P99, None).unwrap();
+    for capacity in [Bandwidth::ZERO, Bandwidth::UNLIMITED] {
+        assert_eq!(queue.completion_time(capacity, &mut ()), Err(TraceError::Capacity(capacity)));
+    }
+    let never = TraceError::Never { least: Duration::from_nanos(1) };
+    assert_eq!(queue.smallest_capacity(Duration::ZERO, &mut ()), Err(never));
+    // 1000 bytes at 1 Gb/s take 8 µs whatever else there is.
+    let never = TraceError::Never { least: Duration::from_micros(8) };
+    assert_eq!(queue.largest_load(Bandwidth::from_gbps(1), Duration::from_micros(7), &mut ()), Err(never));
+    struct Impatient;
+    impl Watch for Impatient {
+        fn rows(&mut self, _: u64, _: u64) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    let stopped = queue.smallest_capacity(Duration::from_micros(9), &mut Impatient);
+    assert_eq!(stopped, Err(TraceError::Stopped));
+}
+
+/// Only messages of a tag are asked about, but all of them fill the queue.
+#[test]
+fn tags() {
+    let text = "start_s,service,flow,bytes\n0,b,1,100000\n0,a,2,1000\n0.001,a,3,1000\n0.002,,4,500\n";
+    let trace = read(text).unwrap();
+    let time = |tag, quantile| {
+        let queue = TraceQueue::new(&trace, quantile, Some(Tag(tag))).unwrap();
+        queue.completion_time(Bandwidth::from_gbps(1), &mut ()).unwrap().nanos()
+    };
+    // Behind 100 kB the first of a takes 808 µs, the second 8 µs.
+    assert_eq!((time(0, Quantile::P50), time(0, Quantile::P99), time(1, Quantile::P99)), (8_000, 808_000, 800_000));
+}
+
+#[test]
+fn tables() {
+    let expected = trace(&[(0, 100), (1_500, 200)]);
+    for text in [
+        "0,100\n0.0000015,200\n",
+        "time,size\n1.0000015,200\n1,100",
+        "\u{feff}# measured\r\nsize , host, time\r\n\r\n100,x,0.0\r\n200,y,1.5e-06\r\n",
+        "bytes,start_s\n100,5\n200,5.0000015009\n",
+    ] {
+        assert_eq!(read(text).unwrap(), expected, "{text}");
+    }
+    let refused = |text: &str| read(text).unwrap_err().to_string();
+    assert_eq!(refused("1ms,100\n"), "line 1: `1ms` is not a time in seconds");
+    assert_eq!(refused("time,size\n0,1kB\n"), "line 2: `1kB` is not a size in bytes");
+    assert_eq!(refused("0,0\n"), "line 1: `0` is not a size in bytes");
+    assert_eq!(refused("0,+1\n"), "line 1: `+1` is not a size in bytes");
+    assert_eq!(refused("-1,5\n"), "line 1: `-1` is not a time in seconds");
+    assert_eq!(refused("0,1\n0\n"), "line 2: a field is missing");
+    assert_eq!(refused("when,size\n"), "line 1: the head line has no column `time`");
+    assert_eq!(refused("time,size,service\n0,1,c\n"), "line 2: there is no service `c`");
+    assert_eq!(refused("0,1\n"), "a trace needs messages at two times or more");
+    assert_eq!(refused(&format!("{}\n", "1".repeat(5_000))), "line 1: the line is longer than 4096 bytes");
+    for time in ["1e30", "99999999999999999999", "1e", "", ".", "1..2", "0x1"] {
+        assert_eq!(refused(&format!("0,1\n{time},1\n")), format!("line 2: `{time}` is not a time in seconds"));
+    }
+    assert_eq!(read("0,1\n18446744073,1\n").unwrap().span(), Duration::from_secs(18_446_744_073));
+}
+
+/// A draw from an exponential distribution.
+fn exponential(rng: &mut StdRng, mean: f64) -> f64 {
+    -mean * (1.0 - rng.random::<f64>()).ln()
+}
+
+/// The mean over seeded runs, and half the width of its 99.9 % interval (Student's t for 29 degrees of freedom).
+fn estimate(run: impl Fn(&mut StdRng) -> f64) -> (f64, f64) {
+    const RUNS: usize = 30;
+    const T: f64 = 3.659;
+    let values: Vec<f64> = (0..RUNS).map(|seed| run(&mut StdRng::seed_from_u64(seed as u64))).collect();
+    let mean = values.iter().sum::<f64>() / RUNS as f64;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (RUNS - 1) as f64;
+    (mean, T * (variance / RUNS as f64).sqrt())
+}
+
+/// Messages of 1 MB on average at 10 Gb/s, a load of 80 %; 200,000 of them, more than a thousand relaxation times.
+fn simulated(sizes: impl Fn(&mut StdRng) -> f64, quantile: Quantile) -> (f64, f64) {
+    let capacity = Bandwidth::from_gbps(10);
+    estimate(|rng| {
+        let mut at = 0.0;
+        let messages = (0..200_000).map(|_| {
+            // Ideal service takes 800,000 ns.
+            at += exponential(rng, 1_000_000.0);
+            (at as u64, sizes(rng).max(1.0) as u64, None)
+        });
+        let trace = Trace::new(messages.collect::<Vec<_>>()).unwrap();
+        let queue = TraceQueue::new(&trace, quantile, None).unwrap();
+        queue.completion_time(capacity, &mut ()).unwrap().as_secs_f64() * 1e3
+    })
+}
+
+/// The formula of §2.1 and the simulated queue agree: 18.42 ms for the 99th percentile, 2.77 ms for the median.
+#[test]
+fn is_the_m_m_1_queue() {
+    for quantile in [Quantile::P50, Quantile::P99] {
+        let model = Mm1::new(Bytes::new(1_000_000), quantile).unwrap();
+        let exact = model.completion_time(Bandwidth::from_gbps(10), Load::from_fraction(0.8).unwrap()).unwrap();
+        let (mean, half) = simulated(|rng| exponential(rng, 1_000_000.0), quantile);
+        let exact = exact.as_secs_f64() * 1e3;
+        assert!((mean - exact).abs() < half && half < 0.03 * exact, "{mean} ± {half} for {exact} ms");
+    }
+}
+
+/// Messages of one size: the waiting time of M/D/1 in units of the service time has
+/// P(W ≤ t) = (1 − ρ) Σ (ρ(k − t))^k / k! · e^(−ρ(k − t)) over k = 0 to ⌊t⌋ (Erlang 1909).
+#[test]
+fn is_the_m_d_1_queue() {
+    let within = |t: f64| {
+        let rho = 0.8;
+        let term = |k: u32| {
+            let x = rho * (f64::from(k) - t);
+            (1..=k).fold((-x).exp(), |term, i| term * x / f64::from(i))
+        };
+        (1.0 - rho) * (0..=t as u32).map(term).sum::<f64>()
+    };
+    for quantile in [Quantile::P50, Quantile::P99] {
+        let (mut low, mut high) = (0.0, 30.0);
+        for _ in 0..60 {
+            let middle = (low + high) / 2.0;
+            if within(middle) < quantile.as_f64() { low = middle } else { high = middle }
+        }
+        let exact = (high + 1.0) * 0.8;
+        let (mean, half) = simulated(|_| 1_000_000.0, quantile);
+        assert!((mean - exact).abs() < half && half < 0.03 * exact, "{mean} ± {half} for {exact} ms");
+    }
+}
+
+/// Completion times by departures instead of work, in units of 1/C nanoseconds.
+fn departures(messages: &[(u64, u64)], bps: u64) -> Vec<u64> {
+    let mut last = 0u128;
+    let mut times = Vec::new();
+    for (at, bytes) in messages {
+        let at = u128::from(*at) * u128::from(bps);
+        last = last.max(at) + u128::from(*bytes) * 8_000_000_000;
+        times.push((last - at).div_ceil(bps.into()) as u64);
+    }
+    times
+}
+
+fn messages() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let sorted = |mut list: Vec<(u64, u64)>| {
+        list.push((100_000, 700));
+        list.push((0, 300));
+        list.sort_by_key(|message| message.0);
+        list
+    };
+    proptest::collection::vec((0u64..100_000, 1u64..20_000), 0..60).prop_map(sorted)
+}
+
+proptest! {
+    #[test]
+    fn is_first_in_first_out(messages in messages(), bps in 1_000u64..1 << 44, p in 1u32..1_000_000_000) {
+        let trace = trace(&messages);
+        let quantile = Quantile::from_billionths(p).unwrap();
+        let queue = TraceQueue::new(&trace, quantile, None).unwrap();
+        let mut times = departures(&messages, bps);
+        times.sort_unstable();
+        let rank = (times.len() as u128 * u128::from(p)).div_ceil(1_000_000_000) as usize;
+        let time = queue.completion_time(Bandwidth::from_bps(bps), &mut ()).unwrap();
+        prop_assert_eq!(time.nanos(), times[rank - 1]);
+        // At its own load a trace is itself, but for the rounding of the load to a billionth.
+        if let Some(load) = trace.load(Bandwidth::from_bps(bps)) {
+            let again = queue.completion_time_at(Bandwidth::from_bps(bps), load, &mut ()).unwrap();
+            let off = again.as_secs_f64() / time.as_secs_f64() - 1.0;
+            prop_assert!(off.abs() < 1e-3, "{again} and {time}");
+        }
+    }
+    /// More capacity is never slower, and less load never either.
+    #[test]
+    fn is_monotone(messages in messages(), bps in 1_000u64..1 << 40, more in 1u64..1 << 40, rho in 1u32..999_999_999) {
+        let trace = trace(&messages);
+        let queue = TraceQueue::new(&trace, Quantile::P99, None).unwrap();
+        let (slow, fast) = (Bandwidth::from_bps(bps), Bandwidth::from_bps(bps + more));
+        prop_assert!(queue.completion_time(fast, &mut ()).unwrap() <= queue.completion_time(slow, &mut ()).unwrap());
+        let at = |billionths| queue.completion_time_at(fast, Load::from_billionths(billionths).unwrap(), &mut ());
+        prop_assert!(at(rho).unwrap() <= at(rho + 1).unwrap());
+    }
+    /// The searches find the edge: their answer keeps the target, and one bit/s less does not.
+    #[test]
+    fn searches(messages in messages(), nanos in 1u64..1 << 34, bps in 1_000_000u64..1 << 40) {
+        let trace = trace(&messages);
+        let queue = TraceQueue::new(&trace, Quantile::P99, None).unwrap();
+        let target = Duration::from_nanos(nanos);
+        let smallest = queue.smallest_capacity(target, &mut ()).unwrap();
+        prop_assert!(queue.completion_time(smallest, &mut ()).unwrap() <= target);
+        if smallest.bps() > 1 {
+            let less = Bandwidth::from_bps(smallest.bps() - 1);
+            prop_assert!(queue.completion_time(less, &mut ()).unwrap() > target);
+        }
+        let capacity = Bandwidth::from_bps(bps);
+        match queue.largest_load(capacity, target, &mut ()) {
+            Ok(Some(load)) => {
+                prop_assert!(queue.completion_time_at(capacity, load, &mut ()).unwrap() <= target);
+                // Loads are billionths, the search is finer: a millionth more is beyond it.
+                let more = load.billionths() + load.billionths() / 1_000_000 + 2;
+                if let Ok(more) = Load::from_billionths(more) {
+                    prop_assert!(queue.completion_time_at(capacity, more, &mut ()).unwrap() > target);
+                }
+            }
+            Ok(None) => {
+                let full = Load::from_billionths(999_999_999).unwrap();
+                prop_assert!(queue.completion_time_at(capacity, full, &mut ()).unwrap() <= target);
+            }
+            Err(TraceError::Never { least }) => prop_assert!(least > target),
+            Err(other) => prop_assert!(false, "{other}"),
+        }
+    }
+    #[test]
+    fn any_table_is_a_trace_or_refused(text in "(time,size\n)?([0-9.e-]{0,8},[0-9]{0,5}\n|\\PC{0,12}\n){0,8}") {
+        match read(&text) {
+            Ok(trace) => prop_assert!(trace.len() >= 2),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
+}
