@@ -12,6 +12,7 @@
 //! | `overlap`, `glob` | packets that would belong to two services |
 //! | `admission` | minima that do not fit |
 //! | `change` | a policy with one value changed: [`Policy::with`] |
+//! | `write` | a cap written back into the file: [`Policy::write_cap`] |
 //! | [`names`] | syntax, order and ranges of names |
 //! | [`Demands`] | the CSV of demands for one allocation |
 //!
@@ -52,6 +53,7 @@ mod model;
 pub mod names;
 mod overlap;
 mod read;
+mod write;
 
 pub use demands::Demands;
 pub use model::{

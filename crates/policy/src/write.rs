@@ -1,0 +1,155 @@
+//! A cap written back into the file that a policy was read from.
+//!
+//! Problem: a planner finds the cap that keeps a latency, and an operator's file has comments, an order and a layout
+//! that are theirs. Approach: change the text, not a tree: put the rate in the place of an older one, or add a key
+//! as the file would have it. Then read the whole text again. Unless that gives this policy with the new cap and
+//! nothing else changed, nothing is written.
+//!
+//! Worked example:
+//!
+//! ```
+//! use weir_policy::Policy;
+//! use weir_units::{Bandwidth, ContentionPoint, PerDirection};
+//!
+//! let text = "weir: 1 # ours\n\
+//!     network: { nic: 1Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] } } }\n\
+//!     services: { web: { match: [ { port: 80 } ] } }\n\
+//!     caps: { rack: 9Gb/s } # the star\n";
+//! let (policy, _) = Policy::parse("policy.yaml", text)?;
+//! let cap = PerDirection::both(Some(Bandwidth::from_mbps(7_500)));
+//! let (written, _) = policy.write_cap(ContentionPoint::Rack, cap)?;
+//! assert_eq!(written, text.replace("9Gb/s", "7.5Gb/s"));
+//! # Ok::<(), weir_document::Diagnostics>(())
+//! ```
+
+use crate::model::Policy;
+use weir_document::{Diagnostic, Diagnostics, Node, Problems, Source, Span, tree};
+use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection};
+
+/// A text in the place of another.
+struct Edit {
+    place: Span,
+    text: String,
+}
+
+impl Policy {
+    /// The text of this policy's file with the cap at `point` set in the directions that have one, and the policy that
+    /// it is then. Every other byte stays as it is, but for a byte order mark, which a text does not have.
+    ///
+    /// # Errors
+    /// What is wrong with the policy with this cap, such as minima that no longer fit; or that the cap cannot be
+    /// written into a file of this layout.
+    pub fn write_cap(
+        &self,
+        point: ContentionPoint,
+        cap: PerDirection<Option<Bandwidth>>,
+    ) -> Result<(String, Self), Diagnostics> {
+        let source = &self.written.source;
+        let refuse = |cause: &str| {
+            let hint = format!("write it yourself: `caps: {{ {point}: {} }}`", value(cap));
+            Diagnostics::one(Diagnostic::error(source, Span::default(), cause, hint))
+        };
+        if !self.written.settings.is_empty() {
+            return Err(refuse("the policy is not what its file says: values were changed since it was read"));
+        }
+        let mut problems = Problems::new(source);
+        let root = tree::parse(source, &mut problems).ok_or_else(|| refuse("the file cannot be read again"))?;
+        let mut edits = edits(source, &root, point, cap);
+        edits.sort_by_key(|edit| edit.place.start);
+        let (mut text, mut from) = (String::new(), 0);
+        for edit in &edits {
+            text.push_str(source.slice(Span::new(from, edit.place.start)));
+            text.push_str(&edit.text);
+            from = edit.place.end;
+        }
+        text.push_str(source.slice(Span::new(from, source.text().len() as u32)));
+
+        // What is wrong with the policy itself is told as such; whatever else is wrong is the layout's fault.
+        let old = |direction: Direction| Some(self.caps[point][direction]).filter(|old| !old.is_unlimited());
+        let full = PerDirection { tx: cap.tx.or(old(Direction::Tx)), rx: cap.rx.or(old(Direction::Rx)) };
+        let wanted = self.with(&format!("caps.{point}={}", value(full)))?;
+        match Self::parse(source.name(), &text) {
+            Ok((changed, _)) if changed == wanted => Ok((text, changed)),
+            _ => Err(refuse("a cap cannot be written into this file as it is laid out")),
+        }
+    }
+}
+
+/// A rate as files have it: without a blank, every digit kept.
+fn rate(bandwidth: Bandwidth) -> String {
+    bandwidth.to_string().replace(' ', "")
+}
+
+/// A cap as a value.
+fn value(cap: PerDirection<Option<Bandwidth>>) -> String {
+    match (cap.tx, cap.rx) {
+        (Some(tx), Some(rx)) if tx == rx => rate(tx),
+        (tx, rx) => {
+            let one = |name: &str, cap: Option<Bandwidth>| cap.map(|cap| format!("{name}: {}", rate(cap)));
+            let both: Vec<String> = [one("tx", tx), one("rx", rx)].into_iter().flatten().collect();
+            format!("{{ {} }}", both.join(", "))
+        }
+    }
+}
+
+/// What to change in the text. Wherever the layout is another one than is known here, the result is not the policy that
+/// is wanted, and is refused.
+fn edits(source: &Source, root: &Node, point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) -> Vec<Edit> {
+    let Some(caps) = root.get("caps") else {
+        let line = format!("caps: {{ {point}: {} }}", value(cap));
+        if is_flow(source, root) {
+            return vec![first_entry(source, root, &line)];
+        }
+        // At the end, where nobody has to look for it.
+        let (end, line_end) = (source.text().len() as u32, line_end(source));
+        let before = if source.text().ends_with('\n') { "" } else { line_end };
+        return vec![Edit { place: Span::new(end, end), text: format!("{before}{line}{line_end}") }];
+    };
+    let Some(level) = caps.get(point.name()) else {
+        return vec![first_entry(source, caps, &format!("{point}: {}", value(cap)))];
+    };
+    if let Some(old) = level.scalar() {
+        // What is not changed in one direction stays as it was.
+        let old = old.parse().ok();
+        let both = PerDirection { tx: cap.tx.or(old), rx: cap.rx.or(old) };
+        return vec![Edit { place: level.span, text: value(both) }];
+    }
+    if level.entries().is_empty() {
+        return vec![Edit { place: level.span, text: value(cap) }];
+    }
+    let mut edits = Vec::new();
+    let mut missing = Vec::new();
+    for direction in Direction::ALL {
+        let Some(bandwidth) = cap[direction] else { continue };
+        match level.get(direction.name()) {
+            Some(old) => edits.push(Edit { place: old.span, text: rate(bandwidth) }),
+            None => missing.push(format!("{direction}: {}", rate(bandwidth))),
+        }
+    }
+    edits.extend(missing.iter().map(|entry| first_entry(source, level, entry)));
+    edits
+}
+
+/// Whether a mapping is written in braces.
+fn is_flow(source: &Source, mapping: &Node) -> bool {
+    source.slice(mapping.span).starts_with('{')
+}
+
+fn line_end(source: &Source) -> &'static str {
+    if source.text().contains("\r\n") { "\r\n" } else { "\n" }
+}
+
+/// Adds an entry before all others of a mapping, laid out like them.
+fn first_entry(source: &Source, mapping: &Node, entry: &str) -> Edit {
+    let Some((key, _)) = mapping.entries().first() else {
+        return Edit { place: mapping.span, text: format!("{{ {entry} }}") };
+    };
+    let start = key.span.start;
+    let text = if is_flow(source, mapping) {
+        format!("{entry}, ")
+    } else {
+        let line = source.text()[..start as usize].rfind('\n').map_or(0, |end| end + 1);
+        format!("{entry}{}{}", line_end(source), &source.text()[line..start as usize])
+    };
+    Edit { place: Span::new(start, start), text }
+}
