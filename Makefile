@@ -51,11 +51,12 @@ fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario, flow_list, si
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
 
-pictures: demo ## Draw the pictures of the documents again: the demo's own and the simulator's
+pictures: demo ## Draw the pictures of the documents again: the demo's, the simulator's and the planner's
 	@mkdir -p docs/pictures
 	cp $(OUT)/parley-fig14/lab.svg docs/pictures/parley-fig14-lab.svg
 	cp $(OUT)/parley-fig14/sim.svg docs/pictures/parley-fig14-sim.svg
 	./tools/sim-pictures.sh
+	./tools/plan-pictures.sh
 
 bench:         ## The water-filling table and the simulator's speed (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling

@@ -20,6 +20,7 @@ mod json;
 mod memory;
 mod output;
 mod papers;
+mod plan;
 mod progress;
 mod report_files;
 mod reproduce_page;

@@ -16,7 +16,9 @@ const FIG6_DEMANDS: &str = "scenarios/parley-fig6.demands.csv";
 #[test]
 fn reference() {
     let mut all = String::new();
-    for command in ["", "check", "allocate", "explain", "schema", "sim", "report", "lab", "reproduce", "agent", "key"] {
+    for command in
+        ["", "check", "allocate", "explain", "plan", "schema", "sim", "report", "lab", "reproduce", "agent", "key"]
+    {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let output = run(&arguments);
         assert!(output.status.success());
@@ -54,10 +56,10 @@ fn the_fabric_and_many_machines() {
 fn what_is_not_enforced_is_told() {
     let directory = directory();
     let policy = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\nservices:\n  \
-                  web: { match: [ { port: 80, protocol: tcp } ], latency: { message: 1MB, p99: 20ms } }\n";
+                  web: { match: [ { port: 80, protocol: tcp } ], level: guaranteed }\n";
     let policy = file(directory.path(), "policy.yaml", policy);
     let checked = run(&["check", &policy]);
-    assert!(checked.status.success() && text(&checked.stdout).contains("`latency` is read but not enforced"));
+    assert!(checked.status.success() && text(&checked.stdout).contains("`level` is read but not enforced"));
     let demands = file(directory.path(), "demands.csv", "m1,web,tx,unlimited\n");
     let allocated = run(&["allocate", &policy, "--demands", &demands, "--json"]);
     assert!(text(&allocated.stderr).starts_with("note: "), "{}", text(&allocated.stderr));

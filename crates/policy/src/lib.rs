@@ -61,3 +61,4 @@ pub use model::{
     Sharing, Tenant,
 };
 pub use weir_document::{Diagnostic, Diagnostics};
+pub use write::cap_text;

@@ -33,6 +33,16 @@ struct Edit {
 }
 
 impl Policy {
+    /// This policy with the cap at `point` set in the directions that have one.
+    ///
+    /// # Errors
+    /// What is wrong with it then, such as minima that no longer fit.
+    pub fn with_cap(&self, point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) -> Result<Self, Diagnostics> {
+        let old = |direction: Direction| Some(self.caps[point][direction]).filter(|old| !old.is_unlimited());
+        let full = PerDirection { tx: cap.tx.or(old(Direction::Tx)), rx: cap.rx.or(old(Direction::Rx)) };
+        self.with(&format!("caps.{point}={}", value(full)))
+    }
+
     /// The text of this policy's file with the cap at `point` set in the directions that have one, and the policy that
     /// it is then. Every other byte stays as it is, but for a byte order mark, which a text does not have.
     ///
@@ -46,7 +56,7 @@ impl Policy {
     ) -> Result<(String, Self), Diagnostics> {
         let source = &self.written.source;
         let refuse = |cause: &str| {
-            let hint = format!("write it yourself: `caps: {{ {point}: {} }}`", value(cap));
+            let hint = format!("write it yourself: `caps: {{ {} }}`", cap_text(point, cap));
             Diagnostics::one(Diagnostic::error(source, Span::default(), cause, hint))
         };
         if !self.written.settings.is_empty() {
@@ -65,14 +75,17 @@ impl Policy {
         text.push_str(source.slice(Span::new(from, source.text().len() as u32)));
 
         // What is wrong with the policy itself is told as such; whatever else is wrong is the layout's fault.
-        let old = |direction: Direction| Some(self.caps[point][direction]).filter(|old| !old.is_unlimited());
-        let full = PerDirection { tx: cap.tx.or(old(Direction::Tx)), rx: cap.rx.or(old(Direction::Rx)) };
-        let wanted = self.with(&format!("caps.{point}={}", value(full)))?;
+        let wanted = self.with_cap(point, cap)?;
         match Self::parse(source.name(), &text) {
             Ok((changed, _)) if changed == wanted => Ok((text, changed)),
             _ => Err(refuse("a cap cannot be written into this file as it is laid out")),
         }
     }
+}
+
+/// `rack: 9Gb/s`, as a file has it under `caps`.
+pub fn cap_text(point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) -> String {
+    format!("{point}: {}", value(cap))
 }
 
 /// A rate as files have it: without a blank, every digit kept.
@@ -96,7 +109,7 @@ fn value(cap: PerDirection<Option<Bandwidth>>) -> String {
 /// is wanted, and is refused.
 fn edits(source: &Source, root: &Node, point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) -> Vec<Edit> {
     let Some(caps) = root.get("caps") else {
-        let line = format!("caps: {{ {point}: {} }}", value(cap));
+        let line = format!("caps: {{ {} }}", cap_text(point, cap));
         if is_flow(source, root) {
             return vec![first_entry(source, root, &line)];
         }
@@ -106,7 +119,7 @@ fn edits(source: &Source, root: &Node, point: ContentionPoint, cap: PerDirection
         return vec![Edit { place: Span::new(end, end), text: format!("{before}{line}{line_end}") }];
     };
     let Some(level) = caps.get(point.name()) else {
-        return vec![first_entry(source, caps, &format!("{point}: {}", value(cap)))];
+        return vec![first_entry(source, caps, &cap_text(point, cap))];
     };
     if let Some(old) = level.scalar() {
         // What is not changed in one direction stays as it was.

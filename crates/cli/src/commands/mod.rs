@@ -6,6 +6,7 @@ mod check;
 mod explain;
 mod key;
 mod lab;
+mod plan;
 mod report;
 pub(crate) mod reproduce;
 mod schema;
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Allocate(allocate::Args),
     /// Say step by step why a service gets what it gets
     Explain(explain::Args),
+    /// Say which capacity or cap keeps a latency target
+    Plan(plan::Args),
     /// Print the JSON Schema of a file format, for editors
     Schema(schema::Args),
     /// Run a scenario in the packet-level simulator
@@ -45,6 +48,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Check(args) => check::run(args, ui),
         Command::Allocate(args) => allocate::run(args, ui),
         Command::Explain(args) => explain::run(args, ui),
+        Command::Plan(args) => plan::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),
         Command::Sim(args) => sim::run(args, ui),
         Command::Report(args) => report::run(args, ui),

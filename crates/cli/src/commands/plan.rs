@@ -1,0 +1,279 @@
+//! `weir plan`: the capacity or the cap that keeps a latency target.
+
+use crate::error::{CommandError, Exit};
+use crate::output::Ui;
+use crate::plan::compute::{self, Choices};
+use crate::plan::model::{Method, Plan};
+use crate::plan::trace::Traced;
+use crate::plan::write::PolicyFile;
+use crate::plan::{caps, json as plan_json, page, points, print};
+use crate::report_files::ReportFiles;
+use crate::{input, json, text};
+use std::path::{Path, PathBuf};
+use weir_document::scalar;
+use weir_latency::Load;
+use weir_policy::Policy;
+use weir_units::{Bandwidth, ContentionPoint, Duration};
+
+/// The options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir plan policy.yaml
+  weir plan policy.yaml --iterations 30 --report out/plan
+  weir plan policy.yaml --trace messages.csv --by trace
+  weir plan policy.yaml --write
+
+For each service with `latency: { message: 1MB, p99: 20ms }`: the completion time, the largest load
+and the smallest capacity that keep the target, by the M/M/1 queue, by the burst bound and, with
+--trace, by the messages of a trace in a simulated queue. Says what each of them assumes.
+
+A plan is for the slowest capacity and the highest load on a message's way: machine's interface,
+rack's uplink, fabric. --at leaves the others out; --capacity and --load replace what was found.
+
+A trace is CSV with the columns time (seconds) and size (bytes), and perhaps service; other columns
+are not read, so the flows.csv of a report is a trace.
+
+--write puts the cap that keeps every target into the policy's file, at the rack or at the level
+named (--write=machine). Nothing else in the file changes.
+
+With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"rx_bps\"}], \"refused\",
+\"points\": [{\"point\", \"direction\", \"capacity_bps\", \"peak_load\", \"held_by\"}], \"services\":
+[{\"service\", \"message_bytes\", \"p99_ns\", \"kept\", \"by\", \"capacity_bps\", \"peak_load\",
+\"sigma_bytes\", \"answers\": [{\"by\", \"time_ns\", \"largest_load\", \"smallest_capacity_bps\",
+\"assumes\"}], ...}]}. Loads are parts of 1; null is 100 % or no answer.
+
+Exit code 0: the policy keeps every target. 1: it does not (what would is said). 2: refused.")]
+pub(crate) struct Args {
+    /// The policy file; `-` is standard input
+    policy: PathBuf,
+    /// How the verdict is found: mm1, bound or trace
+    #[arg(long, value_name = "METHOD", value_enum, default_value = "bound")]
+    #[arg(hide_possible_values = true)]
+    by: Method,
+    /// Only this contention point: machine, rack or fabric; may be given again
+    #[arg(long, value_name = "POINT", value_parser = point)]
+    at: Vec<ContentionPoint>,
+    /// The capacity to plan for, instead of the slowest one
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    capacity: Option<Bandwidth>,
+    /// The load to plan for, instead of the highest that the caps allow
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    load: Option<Load>,
+    /// Steps of the rate law until senders have converged; 30 in the worst case
+    #[arg(long, value_name = "N", default_value_t = 15, conflicts_with = "convergence")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    iterations: u32,
+    /// The time until senders have converged, instead of iterations times the service's interval
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    convergence: Option<Duration>,
+    /// How many senders' bursts may come at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    senders: u32,
+    /// Messages that arrived, as CSV; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Also the trace as it is at these capacities
+    #[arg(long, value_name = "RATE,...", value_parser = rate, value_delimiter = ',', requires = "trace")]
+    trace_at: Vec<Bandwidth>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the curves and report.html into this directory
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Write into DIR even if it has files
+    #[arg(long, requires = "report")]
+    force: bool,
+    /// Write the cap into the policy's file: at the rack, or at machine, rack or fabric
+    #[arg(long, value_name = "LEVEL", value_parser = point, num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "rack")]
+    write: Option<ContentionPoint>,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let dash = Path::new("-");
+    if args.policy == dash && args.trace.as_deref() == Some(dash) {
+        return Err(CommandError::refused("the policy and the trace cannot both be standard input")
+            .hint("write one of them to a file"));
+    }
+    if args.by == Method::Trace && args.trace.is_none() {
+        return Err(CommandError::refused("there is no trace to decide by").hint("name one with `--trace FILE`"));
+    }
+    let (file, policy) = read(args, ui)?;
+    if policy.services().all().iter().all(|service| service.latency().is_none()) {
+        return Err(CommandError::refused(format!("{}: no service has a latency target", args.policy.display()))
+            .hint("write `latency: { message: 1MB, p99: 20ms }` under a service"));
+    }
+    let report = match &args.report {
+        Some(directory) => Some(ReportFiles::prepare(directory, args.force)?),
+        None => None,
+    };
+    let choices = Choices {
+        at: args.at.clone(),
+        capacity: args.capacity,
+        load: args.load,
+        iterations: args.iterations,
+        convergence: args.convergence,
+        senders: args.senders,
+        by: args.by,
+        trace_at: args.trace_at.clone(),
+        curve: report.is_some(),
+    };
+    let mut trace = match &args.trace {
+        Some(path) => Some(Traced::read(path, &policy, ui)?),
+        None => None,
+    };
+    let plan = compute::plan(&policy, &choices, trace.as_mut())?;
+    drop(trace);
+
+    if let Some(report) = &report {
+        write_report(args, &plan, report, ui)?;
+    }
+    if !args.json {
+        print::print(&plan, ui)?;
+    }
+    let written = match (args.write, &file) {
+        (Some(level), Some(file)) => Some(write(args, level, &policy, &plan, &choices, file, ui)?),
+        _ => None,
+    };
+    let kept = written.unwrap_or(plan.is_kept());
+    if args.json {
+        let mut value = plan_json::to_json(&plan);
+        if let Some(kept) = written {
+            value["kept_as_written"] = kept.into();
+        }
+        json::write(ui.out(), &value)?;
+    }
+    Ok(if kept { Exit::Done } else { Exit::Failed })
+}
+
+/// The policy, and its file if that is to be written.
+fn read(args: &Args, ui: &mut Ui) -> Result<(Option<PolicyFile>, Policy), CommandError> {
+    let (file, (policy, notes)) = if args.write.is_some() {
+        let (file, source) = PolicyFile::read(&args.policy)?;
+        (Some(file), Policy::from_source(&source)?)
+    } else {
+        (None, input::policy(&args.policy)??)
+    };
+    input::tell_notes(&notes, ui)?;
+    Ok((file, policy))
+}
+
+/// Writes the cap, shows what it changed, and gives whether the policy then keeps every target.
+fn write(
+    args: &Args,
+    level: ContentionPoint,
+    policy: &Policy,
+    plan: &Plan,
+    choices: &Choices,
+    file: &PolicyFile,
+    ui: &mut Ui,
+) -> Result<bool, CommandError> {
+    let most = match &plan.most {
+        Ok(Some(most)) => *most,
+        Ok(None) => {
+            return Err(CommandError::refused("any load keeps every target: there is no cap to write")
+                .hint("leave `--write` out"));
+        }
+        Err(why) => {
+            return Err(CommandError::refused(format!("no cap keeps every target: {why}"))
+                .hint("plan for more capacity, a longer target or a shorter convergence"));
+        }
+    };
+    let cap = caps::at(policy, level, most);
+    if cap.tx.is_none() && cap.rx.is_none() {
+        return Err(CommandError::refused("a network of one rack has no fabric to cap").hint("write `--write=rack`"));
+    }
+    let (lines, changed) = file
+        .write(policy, level, cap)
+        .map_err(|error| error.hint(format!("{} would keep every target", weir_policy::cap_text(level, cap))))?;
+    // What was found about the queue stays true: only the loads are others now.
+    let points = points::points(&changed, changed.caps());
+    let kept = !points.iter().any(|point| choices.judges(point.point) && point.exceeds(most));
+    if !args.json {
+        print::print_changes(&args.policy.display().to_string(), &lines, ui)?;
+        if kept {
+            ui.print(&format!("with it every target is kept: no load is above {}\n", print::load(Some(most))))?;
+        } else {
+            let needed = caps::needed(&changed, most, |point| choices.judges(point));
+            ui.print(&format!("not every target is kept yet: {}\n", caps::as_written(&needed)))?;
+        }
+    }
+    Ok(kept)
+}
+
+/// The page, a picture for each service, and the plan for programs.
+fn write_report(args: &Args, plan: &Plan, report: &ReportFiles, ui: &mut Ui) -> Result<(), CommandError> {
+    for service in &plan.services {
+        // No name has a `+`, so no two paths have the same picture.
+        let name = format!("{}.svg", service.path.replace('/', "+"));
+        report.replace(&name, &page::chart(service).to_svg())?;
+    }
+    report.replace("plan.json", &json::to_text(&plan_json::to_json(plan)))?;
+    let page = page::page(plan, &args.policy.display().to_string(), &args.command());
+    let path = report.replace("report.html", &page.to_html())?;
+    Ok(ui.tell(&format!("report: {}\n", path.display()))?)
+}
+
+impl Args {
+    /// The command line that gives the same plan.
+    fn command(&self) -> String {
+        let mut words = vec!["weir".to_owned(), "plan".to_owned(), self.policy.display().to_string()];
+        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        if self.by != Method::Bound {
+            option("--by", self.by.name().to_owned());
+        }
+        for at in &self.at {
+            option("--at", at.name().to_owned());
+        }
+        if let Some(capacity) = self.capacity {
+            option("--capacity", capacity.to_string().replace(' ', ""));
+        }
+        if let Some(load) = self.load {
+            option("--load", load.to_string().replace(' ', ""));
+        }
+        match self.convergence {
+            Some(time) => option("--convergence", time.to_string().replace(' ', "")),
+            None if self.iterations != 15 => option("--iterations", self.iterations.to_string()),
+            None => {}
+        }
+        if self.senders != 1 {
+            option("--senders", self.senders.to_string());
+        }
+        if let Some(trace) = &self.trace {
+            option("--trace", trace.display().to_string());
+        }
+        if !self.trace_at.is_empty() {
+            let rates: Vec<String> = self.trace_at.iter().map(|rate| rate.to_string().replace(' ', "")).collect();
+            option("--trace-at", rates.join(","));
+        }
+        let words: Vec<String> = words.iter().map(|word| text::shell_word(word)).collect();
+        words.join(" ")
+    }
+}
+
+fn said(refusal: scalar::Refusal) -> String {
+    format!("{}; {}", refusal.cause, refusal.hint)
+}
+
+fn rate(text: &str) -> Result<Bandwidth, String> {
+    scalar::rate(text, false, false).map_err(said)
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    scalar::time(text, false).map_err(said)
+}
+
+fn percent(text: &str) -> Result<Load, String> {
+    let millionths = scalar::percent(text, "a load", "a queue that is always full never empties").map_err(said)?;
+    u32::try_from(millionths * 1_000)
+        .map_err(|_| "a load is below 100%".to_owned())
+        .and_then(|billionths| Load::from_billionths(billionths).map_err(|error| error.to_string()))
+}
+
+fn point(text: &str) -> Result<ContentionPoint, String> {
+    let names = ContentionPoint::ALL.map(ContentionPoint::name);
+    scalar::word(text, "a contention point", &names).map(|place| ContentionPoint::ALL[place]).map_err(said)
+}

@@ -1,0 +1,280 @@
+//! The answers of all methods, for each service with a latency target.
+//!
+//! Approach: one queue for each service: the slowest capacity and the highest load on its way (see
+//! [`super::points`]), unless the command line says otherwise. All methods are asked the same three questions about it.
+//! The method that decides says how full the network may become; the lowest such load of all services gives the caps.
+
+use super::caps;
+use super::model::{Answer, AsItIs, Found, Method, NeededCap, Plan, ServicePlan};
+use super::points::{Point, points};
+use super::trace::Traced;
+use crate::error::CommandError;
+use crate::text;
+use weir_latency::{Burst, BurstBound, LatencyError, Load, Mm1, Quantile};
+use weir_policy::{LatencyTarget, Policy};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};
+
+/// The interval of receive meters that a service does not change: Parley's Table 1.
+pub(crate) const INTERVAL: Duration = Duration::from_micros(200);
+/// The burst of limiters that a service does not change: Parley §4 (Fig 9) and EyeQ.
+pub(crate) const BURST: Bytes = Bytes::new(64_000);
+
+/// What the command line decides.
+#[derive(Debug, Clone)]
+pub(crate) struct Choices {
+    /// Only these points; all where empty.
+    pub(crate) at: Vec<ContentionPoint>,
+    /// Instead of the slowest capacity.
+    pub(crate) capacity: Option<Bandwidth>,
+    /// Instead of the highest load.
+    pub(crate) load: Option<Load>,
+    /// Steps of the rate law until senders have converged.
+    pub(crate) iterations: u32,
+    /// Instead of iterations × interval.
+    pub(crate) convergence: Option<Duration>,
+    /// How many senders' bursts may come at once.
+    pub(crate) senders: u32,
+    /// The method that decides.
+    pub(crate) by: Method,
+    /// More capacities for the trace as it is.
+    pub(crate) trace_at: Vec<Bandwidth>,
+    /// Whether the curve of the trace will be drawn.
+    pub(crate) curve: bool,
+}
+
+impl Choices {
+    pub(crate) fn judges(&self, point: ContentionPoint) -> bool {
+        self.at.is_empty() || self.at.contains(&point)
+    }
+}
+
+/// The plan of a policy with at least one latency target.
+pub(crate) fn plan(
+    policy: &Policy,
+    choices: &Choices,
+    mut trace: Option<&mut Traced<'_>>,
+) -> Result<Plan, CommandError> {
+    let points: Vec<Point> =
+        points(policy, policy.caps()).into_iter().filter(|point| choices.judges(point.point)).collect();
+    let mut services = Vec::new();
+    for (id, service) in policy.services().iter() {
+        let Some(target) = service.latency() else { continue };
+        services.push(service_plan(policy, id, target, &points, choices, trace.as_deref_mut())?);
+    }
+    let most = most(&services);
+    let kept = services.iter().all(ServicePlan::is_kept);
+    let caps = match most {
+        Ok(Some(most)) if !kept => caps::needed(policy, most, |point| choices.judges(point)),
+        _ => Vec::new(),
+    };
+    let refused = refusal(policy, &caps);
+    Ok(Plan { points, services, most, caps, refused })
+}
+
+/// The highest load that keeps every service's target.
+fn most(services: &[ServicePlan]) -> Found<Option<Load>> {
+    let mut most = None;
+    for service in services {
+        let Some(answer) = service.deciding() else { continue };
+        let of = answer.largest_load.clone().map_err(|why| format!("{}: {why}", service.path))?;
+        most = match (most, of) {
+            (Some(a), Some(b)) => Some(Load::min(a, b)),
+            (a, b) => a.or(b),
+        };
+    }
+    Ok(most)
+}
+
+/// Why the policy with these caps would be refused, in a clause.
+fn refusal(policy: &Policy, caps: &[NeededCap]) -> Option<String> {
+    let mut policy = policy.clone();
+    for needed in caps {
+        match policy.with_cap(needed.point, needed.cap) {
+            Ok(changed) => policy = changed,
+            // A cap changes nothing but what fits: the first mistake is about that.
+            Err(errors) => return errors.all().first().map(|error| error.cause().to_owned()),
+        }
+    }
+    None
+}
+
+fn service_plan(
+    policy: &Policy,
+    id: ServiceId,
+    target: LatencyTarget,
+    points: &[Point],
+    choices: &Choices,
+    trace: Option<&mut Traced<'_>>,
+) -> Result<ServicePlan, CommandError> {
+    let service = policy.services().get(id);
+    let interval = service.shaper().interval.unwrap_or(INTERVAL);
+    let one_burst = service.shaper().burst.unwrap_or(BURST);
+    let convergence = choices
+        .convergence
+        .unwrap_or_else(|| Duration::from_nanos(interval.nanos().saturating_mul(choices.iterations.into())));
+    let shapers = Bytes::new(one_burst.get().saturating_mul(choices.senders.into()));
+    let burst = Burst { convergence, shapers };
+
+    let (capacity, capacity_from) = capacity(policy, id, target, one_burst, points, choices);
+    let (load, load_from) = load(points, choices);
+    let because = match choices.convergence {
+        Some(_) => "as given".to_owned(),
+        None => format!("{} iterations of {interval}", choices.iterations),
+    };
+    let sigma = burst.size(capacity);
+    let sigma_is = if burst.shapers >= sigma {
+        format!("{} bursts of {one_burst}", choices.senders)
+    } else {
+        format!("{convergence} of the capacity until senders have converged, {because}")
+    };
+
+    let mm1 = Mm1::new(target.message, Quantile::P99).map_err(|error| CommandError::refused(error.to_string()))?;
+    let bound = BurstBound { burst, message: target.message };
+    let full = || "no time holds at a load of 100 %".to_owned();
+    let mut answers = vec![
+        Answer {
+            method: Method::Mm1,
+            time: load.ok_or_else(full).and_then(|load| told(mm1.completion_time(capacity, load))),
+            largest_load: told(mm1.largest_load(capacity, target.p99)).map(Some),
+            smallest_capacity: load.ok_or_else(full).and_then(|load| told(mm1.smallest_capacity(load, target.p99))),
+            assumes: format!(
+                "Poisson arrivals, exponential sizes of {} on average; 99 of 100 messages of all sizes",
+                target.message
+            ),
+        },
+        Answer {
+            method: Method::Bound,
+            time: load.ok_or_else(full).and_then(|load| told(bound.completion_time(capacity, load))),
+            largest_load: told(bound.largest_load(capacity, target.p99)).map(Some),
+            smallest_capacity: load.ok_or_else(full).and_then(|load| smallest_for(&bound, load, target.p99)),
+            assumes: format!(
+                "at most σ = {} beyond the peak load ({sigma_is}); every message of {}, at worst",
+                text::size(sigma.get()),
+                target.message
+            ),
+        },
+    ];
+    let (mut as_it_is, mut trace_curve) = (Vec::new(), Vec::new());
+    if let Some(trace) = trace {
+        let mut queue = trace.of(service.path())?;
+        answers.push(queue.answer(capacity, load, target.p99)?);
+        for capacity in std::iter::once(capacity).chain(choices.trace_at.iter().copied()) {
+            let time = queue.as_it_is(capacity)?;
+            as_it_is.push(AsItIs { capacity, load: queue.load(capacity), time });
+        }
+        if choices.curve {
+            trace_curve = queue.curve(capacity)?;
+        }
+    }
+    Ok(ServicePlan {
+        path: service.path().to_owned(),
+        target,
+        capacity,
+        capacity_from,
+        load,
+        load_from,
+        burst,
+        sigma,
+        answers,
+        as_it_is,
+        trace_curve,
+        assumes: assumptions(policy, id, points, choices),
+        by: choices.by,
+    })
+}
+
+fn told<T>(result: Result<T, weir_latency::LatencyError>) -> Found<T> {
+    result.map_err(|error| error.to_string())
+}
+
+/// The smallest capacity by the bound; where there is none, what takes too long at any.
+fn smallest_for(bound: &BurstBound, load: Load, target: Duration) -> Found<Bandwidth> {
+    bound.smallest_capacity(load, target).map_err(|error| match error {
+        LatencyError::NoCapacity { least, .. } => {
+            let (load, least) = (super::print::load(Some(load)), super::print::time(least));
+            let convergence = bound.burst.convergence;
+            format!("no capacity keeps {target} at a load of {load}, where {convergence} of convergence become {least}")
+        }
+        other => other.to_string(),
+    })
+}
+
+/// The capacity to plan for, and where it is from.
+fn capacity(
+    policy: &Policy,
+    id: ServiceId,
+    target: LatencyTarget,
+    burst: Bytes,
+    points: &[Point],
+    choices: &Choices,
+) -> (Bandwidth, String) {
+    if let Some(capacity) = choices.capacity {
+        return (capacity, "as given".to_owned());
+    }
+    let slowest = points.iter().min_by_key(|point| point.capacity);
+    let (mut capacity, mut from) = match slowest {
+        Some(point) => (point.capacity, format!("the slowest place, the {}", place(point.point))),
+        None => (Bandwidth::UNLIMITED, "nothing".to_owned()),
+    };
+    let ceiling = Direction::ALL.into_iter().map(|direction| policy.machine_ceiling(id, direction)).min();
+    if let Some(ceiling) = ceiling
+        && ceiling < capacity
+        && burst < target.message
+    {
+        (capacity, from) = (ceiling, "its own maximum at a machine".to_owned());
+    }
+    (capacity, from)
+}
+
+/// The load to plan for, and where it is from.
+fn load(points: &[Point], choices: &Choices) -> (Option<Load>, String) {
+    if let Some(load) = choices.load {
+        return (Some(load), "as given".to_owned());
+    }
+    // Nothing is fuller than what is full.
+    let fullest = points.iter().rev().max_by_key(|point| (point.load.is_none(), point.load));
+    match fullest {
+        None => (None, "nothing".to_owned()),
+        Some(point) => (point.load, format!("the fullest place, the {}", place(point.point))),
+    }
+}
+
+/// What is at a contention point.
+pub(crate) fn place(point: ContentionPoint) -> &'static str {
+    match point {
+        ContentionPoint::Machine => "machine's interface",
+        ContentionPoint::Rack => "rack's uplink",
+        ContentionPoint::Fabric => "fabric",
+    }
+}
+
+/// What all methods assume about this service.
+fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choices) -> Vec<String> {
+    let mut lines = vec![
+        "all services together stay below the peak load, and one queue delays a message; several on its way add up"
+            .to_owned(),
+    ];
+    let evenly = points.iter().any(|point| point.held == super::points::Held::Evenly);
+    if evenly && choices.load.is_none() {
+        lines.push(
+            "what crosses a rack's uplink is spread evenly over its machines, and nothing else loads them".to_owned(),
+        );
+    }
+    let mut maxima = Vec::new();
+    let mut at = Some(id);
+    while let Some(id) = at {
+        let service = policy.services().get(id);
+        for point in ContentionPoint::ALL {
+            let max = Direction::ALL.map(|direction| service.share(point, direction).max);
+            let least = max[0].min(max[1]);
+            if !least.is_unlimited() {
+                maxima.push(format!("{least} at the {point}"));
+            }
+        }
+        at = service.parent();
+    }
+    if !maxima.is_empty() {
+        lines.push(format!("its own load stays below its maxima ({}): nothing limits it", text::list(&maxima, 4)));
+    }
+    lines
+}

@@ -1,0 +1,84 @@
+//! A plan for programs.
+
+use super::model::{Answer, Found, NeededCap, Plan, ServicePlan};
+use super::points::Point;
+use crate::text;
+use serde_json::{Value, json};
+use weir_latency::Load;
+use weir_units::{Bandwidth, Duration};
+
+/// The whole plan. Loads are parts of 1; `null` is 100 %, or no answer where there is a `…_why`.
+pub(crate) fn to_json(plan: &Plan) -> Value {
+    json!({
+        "kept": plan.is_kept(),
+        "largest_load": plan.most.as_ref().ok().copied().flatten().map(Load::as_f64),
+        "caps": plan.caps.iter().map(cap).collect::<Value>(),
+        "refused": plan.refused,
+        "points": plan.points.iter().map(point).collect::<Value>(),
+        "services": plan.services.iter().map(service).collect::<Value>(),
+    })
+}
+
+/// A cap with its point.
+pub(crate) fn cap(needed: &NeededCap) -> Value {
+    let bps = |cap: Option<Bandwidth>| cap.map(Bandwidth::bps);
+    json!({"point": needed.point.name(), "tx_bps": bps(needed.cap.tx), "rx_bps": bps(needed.cap.rx)})
+}
+
+fn point(point: &Point) -> Value {
+    json!({
+        "point": point.point.name(),
+        "direction": point.direction.name(),
+        "capacity_bps": text::bps(point.capacity),
+        "peak_load": point.load.map(Load::as_f64),
+        "held_by": super::print::held(point),
+    })
+}
+
+fn service(service: &ServicePlan) -> Value {
+    let as_it_is = service.as_it_is.iter().map(|at| {
+        json!({"capacity_bps": text::bps(at.capacity), "load": at.load.map(Load::as_f64), "time_ns": nanos(&at.time)})
+    });
+    let curve = service.trace_curve.iter().map(|(load, time)| json!([load.as_f64(), time.nanos()]));
+    json!({
+        "service": service.path,
+        "message_bytes": service.target.message.get(),
+        "p99_ns": service.target.p99.nanos(),
+        "kept": service.is_kept(),
+        "by": service.by.name(),
+        "capacity_bps": text::bps(service.capacity),
+        "capacity_from": service.capacity_from,
+        "peak_load": service.load.map(Load::as_f64),
+        "peak_load_from": service.load_from,
+        "convergence_ns": service.burst.convergence.nanos(),
+        "sigma_bytes": service.sigma.get(),
+        "answers": service.answers.iter().map(answer).collect::<Value>(),
+        "trace_as_it_is": as_it_is.collect::<Value>(),
+        "trace_curve": curve.collect::<Value>(),
+        "assumes": service.assumes,
+    })
+}
+
+fn answer(answer: &Answer) -> Value {
+    let mut value = json!({
+        "by": answer.method.name(),
+        "time_ns": nanos(&answer.time),
+        "largest_load": answer.largest_load.as_ref().ok().copied().flatten().map(Load::as_f64),
+        "smallest_capacity_bps": answer.smallest_capacity.as_ref().ok().copied().map(Bandwidth::bps),
+        "assumes": answer.assumes,
+    });
+    for (name, why) in [
+        ("time_why", answer.time.as_ref().err()),
+        ("largest_load_why", answer.largest_load.as_ref().err()),
+        ("smallest_capacity_why", answer.smallest_capacity.as_ref().err()),
+    ] {
+        if let Some(why) = why {
+            value[name] = Value::from(why.as_str());
+        }
+    }
+    value
+}
+
+fn nanos(time: &Found<Duration>) -> Option<u64> {
+    time.as_ref().ok().map(|time| time.nanos())
+}

@@ -1,0 +1,140 @@
+//! What a plan says: for each service with a latency target, the queue that it is planned for and the answers.
+
+use super::points::Point;
+use weir_latency::{Burst, Load};
+use weir_policy::LatencyTarget;
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, PerDirection};
+
+/// How a completion time is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Method {
+    /// The M/M/1 queue.
+    Mm1,
+    /// The burst bound.
+    Bound,
+    /// The trace, simulated.
+    Trace,
+}
+
+impl Method {
+    /// For people.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Mm1 => "M/M/1",
+            Self::Bound => "burst bound",
+            Self::Trace => "trace",
+        }
+    }
+    /// For programs and the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mm1 => "mm1",
+            Self::Bound => "bound",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// A value, or why there is none.
+pub(crate) type Found<T> = Result<T, String>;
+
+/// What one method says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) method: Method,
+    /// The completion time at the planned capacity and load.
+    pub(crate) time: Found<Duration>,
+    /// The highest load on the planned capacity that keeps the target; `None` for any below 100 %.
+    pub(crate) largest_load: Found<Option<Load>>,
+    /// The lowest capacity that keeps the target: at the planned load, or under the trace as it is.
+    pub(crate) smallest_capacity: Found<Bandwidth>,
+    /// In one line.
+    pub(crate) assumes: String,
+}
+
+impl Answer {
+    /// Whether a load keeps the target.
+    pub(crate) fn keeps(&self, load: Option<Load>) -> bool {
+        match (&self.largest_load, load) {
+            (Ok(Some(most)), Some(load)) => load <= *most,
+            (Ok(None), Some(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// A trace as it is, at one capacity.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AsItIs {
+    pub(crate) capacity: Bandwidth,
+    /// `None` for 100 % and more.
+    pub(crate) load: Option<Load>,
+    pub(crate) time: Found<Duration>,
+}
+
+/// The plan of one service.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ServicePlan {
+    pub(crate) path: String,
+    pub(crate) target: LatencyTarget,
+    /// The queue that is planned for: its capacity, and where that is from.
+    pub(crate) capacity: Bandwidth,
+    pub(crate) capacity_from: String,
+    /// The highest load on it; `None` where nothing keeps it below 100 %.
+    pub(crate) load: Option<Load>,
+    pub(crate) load_from: String,
+    pub(crate) burst: Burst,
+    /// σ at the planned capacity.
+    pub(crate) sigma: Bytes,
+    pub(crate) answers: Vec<Answer>,
+    /// The trace at the capacities asked for.
+    pub(crate) as_it_is: Vec<AsItIs>,
+    /// The trace's completion times by load, for the curve.
+    pub(crate) trace_curve: Vec<(Load, Duration)>,
+    /// What all answers assume, in one line each.
+    pub(crate) assumes: Vec<String>,
+    /// The method that decides.
+    pub(crate) by: Method,
+}
+
+impl ServicePlan {
+    /// The answer that decides.
+    pub(crate) fn deciding(&self) -> Option<&Answer> {
+        self.answers.iter().find(|answer| answer.method == self.by)
+    }
+    /// Whether the deciding answer keeps the target at `load`.
+    pub(crate) fn keeps(&self, load: Option<Load>) -> bool {
+        self.deciding().is_some_and(|answer| answer.keeps(load))
+    }
+    /// Whether it does at the planned load.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.keeps(self.load)
+    }
+}
+
+/// A cap that is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NeededCap {
+    pub(crate) point: ContentionPoint,
+    pub(crate) cap: PerDirection<Option<Bandwidth>>,
+}
+
+/// The plan of a policy.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    pub(crate) points: Vec<Point>,
+    pub(crate) services: Vec<ServicePlan>,
+    /// The highest load that keeps every target; `None` if any does, an error if none does.
+    pub(crate) most: Found<Option<Load>>,
+    /// The caps that bring the load down to it; empty if it is, or if nothing would.
+    pub(crate) caps: Vec<NeededCap>,
+    /// Why the policy with these caps would be refused.
+    pub(crate) refused: Option<String>,
+}
+
+impl Plan {
+    /// Whether every target is kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.services.iter().all(ServicePlan::is_kept)
+    }
+}

@@ -1,0 +1,138 @@
+//! A plan drawn: for each service the curves of all methods against the load, with the target and the answer.
+
+use super::caps;
+use super::model::{Method, Plan, ServicePlan};
+use super::points::in_rows;
+use super::print;
+use crate::text;
+use weir_latency::{BurstBound, Load, Mm1, Quantile};
+use weir_report::{Axis, Chart, Marker, Page, Reference, Series, Table, Unit};
+use weir_units::Duration;
+
+/// Points of a curve: a third of a per cent apart.
+const STEPS: u32 = 300;
+/// How many targets high the chart is: what is beyond does not matter.
+const TARGETS: f64 = 3.0;
+
+/// The page of a plan. `command` is what gives it again.
+pub(crate) fn page(plan: &Plan, policy: &str, command: &str) -> Page {
+    let mut page = Page::new(format!("Latency plan of {policy}"));
+    let advice = print::advice(plan);
+    if plan.is_kept() {
+        page = page.notice("The policy keeps every target.");
+    }
+    for line in &advice {
+        page = page.notice(line);
+    }
+    for service in &plan.services {
+        page = page
+            .heading(&service.path)
+            .paragraph(&format!(
+                "{}. Planned for {} ({}) under a load of {} ({}).",
+                print::target(service),
+                text::rate(service.capacity),
+                service.capacity_from,
+                print::load(service.load),
+                service.load_from
+            ))
+            .chart(&chart(service))
+            .table(&answers(service));
+        for answer in &service.answers {
+            page = page.paragraph(&format!("{}: {}.", answer.method.title(), answer.assumes));
+        }
+        for line in &service.assumes {
+            page = page.paragraph(&format!("All: {line}."));
+        }
+    }
+    page.heading("Where messages contend").table(&points(plan)).heading("Again").code(command)
+}
+
+/// The curves of one service.
+pub(crate) fn chart(service: &ServicePlan) -> Chart {
+    let mut chart =
+        Chart::new(Axis::new("peak load", Unit::Plain("%".to_owned())), Axis::new("completion time", Unit::Time));
+    chart.title =
+        format!("{}: completion time of {} at {}", service.path, service.target.message, text::rate(service.capacity));
+    let target = service.target.p99.as_secs_f64();
+    let most = target * TARGETS;
+    (chart.x.from, chart.x.to) = (Some(0.0), Some(100.0));
+    (chart.y.from, chart.y.to) = (Some(0.0), Some(most));
+
+    let bound = BurstBound { burst: service.burst, message: service.target.message };
+    let mm1 = Mm1::new(service.target.message, Quantile::P99);
+    let at = |load: Load| (load, bound.completion_time(service.capacity, load).ok());
+    chart.series.push(Series::new("burst bound", visible(loads().map(at), most)));
+    if let Ok(mm1) = mm1 {
+        let at = |load: Load| (load, mm1.completion_time(service.capacity, load).ok());
+        chart.series.push(Series::new("M/M/1, 99th percentile", visible(loads().map(at), most)));
+    }
+    if !service.trace_curve.is_empty() {
+        let points = service.trace_curve.iter().map(|(load, time)| (*load, Some(*time)));
+        chart.series.push(Series::marked("trace, 99th percentile", visible(points, most), Vec::new()));
+    }
+    chart.references_are = "target".to_owned();
+    chart.references.push(Reference::new(service.target.p99.to_string(), target));
+    if let Some(load) = service.load {
+        chart.markers.push(Marker::new(format!("planned: {}", print::load(Some(load))), load.as_f64() * 100.0));
+    }
+    if let Some(Ok(Some(most))) = service.deciding().map(|answer| &answer.largest_load) {
+        chart.markers.push(Marker::new(format!("largest: {}", print::load(Some(*most))), most.as_f64() * 100.0));
+    }
+    chart
+}
+
+/// Loads from nearly none to nearly all.
+fn loads() -> impl Iterator<Item = Load> {
+    (0..STEPS).filter_map(|step| Load::from_billionths((step * (1_000_000_000 / STEPS)).max(1_000_000)).ok())
+}
+
+/// The part of a curve that the chart has room for.
+fn visible(points: impl Iterator<Item = (Load, Option<Duration>)>, most: f64) -> Vec<(f64, f64)> {
+    points
+        .map(|(load, time)| (load.as_f64() * 100.0, time.map_or(f64::INFINITY, Duration::as_secs_f64)))
+        .filter(|(_, time)| *time <= most)
+        .collect()
+}
+
+fn answers(service: &ServicePlan) -> Table {
+    let mut table = Table::new().text("by").number("time").number("largest load").number("smallest capacity").text("");
+    for answer in &service.answers {
+        let none = || "none".to_owned();
+        let decides = if answer.method == service.by { print::verdict(service) } else { String::new() };
+        table.row([
+            answer.method.title().to_owned(),
+            answer.time.as_ref().map_or_else(|_| none(), |time| print::time(*time)),
+            print::largest(&answer.largest_load),
+            answer.smallest_capacity.as_ref().map_or_else(|_| none(), |capacity| text::rate(*capacity)),
+            if decides.is_empty() { decides } else { format!("decides: {decides}") },
+        ]);
+    }
+    for at in &service.as_it_is {
+        let time = at.time.as_ref().map_or_else(Clone::clone, |time| print::time(*time));
+        let name = format!("{} as it is, at {}", Method::Trace.title(), text::rate(at.capacity));
+        table.row([name, time, String::new(), String::new(), format!("a load of {}", print::load(at.load))]);
+    }
+    table
+}
+
+fn points(plan: &Plan) -> Table {
+    let mut table = Table::new()
+        .text("where")
+        .text("direction")
+        .number("capacity")
+        .number("peak load")
+        .text("because of")
+        .text("cap");
+    for (point, directions) in in_rows(&plan.points) {
+        let cap = plan.caps.iter().find(|needed| needed.point == point.point);
+        table.row([
+            super::compute::place(point.point).to_owned(),
+            directions.to_owned(),
+            text::rate(point.capacity),
+            print::load(point.load),
+            print::held(point),
+            cap.map_or(String::new(), |needed| caps::as_written(std::slice::from_ref(needed))),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,195 @@
+//! A plan for people.
+
+use super::caps;
+use super::model::{Found, Plan, ServicePlan};
+use super::points::{Held, Point, in_rows};
+use super::write::ChangedLine;
+use crate::output::{Style, Table, Ui};
+use crate::text;
+use std::io;
+use weir_latency::Load;
+use weir_units::Duration;
+
+/// A load in per cent, two decimals at most; what is full is 100 %.
+pub(crate) fn load(load: Option<Load>) -> String {
+    match load {
+        None => "100 %".to_owned(),
+        Some(load) => {
+            let percent = format!("{:.2}", load.as_f64() * 100.0);
+            format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
+        }
+    }
+}
+
+/// A time in four digits.
+pub(crate) fn time(time: Duration) -> String {
+    text::time(time.as_secs_f64())
+}
+
+/// The highest load that keeps a target.
+pub(crate) fn largest(found: &Found<Option<Load>>) -> String {
+    match found {
+        Ok(Some(most)) => load(Some(*most)),
+        Ok(None) => "any".to_owned(),
+        Err(_) => "none".to_owned(),
+    }
+}
+
+fn found<T>(found: &Found<T>, shown: impl Fn(&T) -> String) -> String {
+    found.as_ref().map_or("none".to_owned(), shown)
+}
+
+/// What holds a point, in words.
+pub(crate) fn held(point: &Point) -> String {
+    let name = point.point;
+    match point.held {
+        Held::Cap => format!("caps.{name}"),
+        Held::Below => "no more comes from below".to_owned(),
+        Held::Evenly => "the uplink's load, spread evenly over the rack".to_owned(),
+        Held::Nothing => format!("nothing holds it: there is no caps.{name}"),
+    }
+}
+
+/// `99 of 100 messages of 1 MB within 20 ms`.
+pub(crate) fn target(service: &ServicePlan) -> String {
+    format!("99 of 100 messages of {} within {}", service.target.message, service.target.p99)
+}
+
+/// Whether a service's target is kept, and by how much.
+pub(crate) fn verdict(service: &ServicePlan) -> String {
+    let Some(answer) = service.deciding() else { return String::new() };
+    let by = format!("by the {}", answer.method.title());
+    match (service.is_kept(), &answer.time) {
+        (kept, Ok(of)) => {
+            let relation = if kept { "within" } else { "not within" };
+            format!("{by}: {} at a load of {}, {relation} {}", time(*of), load(service.load), service.target.p99)
+        }
+        (_, Err(why)) => format!("{by}: {why}"),
+    }
+}
+
+/// What would keep all targets.
+pub(crate) fn advice(plan: &Plan) -> Vec<String> {
+    if plan.is_kept() {
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    match &plan.most {
+        Err(why) => lines.push(format!("No load keeps every target: {why}")),
+        Ok(most) => {
+            let most = load(*most);
+            if plan.caps.is_empty() {
+                lines.push(format!("A load of at most {most} keeps every target; the policy's caps hold it there."));
+            } else {
+                let caps = caps::as_written(&plan.caps);
+                lines.push(format!("A load of at most {most} keeps every target: {caps}"));
+            }
+        }
+    }
+    if let Some(refused) = &plan.refused {
+        lines.push(format!("With these caps the policy would be refused: {refused}"));
+    }
+    for service in plan.services.iter().filter(|service| !service.is_kept()) {
+        let Some(answer) = service.deciding() else { continue };
+        match &answer.smallest_capacity {
+            Ok(capacity) => lines.push(format!(
+                "{}: at a load of {} it takes {} instead of {}.",
+                service.path,
+                load(service.load),
+                text::rate(*capacity),
+                text::rate(service.capacity)
+            )),
+            Err(why) if service.load.is_some() => lines.push(format!("{}: {why}", service.path)),
+            Err(_) => {}
+        }
+    }
+    lines
+}
+
+/// Prints all of it.
+pub(crate) fn print(plan: &Plan, ui: &mut Ui) -> io::Result<()> {
+    let mut table = Table::new(&["where", "direction", ">capacity", ">peak load", "because of"]);
+    for (point, directions) in in_rows(&plan.points) {
+        let style = if point.held == Held::Nothing { Style::Held } else { Style::Plain };
+        table.styled([
+            (super::compute::place(point.point).to_owned(), Style::Plain),
+            (directions.to_owned(), Style::Plain),
+            (text::rate(point.capacity), Style::Plain),
+            (load(point.load), style),
+            (held(point), style),
+        ]);
+    }
+    ui.print_table(&table, 0)?;
+    for service in &plan.services {
+        print_service(service, ui)?;
+    }
+    let advice = advice(plan);
+    if !advice.is_empty() {
+        ui.print("\n")?;
+    }
+    for line in advice {
+        ui.print(&text::wrapped(&line, 0))?;
+    }
+    Ok(())
+}
+
+fn print_service(service: &ServicePlan, ui: &mut Ui) -> io::Result<()> {
+    let path = ui.on_out(Style::Strong, &service.path);
+    ui.print(&format!("\n{path}: {}\n", target(service)))?;
+    let planned = format!(
+        "planned for {} ({}) under a load of {} ({})",
+        text::rate(service.capacity),
+        service.capacity_from,
+        load(service.load),
+        service.load_from
+    );
+    ui.print(&text::wrapped(&planned, 2))?;
+    let mut table = Table::new(&["by", ">time", ">largest load", ">smallest capacity"]);
+    for answer in &service.answers {
+        table.styled([
+            (answer.method.title().to_owned(), Style::Plain),
+            (found(&answer.time, |of| time(*of)), Style::Strong),
+            (largest(&answer.largest_load), Style::Plain),
+            (found(&answer.smallest_capacity, |capacity| text::rate(*capacity)), Style::Plain),
+        ]);
+    }
+    ui.print("\n")?;
+    ui.print_table(&table, 2)?;
+    if !service.as_it_is.is_empty() {
+        let mut table = Table::new(&["trace as it is, at", ">load", ">time"]);
+        for at in &service.as_it_is {
+            table.row([text::rate(at.capacity), load(at.load), found(&at.time, |of| time(*of))]);
+        }
+        ui.print("\n")?;
+        ui.print_table(&table, 2)?;
+    }
+    ui.print("\n")?;
+    for answer in &service.answers {
+        ui.print(&text::wrapped(&format!("{}: {}", answer.method.title(), answer.assumes), 2))?;
+    }
+    for line in &service.assumes {
+        ui.print(&text::wrapped(&format!("all: {line}"), 2))?;
+    }
+    let kept = match service.is_kept() {
+        true => ui.on_out(Style::Good, "kept"),
+        false => ui.on_out(Style::Error, "not kept"),
+    };
+    ui.print(&format!("  {kept} {}\n", verdict(service)))
+}
+
+/// What `--write` did to a file.
+pub(crate) fn print_changes(name: &str, lines: &[ChangedLine], ui: &mut Ui) -> io::Result<()> {
+    if lines.is_empty() {
+        return ui.print(&format!("\n{name}: the cap is there already\n"));
+    }
+    ui.print(&format!("\n{name}: written\n"))?;
+    for line in lines {
+        for (sign, content, style) in [("-", &line.was, Style::Held), ("+", &line.is, Style::Good)] {
+            // The end of the last line is no line.
+            let Some(content) = content.as_ref().filter(|content| !content.is_empty()) else { continue };
+            let shown = format!("{:>4} {sign} {content}", line.number);
+            ui.print(&format!("{}\n", ui.on_out(style, &shown)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! A trace, read and simulated under somebody's eyes: progress is shown, and Ctrl-C is heard.
+
+use super::model::{Answer, Found, Method};
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use crate::output::Ui;
+use crate::progress::{Watch, wall};
+use crate::text;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::ops::ControlFlow;
+use std::path::Path;
+use weir_document::Suggester;
+use weir_latency::trace::{ReadError, Watch as WatchRows};
+use weir_latency::{Load, Quantile, Tag, Trace, TraceError, TraceQueue};
+use weir_policy::Policy;
+use weir_units::{Bandwidth, Duration};
+
+/// Bytes read at once.
+const BLOCK: usize = 1 << 18;
+/// Passes that a search takes about: one for each bit of a rate.
+const PASSES: f64 = 40.0;
+/// Loads of the curve, in per cent.
+const CURVE: [u32; 20] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 98];
+
+/// Whoever watches, and what is being done.
+struct Eyes<'a> {
+    ui: &'a mut Ui,
+    watch: Watch,
+    interrupt: Interrupt,
+    what: String,
+    pass: u32,
+}
+
+impl Eyes<'_> {
+    fn begin(&mut self, what: String) {
+        (self.what, self.pass) = (what, 0);
+        self.watch.restart();
+    }
+}
+
+impl WatchRows for Eyes<'_> {
+    fn rows(&mut self, rows: u64, of: u64) -> ControlFlow<()> {
+        if self.interrupt.is_asked() {
+            return ControlFlow::Break(());
+        }
+        self.pass += u32::from(rows == 0);
+        let (what, pass) = (&self.what, self.pass);
+        let done = if of == 0 { 0.0 } else { (f64::from(pass) / PASSES).min(1.0) };
+        self.watch.show(done, self.ui, |elapsed| {
+            let how_far = if of == 0 { text::whole(rows) + " messages" } else { format!("pass {pass}") };
+            format!("{what}: {how_far}, {} so far", wall(elapsed))
+        });
+        ControlFlow::Continue(())
+    }
+}
+
+/// A trace and whoever watches.
+pub(crate) struct Traced<'a> {
+    name: String,
+    trace: Trace,
+    services: Vec<String>,
+    eyes: Eyes<'a>,
+}
+
+impl<'a> Traced<'a> {
+    /// Reads a trace; `-` is standard input. Its services are those of the policy.
+    pub(crate) fn read(path: &Path, policy: &Policy, ui: &'a mut Ui) -> Result<Self, CommandError> {
+        let interrupt =
+            Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen to signals: {error}")))?;
+        let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
+        let services: Vec<String> = policy.services().leaves().map(|(_, service)| service.path().to_owned()).collect();
+        let watch = Watch::new(ui.err_is_terminal());
+        let mut eyes = Eyes { ui, watch, interrupt, what: format!("reading {name}"), pass: 0 };
+        let input: Box<dyn BufRead> = if path == Path::new("-") {
+            Box::new(BufReader::with_capacity(BLOCK, io::stdin()))
+        } else {
+            let file = File::open(path).map_err(|error| cannot_read(&name, &error))?;
+            Box::new(BufReader::with_capacity(BLOCK, file))
+        };
+        let mut unknown = None;
+        let tag = |wanted: &str| {
+            let place = services.iter().position(|known| known == wanted);
+            if place.is_none() {
+                unknown = Some(wanted.to_owned());
+            }
+            place.and_then(|place| u32::try_from(place).ok()).map(Tag)
+        };
+        let trace = Trace::read(input, tag, &mut eyes).map_err(|error| match error {
+            ReadError::Line { line, cause, mut hint } => {
+                if let Some(unknown) = &unknown {
+                    hint = Suggester::default().hint(unknown, services.iter().map(String::as_str), &hint);
+                }
+                CommandError::refused(format!("{name}:{line}: {cause}")).hint(hint)
+            }
+            ReadError::Trace(TraceError::Stopped) => stopped(),
+            ReadError::Trace(error) => CommandError::refused(format!("{name}: {error}"))
+                .hint("write a line for each message: its time in seconds and its size in bytes"),
+            ReadError::Io(error) => cannot_read(&name, &error),
+        })?;
+        eyes.watch.finish();
+        Ok(Self { name, trace, services, eyes })
+    }
+
+    /// The queue that a service's messages pass.
+    pub(crate) fn of(&mut self, service: &str) -> Result<Queue<'_, 'a>, CommandError> {
+        let tag = self.services.iter().position(|known| known == service).and_then(|place| u32::try_from(place).ok());
+        let queue = TraceQueue::new(&self.trace, Quantile::P99, tag.map(Tag)).map_err(|_| {
+            CommandError::refused(format!("{} has no message of service `{service}`", self.name))
+                .hint("name the service in the column `service`, or leave the column out to ask about all messages")
+        })?;
+        Ok(Queue { queue, trace: &self.trace, name: &self.name, service: service.to_owned(), eyes: &mut self.eyes })
+    }
+}
+
+/// The messages of one service among all of a trace.
+pub(crate) struct Queue<'t, 'a> {
+    queue: TraceQueue<'t>,
+    trace: &'t Trace,
+    name: &'t str,
+    service: String,
+    eyes: &'t mut Eyes<'a>,
+}
+
+impl Queue<'_, '_> {
+    fn begin(&mut self, what: &str) {
+        self.eyes.begin(format!("trace, {}: {what}", self.service));
+    }
+
+    /// The load of the trace as it is.
+    pub(crate) fn load(&self, capacity: Bandwidth) -> Option<Load> {
+        self.trace.load(capacity)
+    }
+
+    /// The completion time of the trace as it is.
+    pub(crate) fn as_it_is(&mut self, capacity: Bandwidth) -> Result<Found<Duration>, CommandError> {
+        self.begin("as it is");
+        told(self.queue.completion_time(capacity, self.eyes))
+    }
+
+    /// Completion times by load.
+    pub(crate) fn curve(&mut self, capacity: Bandwidth) -> Result<Vec<(Load, Duration)>, CommandError> {
+        self.begin("the curve");
+        let mut curve = Vec::new();
+        for load in CURVE {
+            let Ok(load) = Load::from_billionths(load * 10_000_000) else { continue };
+            if let Ok(time) = told(self.queue.completion_time_at(capacity, load, self.eyes))? {
+                curve.push((load, time));
+            }
+        }
+        self.eyes.watch.finish();
+        Ok(curve)
+    }
+
+    /// The answers to the three questions.
+    pub(crate) fn answer(
+        &mut self,
+        capacity: Bandwidth,
+        load: Option<Load>,
+        target: Duration,
+    ) -> Result<Answer, CommandError> {
+        let time = match load {
+            None => Err("no time holds at a load of 100 %".to_owned()),
+            Some(load) => {
+                self.begin("at the planned load");
+                told(self.queue.completion_time_at(capacity, load, self.eyes))?
+            }
+        };
+        self.begin("the largest load");
+        let largest_load = told(self.queue.largest_load(capacity, target, self.eyes))?;
+        self.begin("the smallest capacity");
+        let smallest_capacity = told(self.queue.smallest_capacity(target, self.eyes))?;
+        self.eyes.watch.finish();
+        let all = text::whole(self.trace.len() as u64);
+        let whose = match self.queue.asked() {
+            asked if asked == self.trace.len() as u64 => String::new(),
+            asked => format!(", {} of them this service's", text::whole(asked)),
+        };
+        let assumes = format!(
+            "the {all} messages of {}{whose} come again, in one queue, first in, first out; for another load with other gaps",
+            self.name
+        );
+        Ok(Answer { method: Method::Trace, time, largest_load, smallest_capacity, assumes })
+    }
+}
+
+/// What there is to say about a result; being stopped ends the command.
+fn told<T>(result: Result<T, TraceError>) -> Result<Found<T>, CommandError> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(TraceError::Stopped) => Err(stopped()),
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+fn stopped() -> CommandError {
+    CommandError::interrupted("the plan was not finished; nothing was written")
+}
+
+fn cannot_read(name: &str, error: &io::Error) -> CommandError {
+    CommandError::refused(format!("cannot read the trace `{name}`: {error}")).hint("check the path and its permissions")
+}

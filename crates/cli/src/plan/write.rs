@@ -1,0 +1,105 @@
+//! `--write`: the cap that was found, put into the policy's file.
+//!
+//! Problem: the file is an operator's work, and may be in use. Approach: [`Policy::write_cap`] changes only what has to
+//! change and proves it; the file is then replaced as a whole, with its permissions, and only if nobody changed it since
+//! it was read. A name that is a link stays one.
+
+use crate::error::CommandError;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_document::Source;
+use weir_policy::{Policy, language};
+use weir_units::{Bandwidth, ContentionPoint, PerDirection};
+
+/// A policy's file as it was read.
+pub(crate) struct PolicyFile {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+/// A line that was changed: its number, what it was and what it is. Only one of them where a line came or went.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ChangedLine {
+    pub(crate) number: usize,
+    pub(crate) was: Option<String>,
+    pub(crate) is: Option<String>,
+}
+
+impl PolicyFile {
+    /// Reads a file, following links, so that it can be written back.
+    pub(crate) fn read(path: &Path) -> Result<(Self, Arc<Source>), CommandError> {
+        if path == Path::new("-") {
+            return Err(CommandError::refused("standard input cannot be written back").hint("name the policy's file"));
+        }
+        let source = Source::read(path, language::MAX_FILE)?;
+        let real = fs::canonicalize(path).map_err(|error| CommandError::cannot_write(path, error))?;
+        let bytes = fs::read(&real).map_err(|error| CommandError::cannot_write(&real, error))?;
+        Ok((Self { path: real, bytes }, source))
+    }
+
+    /// Writes the cap, and gives the lines that it changed and the policy that the file is now.
+    pub(crate) fn write(
+        &self,
+        policy: &Policy,
+        point: ContentionPoint,
+        cap: PerDirection<Option<Bandwidth>>,
+    ) -> Result<(Vec<ChangedLine>, Policy), CommandError> {
+        let (text, changed) = policy.write_cap(point, cap)?;
+        let mark = if self.bytes.starts_with(MARK) { MARK } else { b"" };
+        let old = String::from_utf8_lossy(&self.bytes[mark.len()..]);
+        let lines = changed_lines(&old, &text);
+        if lines.is_empty() {
+            return Ok((lines, changed));
+        }
+        let cannot = |error: std::io::Error| CommandError::cannot_write(&self.path, error);
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        let mut beside = tempfile::NamedTempFile::new_in(directory).map_err(cannot)?;
+        beside.write_all(mark).and_then(|()| beside.write_all(text.as_bytes())).map_err(cannot)?;
+        let permissions = fs::metadata(&self.path).map_err(cannot)?.permissions();
+        beside.as_file().set_permissions(permissions).and_then(|()| beside.as_file().sync_all()).map_err(cannot)?;
+        if fs::read(&self.path).map_err(cannot)? != self.bytes {
+            let path = self.path.display();
+            return Err(CommandError::failed(format!("somebody changed `{path}` while the plan was made"))
+                .hint("run the command again"));
+        }
+        beside.persist(&self.path).map_err(|error| cannot(error.error))?;
+        Ok((lines, changed))
+    }
+}
+
+/// A byte order mark in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The lines between what two texts begin and end with alike.
+fn changed_lines(old: &str, new: &str) -> Vec<ChangedLine> {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
+    let alike = |(a, b): &(&&str, &&str)| a == b;
+    let before = old.iter().zip(&new).take_while(alike).count();
+    let after = old[before..].iter().rev().zip(new[before..].iter().rev()).take_while(alike).count();
+    let (old, new) = (&old[before..old.len() - after], &new[before..new.len() - after]);
+    let line = |lines: &[&str], place: usize| lines.get(place).map(|line| line.trim_end_matches('\r').to_owned());
+    (0..old.len().max(new.len()))
+        .map(|place| ChangedLine { number: before + place + 1, was: line(old, place), is: line(new, place) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_differ() {
+        let shown = |old: &str, new: &str| {
+            let lines = changed_lines(old, new);
+            let line = |line: ChangedLine| (line.number, line.was.unwrap_or_default(), line.is.unwrap_or_default());
+            lines.into_iter().map(line).collect::<Vec<_>>()
+        };
+        assert_eq!(shown("a\nb\nc\n", "a\nB\nc\n"), [(2, "b".to_owned(), "B".to_owned())]);
+        assert_eq!(shown("a\nc\n", "a\nb\nc\n"), [(2, String::new(), "b".to_owned())]);
+        assert_eq!(shown("a", "a\nb\n"), [(2, String::new(), "b".to_owned()), (3, String::new(), String::new())]);
+        assert_eq!(shown("a\r\n", "b\r\n"), [(1, "a".to_owned(), "b".to_owned())]);
+        assert!(shown("a\n", "a\n").is_empty());
+    }
+}
