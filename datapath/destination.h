@@ -20,8 +20,8 @@
  * `ask_after`: a packet that leaves is sent as ECT(1) instead of ECT(0), which switches treat alike, and the
  * receiver answers what asks, without any state. What is marked on the way no longer shows that it asked; the
  * next ask will. With 500 us, 100 senders settle, at T = 200 us slowly, at 500 us in 21 intervals. This is ours, not
- * Parley's; 0 is never, and then T must be a third
- * of the time in which C carries 10 kB from each sender, or more (0.3 ms for 100 at 9 Gb/s).
+ * Parley's. 0 is never: then give T a third of the time in which C carries 10 kB from each sender, or more (0.3 ms for
+ * 100 senders at 9 Gb/s), so that what is late is late by few intervals.
  *
  * The bucket: `burst` bytes, or what `burst_time` carries at the rate, whichever is more.
  *

@@ -16,9 +16,10 @@
  * law once for it, at whatever low usage results. That is not enough: a service that filled its capacity with a
  * hundred senders, paused for a second and goes on with one would be held to C/100, and climb for
  * milliseconds, below its capacity. A timer would have run the law in every interval. So for a window of k intervals
- * below C, R is raised as if it had: after the law, by the first terms of (1 + a)^(k-1), which are a little less,
+ * below C, R is raised as if it had: with f = a * (C - y) / C, after the law by the first terms of (1 + f)^(k-1),
+ * which are a little less,
  *
- *     1 + (k-1) * a + (k-1) * (k-2) / 2 * a^2       (a = 1/2: 142 for 33 intervals, 1,288 for 101)
+ *     1 + (k-1) * f + (k-1) * (k-2) / 2 * f^2       (f = 1/2: 141 for 33 intervals, 1,288 for 101)
  *
  * and not beyond what would fill C if usage grew as R does. That takes R from C/100 to C in a pause of 5.4 ms, and
  * from the start in 12.6 ms. It cannot overshoot, however often it happens, so that services of less than a packet
@@ -28,21 +29,22 @@
  *
  * So after an idle second R is C, and a hundred senders that set out at once all send at C until they hear of
  * less. This is chosen: a service that uses less than its capacity must not be slowed at all, and the receiver
- * cannot know which of the two will come. It is what the burst bound is for, and the marks: from C to C/100 is
- * 6 intervals when all is marked.
+ * cannot know which of the two will come. The excess below is what it may cost, and marks make it less: from C to
+ * C/100 is 6 intervals when all is marked.
  *
  * Service below its capacity: while each window is at most C and unmarked, the law's bracket is at least 1, so
  * R stays at C once it is there.
  *
- * The burst bound. While R is above its floor, one step takes ln R down by at least a * (y - C) / C (it is ln(1 + x)
- * <= x, and marks and C only take away). R stays between its floor and C, so over any number of intervals the sum of
- * (y - C) / C is at most ln(C / floor) / a: what is received above C, in any time however long, is at most
+ * The excess. While R is above its floor, one step takes ln R down by at least a * (y - C) / C (it is ln(1 + x)
+ * <= x, and marks and C only take away; the raise after a pause is at most (1 + f)^k for k intervals). R stays
+ * between its floor and C, so over any number of intervals the sum of (y - C) / C is at most ln(C / floor) / a: what
+ * is received above C, in any time however long, is at most
  *
  *     2 * ln(1000) = 13.8 intervals' worth of C
  *
  * for capacities up to 10 Gb/s, 21.2 at 400 Gb/s, 27.2 at 8 Tb/s, whatever the senders do: Parley's sigma = C * 15 * T,
  * and 30 T at worst. Only at the floor does it end: where senders are so many that they exceed C there, or did not
- * hear.
+ * hear. (A window above C of several intervals, whose packets are larger than C * T, counts as one here.)
  *
  * Convergence, in intervals to within 0.01 % of C/n for good, n = 1 to 100 senders that send all they may and
  * hear at once, through a link of 10/9 C that marks above 80 kB (crates/datapath/tests/rate_law.rs):
@@ -141,15 +143,16 @@ WEIR_INLINE void weir_law_set(struct weir_law *law, const struct weir_law *wante
 }
 
 /*
- * `rate` after `more` further intervals in which it could have risen, at most `fill`, at least `rate`.
+ * `rate` after `more` further intervals in which it could have risen by `raise`, in 2^-20 and at most 1; at most
+ * `fill`, at least `rate`.
  *
- * more <= 512 and alpha <= 2^20 make the growth at most 1 + 512 + 512 * 511 / 2 < 2^17 in 2^-20, below 2^38. It is
+ * more <= 512 and raise <= 2^20 make the growth at most 1 + 512 + 512 * 511 / 2 < 2^17 in 2^-20, below 2^38. It is
  * used only where rate * growth stays below fill * 2^20 < 2^63.
  */
-WEIR_INLINE u64 weir_law_grow(u64 rate, u64 fill, u32 alpha, u64 more)
+WEIR_INLINE u64 weir_law_grow(u64 rate, u64 fill, u64 raise, u64 more)
 {
-	u64 square = ((u64)alpha * alpha) >> WEIR_LAW_SHIFT;
-	u64 growth = WEIR_LAW_ONE + more * alpha + more * (more - 1) / 2 * square;
+	u64 square = (raise * raise) >> WEIR_LAW_SHIFT;
+	u64 growth = WEIR_LAW_ONE + more * raise + more * (more - 1) / 2 * square;
 
 	if (fill <= rate)
 		return rate;
@@ -183,7 +186,7 @@ WEIR_INLINE u64 weir_law_run(const struct weir_law *law, u64 rate, u64 capacity,
 		fill = (rate * ((capacity << WEIR_LAW_SHIFT) / usage)) >> WEIR_LAW_SHIFT;
 	if (more > WEIR_CATCH_UP_MAX)
 		more = WEIR_CATCH_UP_MAX;
-	return weir_law_grow(next, fill, law->alpha, more);
+	return weir_law_grow(next, fill, weir_law_factor(capacity, usage, law->alpha, 0) - WEIR_LAW_ONE, more);
 }
 
 /*

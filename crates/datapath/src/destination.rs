@@ -95,6 +95,7 @@ impl Destination {
 mod tests {
     use super::*;
     use crate::ShaperParameters;
+    use proptest::prelude::*;
 
     const PARLEY: DestinationParameters = ShaperParameters::PARLEY.destination;
     const EYEQ: DestinationParameters = ShaperParameters::EYEQ.destination;
@@ -170,5 +171,34 @@ mod tests {
         assert_eq!(destination.rate(), Bandwidth::from_bps(1));
         destination.feedback(at(0), mbps(8_000_000), Weight::from_thousandths(999).expect("a weight"));
         assert_eq!(destination.rate(), mbps(7_992_000));
+    }
+
+    proptest! {
+        /// The rate is the product, exactly, rounded down, from 1 bit/s to 8 Tb/s.
+        #[test]
+        fn the_rate_is_what_was_said_times_the_weight(
+            rate in prop_oneof![0..10_000u64, 0..100_000_000_000u64, 0..=u64::MAX],
+            thousandths in prop_oneof![1..10_000u32, 1..=1_000_000_000u32],
+        ) {
+            let weight = Weight::from_thousandths(thousandths).expect("in range");
+            let destination = Destination::by_feedback(at(0), &PARLEY, Bandwidth::from_bps(rate), weight);
+            let exact = u128::from(rate.min(8_000_000_000_000)) * u128::from(thousandths) / 1000;
+            prop_assert_eq!(u128::from(destination.rate().bps()), exact.clamp(1, 8_000_000_000_000));
+        }
+
+        /// EyeQ's rate n seconds after the last feedback, whenever it is looked at, at least once each second.
+        #[test]
+        fn silence_halves_once_a_second(
+            mbps in 2..8_000_000u64, looks in prop::collection::vec(1..1_000_000u64, 1..60),
+        ) {
+            let mut destination = Destination::by_feedback(at(0), &EYEQ, self::mbps(mbps), Weight::ONE);
+            let mut now = 0;
+            for gap in looks {
+                now += gap;
+                destination.silent(at(now));
+                let expected = (mbps * 1_000_000) >> (now / 1_000_000).min(63);
+                prop_assert_eq!(destination.rate().bps(), expected.max(2_000_000));
+            }
+        }
     }
 }

@@ -313,7 +313,7 @@ proptest! {
         }
     }
 
-    /// The burst bound, for senders that change their minds in every interval.
+    /// The excess that `receive_meter.h` allows, for senders that change their minds in every interval.
     #[test]
     fn what_comes_above_capacity_is_bounded(
         capacity in 100_000_000..=400_000_000_000u64,

@@ -66,11 +66,13 @@ impl Model {
         let more = (intervals - 1).min(512) as f64;
         let paused = fraction == 0.0 || more >= 32.0;
         if paused && usage < self.capacity {
-            let growth = 1.0 + more / 2.0 + more * (more - 1.0) / 8.0;
+            let raise = (1.0 - usage / self.capacity) / 2.0;
+            let growth = 1.0 + more * raise + more * (more - 1.0) / 2.0 * raise * raise;
             let fill = (before * room).min(self.capacity);
             let grown = (self.rate * growth).min(fill).max(self.rate);
-            // The growth and what would fill C are rounded as well.
-            self.error = (self.error + self.rate * f64::exp2(-18.0)) * grown / self.rate + 1.0;
+            // The growth (in each of its terms) and what would fill C are rounded as well.
+            let rounding = f64::exp2(-18.0) + f64::exp2(-19.0) * (more + more * more / 2.0) / growth;
+            self.error = (self.error + self.rate * rounding) * grown / self.rate + 1.0;
             self.rate = grown;
         }
     }
@@ -109,6 +111,38 @@ proptest! {
             let rate = meter.rate().bps() as f64;
             prop_assert!((rate - model.rate).abs() <= model.error, "{rate}, model {} ± {}", model.rate, model.error);
             prop_assert!(model.floor().floor() <= rate && rate <= capacity as f64, "outside its clamps");
+        }
+    }
+
+    /// The excess that the header allows, over windows of any length and load, with R above its floor.
+    #[test]
+    fn what_comes_above_capacity_is_bounded(
+        capacity in 100_000_000..=400_000_000_000u64,
+        windows in prop::collection::vec(
+            (prop_oneof![1.0..1.5f64, 1.0..6.0f64, 1.0..100.0f64], prop_oneof![0.0..1.0f64, 0.9..1.2f64, 1.0..2.5f64]), 1..300,
+        ),
+    ) {
+        let mut meter = at_capacity(capacity);
+        let floor = (capacity / 1000).min(10_000_000);
+        let bound = 2.0 * (capacity as f64 / floor as f64).ln();
+        let (mut now, mut excess, mut rounding) = (0, 0f64, 0f64);
+        for (intervals, load) in windows {
+            // All bytes of a window come with the packet that opens it.
+            let length = (intervals * 200_000.0) as u64;
+            let bytes = (capacity as f64 * load * length as f64 / 8e9) as u64;
+            meter.packet(at(now), Bytes::new(bytes), 1, 0);
+            let usage = bytes as f64 * 8e9 / length as f64 / capacity as f64;
+            // A window above C is counted as one interval: the law runs once for it.
+            let counted = if usage > 1.0 { 1.0 } else { length as f64 / 200_000.0 };
+            now += length;
+            excess = (excess + (usage - 1.0) * counted).max(0.0);
+            rounding += f64::exp2(-17.0);
+            let mut after = meter.clone();
+            after.packet(at(now), Bytes::ZERO, 1, 0);
+            if after.rate().bps() <= floor {
+                excess = 0.0;
+            }
+            prop_assert!(excess <= bound + rounding, "{excess} intervals of C above C, bound {bound}");
         }
     }
 
