@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{debug, info, warn};
-use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit, UsageReport};
+use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId};
-use weir_wire::{DecodeError, Key};
+use weir_wire::{DecodeError, Key, Message};
 
 /// Everything that an agent needs to know.
 pub struct AgentConfig {
@@ -77,6 +77,8 @@ pub struct DatagramCounters {
     pub forged: u64,
     /// With a good tag around nonsense.
     pub malformed: u64,
+    /// Genuine, but for a fabric broker.
+    pub misdirected: u64,
     /// That could not be sent.
     pub unsent: u64,
 }
@@ -150,6 +152,9 @@ impl Daemon {
             let service = config.policy.services().get(*absent).path();
             warn!("packets of `{service}` are not on {}: not limited here", config.interface);
         }
+        if weir_alloc::speaks_of_fabric(&config.policy) {
+            warn!("what the policy says of the fabric is not enforced: agents know no fabric broker");
+        }
         let (mode, meters) = (broker.mode(), (Instant::ZERO, Vec::new()));
         let started = tokio::time::Instant::now();
         let datagrams = DatagramCounters::default();
@@ -195,10 +200,16 @@ impl Daemon {
 
     fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
         match weir_wire::decode(datagram, &self.config.key) {
-            Ok(report) => {
-                let now = self.now();
-                self.broker.handle_input(now, Input::Report(&report));
-            }
+            Ok(message) => match message.rack_input() {
+                Some(input) => {
+                    let now = self.now();
+                    self.broker.handle_input(now, input);
+                }
+                None => {
+                    self.datagrams.misdirected += 1;
+                    debug!("datagram from {from} ignored: it is for a fabric broker");
+                }
+            },
             Err(error) => {
                 self.datagrams.count(error);
                 debug!("datagram from {from} ignored: {error}");
@@ -215,7 +226,10 @@ impl Daemon {
                     self.measure(now, &readings);
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
-                Output::Broadcast(report) => self.broadcast(&report).await,
+                Output::Broadcast(report) => self.broadcast(&report.into()).await,
+                Output::Relay(relay) => self.broadcast(&relay.into()).await,
+                // The agent knows no fabric broker: said at its start.
+                Output::ReportRack(_) => {}
                 Output::SetLimits(limits) => {
                     let changed = self.host.set_limits(&limits)?;
                     self.tell(&changed);
@@ -237,13 +251,13 @@ impl Daemon {
         self.meters = (now, readings.to_vec());
     }
 
-    async fn broadcast(&mut self, report: &UsageReport) {
-        let datagram = weir_wire::encode(report, &self.config.key);
+    async fn broadcast(&mut self, message: &Message) {
+        let datagram = weir_wire::encode(message, &self.config.key);
         for (machine, address) in &self.config.peers {
             if let Err(error) = self.socket.send_to(&datagram, address).await {
                 self.datagrams.unsent += 1;
                 let name = self.config.policy.network().machine(*machine).name();
-                debug!("report to {name} at {address}: {error}");
+                debug!("datagram to {name} at {address}: {error}");
             }
         }
     }

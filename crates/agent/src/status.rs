@@ -61,6 +61,7 @@ pub(crate) fn of(
             "datagrams_foreign": datagrams.foreign,
             "datagrams_other_version": datagrams.version,
             "datagrams_forged": datagrams.forged,
+            "datagrams_misdirected": datagrams.misdirected,
             "datagrams_unsent": datagrams.unsent,
             "fallbacks": counters.fallbacks,
         },

@@ -99,8 +99,8 @@ fn rack_demands(
     leaves.flat_map(|service| machines.iter().map(|machine| demand(*machine, *service, direction))).collect()
 }
 
-/// Whether anything but the uplinks themselves bounds the fabric.
-fn speaks_of_fabric(policy: &Policy) -> bool {
+/// Whether anything but the uplinks themselves bounds the fabric: only then is there work for a fabric broker.
+pub fn speaks_of_fabric(policy: &Policy) -> bool {
     let point = ContentionPoint::Fabric;
     let caps = Direction::ALL.iter().any(|direction| !policy.caps()[point][*direction].is_unlimited());
     let shares =

@@ -11,20 +11,23 @@
 //! 3. [`tree`] does so over a tree in two passes: demands up, shares down (Parley §3.2.2).
 //! 4. [`rack`] puts the machines' trees under their rack's tree: the most constrained point wins.
 //! 5. [`fabric`] puts the racks under the fabric: the whole of `weir allocate`.
-//! 6. [`explain`] says in words which constraint decided a share.
+//! 6. [`fabric_allocator`] shares the fabric alone, among very many racks: what the fabric broker does.
+//! 7. [`explain`] says in words which constraint decided a share.
 //!
 //! Everything is in whole bit/s and conserves exactly: what children get adds up to what their parent has
 //! or to what they ask for, whichever is less.
 
 pub mod explain;
 pub mod fabric;
+pub mod fabric_allocator;
 pub mod fill;
 pub mod rack;
 pub mod tree;
 pub mod water;
 
 pub use explain::{Explanation, Step, StepRow, explain};
-pub use fabric::{Allocation, NetworkShares, allocate};
+pub use fabric::{Allocation, NetworkShares, allocate, speaks_of_fabric};
+pub use fabric_allocator::{FabricAllocator, RackRows};
 pub use fill::{Child, Decision};
 pub use rack::{Constraint, FabricLimit, InstanceShare, RackAllocator, RackShares};
 pub use tree::{ShareTree, TreeShares};

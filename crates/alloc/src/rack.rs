@@ -20,6 +20,8 @@
 //! weight 2): all backlogged, each machine halves its interface; at the rack VM gets 1 and DFS 8, so each
 //! machine's VM gets 0.5 and its DFS 4.
 
+mod room;
+
 use crate::fill::{Child, Filling};
 use crate::tree::{Holder, Scratch, ShareTree, TreeShares};
 use std::fmt;

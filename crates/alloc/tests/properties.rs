@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use weir_alloc::{Constraint, NetworkShares, Step, allocate, explain};
-use weir_policy::{Policy, Sharing};
+use weir_alloc::tree::{Holder, Scratch, ShareTree, TreeShares};
+use weir_alloc::{Constraint, FabricAllocator, NetworkShares, Step, allocate, explain};
+use weir_policy::{Policy, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 
 /// A service as drawn: shares at the three points in small numbers, and children.
@@ -324,6 +325,41 @@ proptest! {
             for step in &explanation.steps {
                 check_step(step)?;
             }
+        }
+    }
+
+    /// The fabric among its racks, service by service, is the tree with a node for each of them.
+    #[test]
+    fn the_fabric_by_services_is_the_split_tree(drawn in drawn_policy()) {
+        let policy = drawn.policy(false);
+        prop_assume!(policy.is_some());
+        let policy = policy.expect("admitted");
+        let mut allocator = FabricAllocator::new(&policy);
+        let racks = allocator.racks();
+        for direction in Direction::ALL {
+            let demands: Vec<Bandwidth> = (0..allocator.leaves().len() * racks)
+                .map(|i| drawn.demands[(7 * i + usize::from(direction == Direction::Rx)) % drawn.demands.len()])
+                .map(|demand| demand.map_or(Bandwidth::from_gbps(1), Bandwidth::from_mbps))
+                .collect();
+            let part = |service: ServiceId, _| {
+                let share = policy.services().get(service).share(ContentionPoint::Rack, direction);
+                Some(Share { max: Bandwidth::UNLIMITED, ..share })
+            };
+            let tree = ShareTree::of_services_split(&policy, ContentionPoint::Fabric, direction, racks, part);
+            let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
+            let capacity = policy.fabric_capacity(direction);
+            tree.share(capacity, &demands, |_| Bandwidth::UNLIMITED, &mut shares, &mut scratch);
+            let mut found = Vec::new();
+            allocator.allocate(direction, &demands, |demand| *demand, |_, rows| {
+                found.extend((0..racks).map(|rack| rows.limit(rack)));
+            });
+            let expected: Vec<Bandwidth> = (0..demands.len())
+                .map(|part| match shares.holder(&tree, part) {
+                    Holder::Nobody => Bandwidth::UNLIMITED,
+                    _ => shares.leaf(&tree, part),
+                })
+                .collect();
+            prop_assert_eq!(found, expected);
         }
     }
 

@@ -189,20 +189,20 @@ fn datagrams_that_are_not_genuine_are_counted_and_ignored() {
         last: ServiceId(u32::MAX),
         rows: vec![UsageRow { service: ServiceId(0), tx: demand, rx: Demand::default() }],
     };
-    let genuine = weir_wire::encode(&report(1, digest, 5), &key);
+    let genuine = weir_wire::encode(&report(1, digest, 5).into(), &key);
     let other_key = Key::new([7; 32]).expect("a key");
     let mut version = genuine.clone();
     version[4] = 9;
     let datagrams = [
         genuine.clone(),
         genuine.clone(),
-        weir_wire::encode(&report(1, digest, 4), &key),
-        weir_wire::encode(&report(1, digest, 6), &other_key),
+        weir_wire::encode(&report(1, digest, 4).into(), &key),
+        weir_wire::encode(&report(1, digest, 6).into(), &other_key),
         genuine[..30].to_vec(),
         version,
         b"GET / HTTP/1.1\r\n".to_vec(),
-        weir_wire::encode(&report(7, digest, 6), &key),
-        weir_wire::encode(&report(1, digest ^ 1, 6), &key),
+        weir_wire::encode(&report(7, digest, 6).into(), &key),
+        weir_wire::encode(&report(1, digest ^ 1, 6).into(), &key),
     ];
     pair.m2
         .run(|| {

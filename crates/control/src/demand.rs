@@ -14,6 +14,7 @@
 //! Source: fill for a point that Parley §3.2.2 leaves open; nine tenths leaves room for a transport's own
 //! variation below a limit and for headers.
 
+use crate::rate::rounded;
 use crate::report::Demand;
 use weir_units::{Bandwidth, Bytes, Duration};
 
@@ -22,14 +23,15 @@ pub const BACKLOGGED_TENTHS: u64 = 9;
 
 /// What a meter's step from `before` to `after` in `time` says, under a limit that was in force.
 ///
-/// A counter that went back was started anew: all it shows is new. Without time there is no usage.
+/// A counter that went back was started anew: all it shows is new. Without time there is no usage. The usage is
+/// rounded to what the wire carries, so that its machine computes with the number that it tells.
 pub fn estimate(before: Bytes, after: Bytes, time: Duration, limit: Bandwidth) -> Demand {
     let bytes = if after >= before { after - before } else { after };
     let usage = Bandwidth::from_transfer(bytes, time);
     let backlogged = !limit.is_unlimited()
         && !time.is_zero()
         && u128::from(usage.bps()) * 10 >= u128::from(limit.bps()) * u128::from(BACKLOGGED_TENTHS);
-    Demand { usage, backlogged }
+    Demand { usage: rounded(usage), backlogged }
 }
 
 #[cfg(test)]
@@ -45,16 +47,17 @@ mod tests {
     #[test]
     fn usage_is_demand_below_nine_tenths_of_the_limit() {
         let limit = Bandwidth::from_mbps(100);
-        assert_eq!(used(89, limit), Demand { usage: Bandwidth::from_mbps(89), backlogged: false });
-        assert_eq!(used(90, limit), Demand { usage: Bandwidth::from_mbps(90), backlogged: true });
+        let told = |mbps| rounded(Bandwidth::from_mbps(mbps));
+        assert_eq!(used(89, limit), Demand { usage: told(89), backlogged: false });
+        assert_eq!(used(90, limit), Demand { usage: told(90), backlogged: true });
         assert_eq!(used(90, limit).bandwidth(), Bandwidth::UNLIMITED);
-        assert_eq!(used(5_000, Bandwidth::UNLIMITED).bandwidth(), Bandwidth::from_gbps(5));
+        assert_eq!(used(5_000, Bandwidth::UNLIMITED).bandwidth(), told(5_000));
     }
 
     #[test]
     fn a_counter_that_started_anew_counts_from_zero() {
         let demand = estimate(Bytes::new(1_000_000_000), Bytes::new(125_000), SECOND, Bandwidth::UNLIMITED);
-        assert_eq!(demand.usage, Bandwidth::from_mbps(1));
+        assert_eq!(demand.usage, rounded(Bandwidth::from_mbps(1)));
     }
 
     #[test]

@@ -8,12 +8,22 @@
 //! 2. `poll_output() -> Option<Output>`: what to do about it, until `None`.
 //! 3. `poll_timeout() -> Option<Instant>`: when to call `handle_input(now, Input::Timeout)` next. Pure; calling
 //!    too early is a no-op.
+//!
+//! [`rack_broker`] runs on every machine, [`fabric_broker`] once for all racks.
 
 pub mod demand;
+pub mod fabric_broker;
+pub mod fabric_message;
+pub mod parts;
 pub mod rack_broker;
+pub mod rate;
 pub mod report;
+mod same_names;
 
+pub use fabric_broker::{FabricBroker, FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
+pub use fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow};
 pub use rack_broker::{
     Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RackBrokerCounters, RuntimeLimit, Stale,
 };
 pub use report::{Demand, UsageReport, UsageRow};
+pub use same_names::OtherNames;

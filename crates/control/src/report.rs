@@ -1,11 +1,10 @@
 //! What machines of a rack tell each other.
 //!
 //! Every T_rack each machine says what each of its services used and whether that was all it wanted
-//! (Parley §5.2). A large machine needs several datagrams, and any of them may be lost, doubled or late, so
-//! each report stands alone: it names the range of services that it covers, and a service of that range
-//! without a row used nothing. `(epoch, round)` orders a machine's reports: the epoch is new at each start
-//! of its broker and higher than any before, the round counts periods.
+//! (Parley §5.2), in [parts](crate::parts) that each stand alone. `(epoch, round)` orders a machine's reports: the
+//! epoch is new at each start of its broker and higher than any before, the round counts periods.
 
+use crate::parts::Row;
 use weir_units::{Bandwidth, MachineId, ServiceId};
 
 /// One datagram's worth of a machine's usage.
@@ -38,10 +37,16 @@ pub struct UsageRow {
     pub rx: Demand,
 }
 
+impl Row for UsageRow {
+    fn service(&self) -> ServiceId {
+        self.service
+    }
+}
+
 /// A measured usage and what it says about the demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Demand {
-    /// The mean rate of the last period.
+    /// The mean rate of the last period, [rounded](crate::rate::rounded).
     pub usage: Bandwidth,
     /// Whether the service was held by a limit and probably wants more.
     pub backlogged: bool,

@@ -41,6 +41,8 @@ pub struct Exchange {
     pub received: u64,
     /// Datagrams that arrived and could not be read.
     pub refused: u64,
+    /// Reports to a fabric broker, where none runs.
+    pub unheard: u64,
 }
 
 /// The traffic class of each leaf service: its place among the leaves.
@@ -142,9 +144,10 @@ impl Brokers {
     /// Hands a datagram to the broker of the host that it arrived at.
     pub fn on_delivery<O: Observer>(&mut self, delivery: &Delivery, world: &mut World<O>) {
         self.exchange.received += 1;
-        match weir_wire::decode(&delivery.bytes, &self.key) {
-            Ok(report) => self.handle(delivery.to.index(), Input::Report(&report), world),
-            Err(_) => self.exchange.refused += 1,
+        let message = weir_wire::decode(&delivery.bytes, &self.key);
+        match message.as_ref().ok().and_then(weir_wire::Message::rack_input) {
+            Some(input) => self.handle(delivery.to.index(), input, world),
+            None => self.exchange.refused += 1,
         }
     }
 
@@ -176,15 +179,10 @@ impl Brokers {
                     .collect();
                 self.brokers[index].handle_input(now, Input::Meters(&readings));
             }
-            Output::Broadcast(report) => {
-                let bytes: Arc<[u8]> = weir_wire::encode(&report, &self.key).into();
-                let network = self.policy.network();
-                let rack = network.machine(MachineId(host.0)).rack();
-                for peer in network.rack(rack).machines().iter().filter(|peer| peer.index() != index) {
-                    world.send_datagram(host, HostId(peer.0), Arc::clone(&bytes));
-                    self.exchange.sent += 1;
-                }
-            }
+            Output::Broadcast(report) => self.broadcast(host, &report.into(), world),
+            Output::Relay(relay) => self.broadcast(host, &relay.into(), world),
+            // There is no fabric broker to hear it here.
+            Output::ReportRack(_) => self.exchange.unheard += 1,
             Output::SetLimits(limits) => {
                 for limit in limits {
                     let Some(class) = self.classes.of(limit.service) else { continue };
@@ -200,6 +198,16 @@ impl Brokers {
                     }
                 }
             }
+        }
+    }
+
+    fn broadcast<O: Observer>(&mut self, host: HostId, message: &weir_wire::Message, world: &mut World<O>) {
+        let bytes: Arc<[u8]> = weir_wire::encode(message, &self.key).into();
+        let network = self.policy.network();
+        let rack = network.machine(MachineId(host.0)).rack();
+        for peer in network.rack(rack).machines().iter().filter(|peer| peer.0 != host.0) {
+            world.send_datagram(host, HostId(peer.0), Arc::clone(&bytes));
+            self.exchange.sent += 1;
         }
     }
 

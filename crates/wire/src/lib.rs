@@ -1,11 +1,12 @@
 //! Bytes on the wire: parse and emit, nothing else.
 //!
-//! [`rack`] holds the rack datagram, in which machines of a rack tell each other their usage; [`key`] the
-//! shared key that tags it; [`varint`] the integers in it.
+//! [`datagram`] holds what brokers tell each other, within a rack and between racks and the fabric broker; [`key`] the
+//! shared key that tags it; `rows` and `varint` what is in it.
 
+pub mod datagram;
 pub mod key;
-pub mod rack;
+mod rows;
 mod varint;
 
+pub use datagram::{DecodeError, Message, decode, encode};
 pub use key::{Key, KeyError};
-pub use rack::{DecodeError, decode, encode};

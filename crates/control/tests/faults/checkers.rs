@@ -9,9 +9,12 @@ use weir_control::{Demand, Mode, RackBroker, RuntimeLimit, Stale, UsageReport};
 use weir_units::{Bandwidth, ContentionPoint, Direction, Instant, MachineId, PerDirection, RackId};
 use weir_wire::DecodeError;
 
-/// Shares closer than this agree: a meter counts whole bytes and a period is never exactly the last one's
-/// length, so that a constant load is measured anew each period, a byte or two for each of 30 instances off.
-const SAME: Bandwidth = Bandwidth::from_bps(2_000);
+/// Shares closer than this agree: a constant load is measured anew each period, a byte or two off, and is told in steps
+/// of up to 1/2^17, of which 30 instances together take a part of the uplink. Parley tracks demands to as much (§6.2).
+const SAME: Bandwidth = Bandwidth::from_mbps(1);
+
+/// How far a measurement may be off: a meter counts whole bytes and a period is never exactly the last one's length.
+const MEASURED: Bandwidth = Bandwidth::from_bps(2_000);
 
 /// What one machine's services truly reported in a round.
 type Told = Vec<PerDirection<Demand>>;
@@ -241,8 +244,10 @@ impl Checkers {
             let capacity = world.policy.rack_capacity(RackId(0), direction);
             // The lowest limit may exceed a share of nothing, and a clock that runs fast measures a rate too low.
             let instances = (MACHINES * self.leaves.len()) as u64;
-            let spare =
-                |of: Bandwidth| (LOWEST_LIMIT + SAME).bps() * instances + of.bps() / 1_000 * world.skew_per_mille();
+            let spare = |of: Bandwidth| {
+                let skew = of.bps() / 1_000 * world.skew_per_mille();
+                (LOWEST_LIMIT + MEASURED).bps() * instances + skew + (of.bps() >> 17)
+            };
             if all.bps() > capacity.bps() + spare(capacity) {
                 return Err(format!("{all} is sent through {capacity} ({direction})"));
             }

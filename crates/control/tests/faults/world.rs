@@ -15,7 +15,7 @@ use std::sync::Arc;
 use weir_control::{Input, MeterReading, Output, RackBroker, RackBrokerConfig, UsageReport};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
-use weir_wire::Key;
+use weir_wire::{Key, Message};
 
 const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
@@ -217,7 +217,8 @@ impl World {
                 let cut_off = self.machines[machine].partition != self.machines[from].partition;
                 if self.machines[machine].broker.is_some() && !cut_off {
                     match weir_wire::decode(&datagram, &self.key) {
-                        Ok(report) => self.drive(machine, Some(report), checkers)?,
+                        Ok(Message::Usage(report)) => self.drive(machine, Some(report), checkers)?,
+                        Ok(other) => return Err(format!("nobody sent {other:?}")),
                         Err(error) => checkers.refused(&datagram, error)?,
                     }
                 }
@@ -316,6 +317,9 @@ impl World {
                     checkers.sent(machine, &report)?;
                     self.broadcast(machine, &report);
                 }
+                Output::Relay(_) | Output::ReportRack(_) => {
+                    return Err("the policy does not speak of the fabric, the broker does".to_owned());
+                }
                 Output::SetLimits(limits) => {
                     self.log(|| format!("m{} {:?} {:?}", machine + 1, broker.mode(), limits));
                     let now = self.now;
@@ -358,7 +362,7 @@ impl World {
     }
 
     fn broadcast(&mut self, from: usize, report: &UsageReport) {
-        let datagram = weir_wire::encode(report, &self.key);
+        let datagram = weir_wire::encode(&report.clone().into(), &self.key);
         for machine in (0..MACHINES).filter(|machine| *machine != from) {
             let faulty = self.faulty;
             let mut chance = |p: f64| faulty && self.rng.random_bool(p);

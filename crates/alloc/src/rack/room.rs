@@ -1,0 +1,98 @@
+//! How much an instance may take at once of what the fabric leaves its rack.
+//!
+//! Problem: an instance below its share is not limited (Parley §3.2.2), so a service that pauses for a second
+//! loses its limit and comes back at the speed of its interface until the next period. Below one uplink that is
+//! one burst. Below a limit of the fabric it happens in every rack in turn, and the sum over all racks, which is
+//! what the fabric limits, never comes down. Approach: while the fabric limits a rack's service, each of its
+//! instances has a limit, also one below its share: the larger of
+//!
+//! - what it uses, and of what the rack does not use a part in proportion: it counts as backlogged only when the
+//!   whole rack is close to its limit;
+//! - its part of the whole if all machines asked, so that one which starts is not slowed to nothing.
+//!
+//! All limits together are then at most twice the fabric's, for one period, and the fabric's exactly when all
+//! machines ask or none does.
+//!
+//! Worked example: the fabric leaves a service 20 in a rack of ten machines. The first uses 10, the second 5, the
+//! others are idle: the first may have 10 + 5 · 10/15 = 13.3, the second 6.7, each other 20/10 = 2. One machine alone
+//! in its rack may have all 20.
+
+use crate::fill::{Child, Filling};
+use crate::rack::{InstanceShare, RackAllocator, RackShares};
+use weir_policy::Share;
+use weir_units::{Bandwidth, ContentionPoint, Direction};
+
+impl RackAllocator {
+    /// What the instance of the `leaf`-th service on the `machine`-th machine may take while the fabric leaves the
+    /// rack `limit` of the service; at least its share.
+    pub fn room(
+        &self,
+        direction: Direction,
+        leaf: usize,
+        machine: usize,
+        limit: Bandwidth,
+        shares: &RackShares,
+    ) -> Bandwidth {
+        let own = shares.instances[self.instance(leaf, machine)];
+        if own.decided_by.is_limit() {
+            return own.share;
+        }
+        let service = self.policy().services().get(self.leaves()[leaf]);
+        let share = Share { max: Bandwidth::UNLIMITED, ..service.share(ContentionPoint::Machine, direction) };
+        let mut filling = Filling::default();
+        let asking = Child::new(share, Bandwidth::UNLIMITED);
+        filling.fill(service.sharing(), limit, &vec![asking; self.machines().len()]);
+        let if_all_asked = filling.shares[machine];
+
+        let instance = |place: usize| shares.instances[self.instance(leaf, place)];
+        let unheld = (0..self.machines().len()).map(instance).filter(|instance| !instance.decided_by.is_limit());
+        let used: u128 = unheld.map(|InstanceShare { share, .. }| u128::from(share.bps())).sum();
+        let left = limit.saturating_sub(shares.of_service(self, leaf));
+        let part = (u128::from(left.bps()) * u128::from(own.share.bps())).checked_div(used).unwrap_or(0);
+        if_all_asked.max(own.share + Bandwidth::from_bps(part as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Constraint, FabricLimit, RackAllocator, RackShares};
+    use std::sync::Arc;
+    use weir_policy::Policy;
+    use weir_units::{Bandwidth, Direction, RackId};
+
+    fn rooms(service: &str, demands: [u64; 10]) -> Vec<u64> {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 100Mb/s, racks: {{ r: {{ uplink: 100Mb/s, machines: [\"m[1-10]\"] }} }} }}\n\
+             services: {{ s: {{ match: [ {{ protocol: udp, port: 1 }} ]{service} }} }}\n"
+        );
+        let policy = Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0);
+        let allocator = RackAllocator::new(&policy, RackId(0));
+        let limit = Bandwidth::from_mbps(20);
+        let demands = demands.map(Bandwidth::from_mbps);
+        let mut shares = RackShares::default();
+        let fabric = [FabricLimit { limit, decided_by: Constraint::Fabric }];
+        allocator.allocate(Direction::Tx, &demands, &fabric, &mut shares);
+        (0..10).map(|m| allocator.room(Direction::Tx, 0, m, limit, &shares).bps() / 1_000).collect()
+    }
+
+    #[test]
+    fn worked_example() {
+        let mut expected = [2_000; 10];
+        expected[..2].copy_from_slice(&[13_333, 6_666]);
+        assert_eq!(rooms("", [10, 5, 0, 0, 0, 0, 0, 0, 0, 0]), expected);
+    }
+
+    #[test]
+    fn all_idle_or_all_asking_add_up_to_the_limit() {
+        assert_eq!(rooms("", [0; 10]), [2_000; 10]);
+        assert_eq!(rooms("", [50; 10]), [2_000; 10]);
+    }
+
+    #[test]
+    fn a_guarantee_waits_for_its_owner() {
+        // Each machine is guaranteed 2 of the 20; one takes all the same while the others are idle.
+        let mut expected = [2_000; 10];
+        expected[3] = 20_000;
+        assert_eq!(rooms(", machine: { min: 2Mb/s }", [0, 0, 0, 50, 0, 0, 0, 0, 0, 0]), expected);
+    }
+}

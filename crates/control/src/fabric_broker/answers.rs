@@ -1,0 +1,73 @@
+//! Limits on their way to the racks, made while they are fetched.
+
+use super::racks::Rack;
+use super::{FabricBroker, FabricOutput};
+use crate::fabric_message::{RackLimits, RateRow};
+use crate::parts::{Part, split};
+use std::collections::VecDeque;
+use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, RackId};
+
+/// What is left to send of the last period's limits.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// Racks with the machines that lead them.
+    racks: VecDeque<(RackId, Vec<MachineId>)>,
+    /// What the rack in hand is told.
+    parts: VecDeque<(MachineId, RackLimits)>,
+}
+
+impl Answers {
+    /// Drops what is left: how many racks it was for.
+    pub(super) fn clear(&mut self) -> u64 {
+        let left = self.racks.len() + usize::from(!self.parts.is_empty());
+        self.racks.clear();
+        self.parts.clear();
+        left as u64
+    }
+
+    /// Lists whom to answer, and begins the racks' next period.
+    pub(super) fn begin(&mut self, racks: &mut [Rack], now: Instant, timeout: Duration) {
+        for (place, rack) in racks.iter_mut().enumerate() {
+            let machines = rack.to_answer(now, timeout);
+            if !machines.is_empty() {
+                self.racks.push_back((RackId(place as u32), machines));
+            }
+            rack.next_period();
+        }
+    }
+}
+
+impl FabricBroker {
+    /// What to do next, rack after rack.
+    pub fn poll_output(&mut self) -> Option<FabricOutput> {
+        if self.answers.parts.is_empty() {
+            let (rack, machines) = self.answers.racks.pop_front()?;
+            let parts = self.limits_of(rack);
+            for machine in machines {
+                self.answers.parts.extend(parts.iter().map(|limits| (machine, limits.clone())));
+            }
+        }
+        let (to, limits) = self.answers.parts.pop_front()?;
+        Some(FabricOutput::SendLimits { to, limits })
+    }
+
+    fn limits_of(&self, rack: RackId) -> Vec<RackLimits> {
+        let row = |(leaf, service): (usize, &weir_units::ServiceId)| {
+            let limit = |direction: Direction| self.limit(rack, leaf, direction);
+            RateRow { service: *service, rates: PerDirection { tx: limit(Direction::Tx), rx: limit(Direction::Rx) } }
+        };
+        let unlimited = PerDirection::both(Bandwidth::UNLIMITED);
+        let rows: Vec<RateRow> =
+            self.allocator.leaves().iter().enumerate().map(row).filter(|row| row.rates != unlimited).collect();
+        let message = |Part { first, last, rows }: Part<RateRow>| RackLimits {
+            rack,
+            policy: self.allocator.policy().digest(),
+            epoch: self.epoch,
+            round: self.round,
+            first,
+            last,
+            rows,
+        };
+        split(&rows).into_iter().map(message).collect()
+    }
+}

@@ -1,0 +1,205 @@
+use super::*;
+use crate::fabric_message::{RackReport, RateRow};
+use crate::rate::rounded;
+use weir_units::{Duration, MachineId, ServiceId};
+
+const A: ServiceId = ServiceId(0);
+const B: ServiceId = ServiceId(1);
+
+/// Two racks of two machines; `a` at most 10 Gb/s in all.
+fn policy(max: &str) -> Arc<Policy> {
+    let text = format!(
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }}, \
+         r2: {{ uplink: 10Gb/s, machines: [m3, m4] }} }} }}\nservices:\n  \
+         a: {{ match: [ {{ protocol: tcp, port: 1 }} ], fabric: {{ max: {max} }} }}\n  \
+         b: {{ match: [ {{ protocol: tcp, port: 2 }} ] }}\n"
+    );
+    Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0)
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
+}
+
+fn gbps(rate: u64) -> Bandwidth {
+    rounded(Bandwidth::from_gbps(rate))
+}
+
+fn broker(stale: Stale) -> FabricBroker {
+    let config = FabricBrokerConfig { stale, ..FabricBrokerConfig::default() };
+    FabricBroker::new(&policy("10Gb/s"), 1, config, at(0))
+}
+
+/// A report of what `a` would send from a machine's rack.
+fn report(machine: u32, round: u64, a: u64) -> RackReport {
+    let rates = PerDirection { tx: gbps(a), rx: Bandwidth::ZERO };
+    RackReport {
+        machine: MachineId(machine),
+        policy: policy("10Gb/s").digest(),
+        epoch: 1,
+        round,
+        first: ServiceId(0),
+        last: ServiceId(u32::MAX),
+        rows: vec![RateRow { service: A, rates }],
+    }
+}
+
+fn hear(broker: &mut FabricBroker, seconds: u64, reports: &[RackReport]) {
+    for report in reports {
+        broker.handle_input(at(seconds), FabricInput::Report(report));
+    }
+}
+
+/// Ends the period at a time: whom it answers, and with what limits on `a`.
+fn period(broker: &mut FabricBroker, seconds: u64) -> Vec<(u32, Bandwidth)> {
+    broker.handle_input(at(seconds), FabricInput::Timeout);
+    let mut answers = Vec::new();
+    while let Some(FabricOutput::SendLimits { to, limits }) = broker.poll_output() {
+        let rack = broker.allocator().policy().network().machine(to).rack();
+        assert_eq!((limits.rack, limits.epoch, limits.round), (rack, 1, broker.round()));
+        let row = limits.rows.iter().find(|row| row.service == A);
+        answers.push((to.0, row.map_or(Bandwidth::UNLIMITED, |row| row.rates.tx)));
+    }
+    answers
+}
+
+#[test]
+fn worked_example() {
+    let mut broker = broker(Stale::Keep);
+    assert_eq!(broker.poll_timeout(), Some(at(10)));
+    hear(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
+    assert_eq!(period(&mut broker, 10), [(0, gbps(5)), (2, gbps(5))]);
+    hear(&mut broker, 11, &[report(0, 2, 3), report(2, 2, 8)]);
+    let eight = broker.limit(RackId(1), 0, Direction::Tx);
+    assert_eq!(eight, gbps(5), "the last period's");
+    let answers = period(&mut broker, 20);
+    // 3 is told as a little less, so the second has a little more than 7.
+    let seven = Bandwidth::from_gbps(10) - gbps(3);
+    assert_eq!(answers, [(0, Bandwidth::UNLIMITED), (2, rounded(seven))]);
+    assert_eq!(broker.demand(RackId(1), 0, Direction::Tx), gbps(8));
+}
+
+#[test]
+fn a_timeout_that_is_not_due_does_nothing() {
+    let mut broker = broker(Stale::Keep);
+    hear(&mut broker, 1, &[report(0, 1, 8)]);
+    assert_eq!(period(&mut broker, 9), []);
+    assert_eq!(broker.round(), 0);
+}
+
+#[test]
+fn a_silent_rack_keeps_its_word_or_is_forgotten() {
+    for (stale, then) in [(Stale::Keep, gbps(5)), (Stale::Forget, Bandwidth::UNLIMITED)] {
+        let mut broker = broker(stale);
+        hear(&mut broker, 0, &[report(0, 1, 8)]);
+        for second in 1..=6 {
+            hear(&mut broker, 10 * second - 1, &[report(2, second, 8)]);
+            let answers = period(&mut broker, 10 * second);
+            // The silent rack is answered, for its limits may be lost, until nobody can be there any more.
+            let expected = match second {
+                1..5 => vec![(0, gbps(5)), (2, gbps(5))],
+                5 => vec![(2, then)],
+                _ => vec![(2, then)],
+            };
+            assert_eq!(answers, expected, "{stale:?} at {} s", 10 * second);
+        }
+        assert_eq!(broker.racks_heard(), 1);
+        assert_eq!(broker.racks_forgotten() as u64, broker.counters().forgotten);
+        assert_eq!(broker.counters().forgotten, u64::from(stale == Stale::Forget));
+        hear(&mut broker, 61, &[report(0, 2, 8)]);
+        assert_eq!((broker.racks_forgotten(), broker.demand(RackId(0), 0, Direction::Tx)), (0, gbps(8)));
+    }
+}
+
+#[test]
+fn two_leaders_of_one_rack_are_harmless() {
+    // Parted, each sees half of the rack: the larger word counts, and both are answered.
+    let mut broker = broker(Stale::Keep);
+    hear(&mut broker, 1, &[report(0, 7, 8), report(1, 3, 1), report(2, 1, 8)]);
+    assert_eq!(period(&mut broker, 10), [(0, gbps(5)), (1, gbps(5)), (2, gbps(5))]);
+    hear(&mut broker, 11, &[report(1, 4, 1), report(0, 8, 8)]);
+    assert_eq!(period(&mut broker, 20), [(0, gbps(5)), (1, gbps(5)), (2, gbps(5))]);
+    // One again: in the next period its word alone counts.
+    hear(&mut broker, 21, &[report(1, 5, 3)]);
+    let seven = Bandwidth::from_gbps(10) - gbps(3);
+    assert_eq!(period(&mut broker, 30), [(1, Bandwidth::UNLIMITED), (2, rounded(seven))]);
+    assert_eq!(broker.leader(RackId(0)), Some(MachineId(1)));
+}
+
+#[test]
+fn what_cannot_be_used_is_counted() {
+    let mut broker = broker(Stale::Keep);
+    hear(&mut broker, 1, &[report(0, 5, 8), report(0, 5, 8), report(0, 4, 1)]);
+    let altered = |change: fn(&mut RackReport)| {
+        let mut report = report(0, 9, 1);
+        change(&mut report);
+        report
+    };
+    hear(
+        &mut broker,
+        1,
+        &[
+            altered(|report| report.machine = MachineId(4)),
+            altered(|report| report.policy ^= 1),
+            altered(|report| report.rows[0].service = ServiceId(7)),
+            altered(|report| report.first = B),
+            altered(|report| report.rows.push(report.rows[0])),
+            altered(|report| report.rows[0].rates.rx = Bandwidth::UNLIMITED),
+        ],
+    );
+    let expected = FabricBrokerCounters {
+        accepted: 1,
+        replayed: 2,
+        unknown_machine: 1,
+        other_policy: 1,
+        malformed: 4,
+        ..FabricBrokerCounters::default()
+    };
+    assert_eq!(*broker.counters(), expected);
+    assert_eq!(broker.demand(RackId(0), 0, Direction::Tx), gbps(8));
+}
+
+#[test]
+fn parts_stand_alone() {
+    // `a` in one part, `b` in another, of the same round, in any order; each only once.
+    let mut broker = broker(Stale::Keep);
+    let mut a = report(0, 1, 8);
+    a.last = A;
+    let mut b = report(0, 1, 3);
+    (b.first, b.rows[0].service) = (B, B);
+    hear(&mut broker, 1, &[b.clone(), a, b]);
+    assert_eq!((broker.counters().accepted, broker.counters().replayed), (2, 1));
+    assert_eq!(broker.demand(RackId(0), 0, Direction::Tx), gbps(8));
+    assert_eq!(broker.demand(RackId(0), 1, Direction::Tx), gbps(3));
+    // A part of the next round that is lost leaves what its services said before.
+    let mut a = report(0, 2, 4);
+    a.last = A;
+    period(&mut broker, 10);
+    hear(&mut broker, 11, &[a]);
+    assert_eq!(broker.demand(RackId(0), 0, Direction::Tx), gbps(4));
+    assert_eq!(broker.demand(RackId(0), 1, Direction::Tx), gbps(3));
+}
+
+#[test]
+fn a_policy_changes_at_run_time_and_demands_stay() {
+    let mut broker = broker(Stale::Keep);
+    hear(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
+    broker.set_policy(&policy("4Gb/s")).expect("the same racks, machines and services");
+    assert_eq!(period(&mut broker, 10), [(0, gbps(2)), (2, gbps(2))]);
+    let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] } } }\n\
+                services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
+    let other = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
+    assert_eq!(broker.set_policy(&other), Err(OtherNames));
+}
+
+#[test]
+fn a_driver_that_fetches_nothing_gets_no_heap_of_answers() {
+    let mut broker = broker(Stale::Keep);
+    hear(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
+    broker.handle_input(at(10), FabricInput::Timeout);
+    assert!(broker.poll_output().is_some());
+    broker.handle_input(at(20), FabricInput::Timeout);
+    assert_eq!(broker.counters().dropped_outputs, 1);
+    assert!(broker.poll_output().is_some() && broker.poll_output().is_some());
+    assert_eq!(broker.poll_output(), None);
+}

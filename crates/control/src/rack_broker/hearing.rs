@@ -1,0 +1,84 @@
+//! What the other machines of the rack said, and who was heard.
+
+use super::{Mode, RackBroker, Stale};
+use crate::parts::well_formed;
+use crate::report::{UsageReport, UsageRow};
+use weir_units::Bandwidth;
+
+impl RackBroker {
+    pub(super) fn take_report(&mut self, report: &UsageReport) {
+        if report.policy != self.allocator.policy().digest() {
+            self.counters.other_policy += 1;
+            return;
+        }
+        let Some(place) = self.peer(report.machine) else {
+            self.counters.unknown_machine += 1;
+            return;
+        };
+        let leaf = |row: &UsageRow| self.allocator.leaves().binary_search(&row.service).is_ok();
+        if !well_formed(report.first, report.last, &report.rows) || !report.rows.iter().all(leaf) {
+            self.counters.malformed += 1;
+            return;
+        }
+        let stamp = (report.epoch, report.round);
+        let mut news = false;
+        let mut rows = report.rows.iter().peekable();
+        for leaf in 0..self.allocator.leaves().len() {
+            let service = self.allocator.leaves()[leaf];
+            if service < report.first || service > report.last {
+                continue;
+            }
+            let row = rows.next_if(|row| row.service == service);
+            let instance = self.allocator.instance(leaf, place);
+            if self.stamps[instance] >= stamp {
+                continue;
+            }
+            news = true;
+            self.stamps[instance] = stamp;
+            self.demands.tx[instance] = row.map_or(Bandwidth::ZERO, |row| row.tx.bandwidth());
+            self.demands.rx[instance] = row.map_or(Bandwidth::ZERO, |row| row.rx.bandwidth());
+        }
+        if news {
+            self.counters.accepted += 1;
+            self.heard[place] = Some(self.now);
+        } else {
+            self.counters.replayed += 1;
+        }
+    }
+
+    /// The place of another machine of the rack.
+    pub(super) fn peer(&self, machine: weir_units::MachineId) -> Option<usize> {
+        let place = self.allocator.machines().iter().position(|id| *id == machine)?;
+        (place != self.place).then_some(place)
+    }
+
+    /// Whether a machine spoke within the timeout.
+    pub(super) fn is_heard(&self, place: usize) -> bool {
+        self.heard[place].is_some_and(|heard| self.now.saturating_since(heard) < self.config.timeout)
+    }
+
+    pub(super) fn choose_mode(&mut self) {
+        let somebody = self.is_alone() || (0..self.heard.len()).any(|place| self.is_heard(place));
+        let mode = if somebody { Mode::Runtime } else { Mode::Static };
+        if self.mode == Mode::Runtime && mode == Mode::Static {
+            self.counters.fallbacks += 1;
+        }
+        self.mode = mode;
+    }
+
+    pub(super) fn forget_stale(&mut self) {
+        if self.config.stale == Stale::Keep {
+            return;
+        }
+        for place in (0..self.heard.len()).filter(|place| *place != self.place) {
+            if self.is_heard(place) {
+                continue;
+            }
+            for leaf in 0..self.allocator.leaves().len() {
+                let instance = self.allocator.instance(leaf, place);
+                self.demands.tx[instance] = Bandwidth::ZERO;
+                self.demands.rx[instance] = Bandwidth::ZERO;
+            }
+        }
+    }
+}

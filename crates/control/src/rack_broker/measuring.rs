@@ -1,0 +1,72 @@
+//! Own meters into own demands.
+
+use super::{MeterReading, RackBroker};
+use crate::demand::estimate;
+use crate::parts::split;
+use crate::report::{Demand, UsageReport, UsageRow};
+use weir_units::{Bytes, Direction, Duration, Instant, PerDirection};
+
+/// The meters as last read.
+#[derive(Debug)]
+pub(super) struct Meters {
+    /// By leaf.
+    bytes: Vec<PerDirection<Bytes>>,
+    read: Option<Instant>,
+}
+
+impl Meters {
+    pub(super) fn new(leaves: usize) -> Self {
+        Self { bytes: vec![PerDirection::default(); leaves], read: None }
+    }
+}
+
+impl RackBroker {
+    /// Own usage into own demands; the rows to tell.
+    pub(super) fn measure(&mut self, readings: &[MeterReading]) -> Vec<UsageRow> {
+        let time = self.meters.read.map_or(Duration::ZERO, |read| self.now.saturating_since(read));
+        self.meters.read = Some(self.now);
+        let mut rows = Vec::new();
+        for reading in readings {
+            let Ok(leaf) = self.allocator.leaves().binary_search(&reading.service) else {
+                debug_assert!(false, "a meter of a service that is no leaf");
+                continue;
+            };
+            let before = self.meters.bytes[leaf];
+            let demand = |direction: Direction| {
+                let ceiling = self.allocator.policy().machine_ceiling(reading.service, direction);
+                let limit = self.limits[direction][leaf].min(ceiling);
+                estimate(before[direction], reading.bytes[direction], time, limit)
+            };
+            let row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
+            self.meters.bytes[leaf] = reading.bytes;
+            let instance = self.allocator.instance(leaf, self.place);
+            self.stamps[instance] = (self.epoch, self.round);
+            self.demands.tx[instance] = row.tx.bandwidth();
+            self.demands.rx[instance] = row.rx.bandwidth();
+            if row.tx != Demand::default() || row.rx != Demand::default() {
+                rows.push(row);
+            }
+        }
+        rows.sort_unstable_by_key(|row| row.service);
+        rows
+    }
+
+    /// What the others shall know. A machine without usage reports too: that it lives.
+    pub(super) fn tell(&mut self, rows: &[UsageRow]) {
+        if self.is_alone() {
+            return;
+        }
+        for part in split(rows) {
+            let report = UsageReport {
+                machine: self.machine,
+                policy: self.allocator.policy().digest(),
+                epoch: self.epoch,
+                round: self.round,
+                first: part.first,
+                last: part.last,
+                rows: part.rows,
+            };
+            self.outputs.push_back(super::Output::Broadcast(report));
+        }
+    }
+}

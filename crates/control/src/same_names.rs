@@ -1,0 +1,32 @@
+//! Whether a policy may take another's place while a broker runs.
+//!
+//! Ids are places in a policy's order, so everything that a broker knows stays true only if both policies speak of the
+//! same racks, machines and services. What they say about them may differ in every value.
+
+use weir_policy::Policy;
+
+/// The policy that should replace a broker's does not have the same racks, machines and services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherNames;
+
+impl std::fmt::Display for OtherNames {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the policy has other racks, machines or services: start the broker anew")
+    }
+}
+
+impl std::error::Error for OtherNames {}
+
+pub(crate) fn check(one: &Policy, other: &Policy) -> Result<(), OtherNames> {
+    let machines = |policy: &Policy| -> Vec<(String, u32)> {
+        policy.network().machines().iter().map(|machine| (machine.name().to_owned(), machine.rack().0)).collect()
+    };
+    let racks = |policy: &Policy| -> Vec<String> {
+        policy.network().racks().iter().map(|rack| rack.name().to_owned()).collect()
+    };
+    let services = |policy: &Policy| -> Vec<(String, bool)> {
+        policy.services().all().iter().map(|service| (service.path().to_owned(), service.is_leaf())).collect()
+    };
+    let same = machines(one) == machines(other) && racks(one) == racks(other) && services(one) == services(other);
+    if same { Ok(()) } else { Err(OtherNames) }
+}

@@ -1,0 +1,217 @@
+use super::*;
+use proptest::prelude::*;
+use weir_control::parts::ROWS_PER_PART;
+use weir_control::rate::{CodedRate, rounded};
+use weir_control::{Demand, RateRow, UsageRow};
+use weir_units::{Bandwidth, PerDirection};
+
+fn key() -> Key {
+    Key::new([1; 32]).expect("a key")
+}
+
+fn mbps(rate: u64) -> Bandwidth {
+    rounded(Bandwidth::from_mbps(rate))
+}
+
+fn report() -> UsageReport {
+    let demand = |usage, backlogged| Demand { usage: mbps(usage), backlogged };
+    UsageReport {
+        machine: MachineId(3),
+        policy: 0x0123_4567_89ab_cdef,
+        epoch: 7,
+        round: 99,
+        first: ServiceId(0),
+        last: ServiceId(u32::MAX),
+        rows: vec![
+            UsageRow { service: ServiceId(0), tx: demand(300, true), rx: demand(0, false) },
+            UsageRow { service: ServiceId(5), tx: demand(0, false), rx: demand(12, false) },
+        ],
+    }
+}
+
+fn limits() -> RackLimits {
+    let row = |service, tx, rx| RateRow { service: ServiceId(service), rates: PerDirection { tx, rx } };
+    RackLimits {
+        rack: RackId(2),
+        policy: 1,
+        epoch: 2,
+        round: 3,
+        first: ServiceId(4),
+        last: ServiceId(900),
+        rows: vec![row(4, mbps(20), Bandwidth::UNLIMITED), row(300, Bandwidth::UNLIMITED, Bandwidth::ZERO)],
+    }
+}
+
+fn rack_report() -> RackReport {
+    let rows = vec![RateRow { service: ServiceId(9), rates: PerDirection { tx: mbps(7), rx: mbps(80_000) } }];
+    let UsageReport { machine, policy, epoch, round, first, last, .. } = report();
+    RackReport { machine, policy, epoch, round, first, last, rows }
+}
+
+#[test]
+fn every_kind_survives_the_wire() {
+    let relay = LimitsRelay { age: Duration::from_millis(1_230), limits: limits() };
+    // 44 + rows + 16; a row has 7 bytes, one more where the distance is 128 or more.
+    let messages: [(Message, usize); 4] = [
+        (report().into(), 44 + 14 + 16),
+        (relay.into(), 46 + 15 + 16),
+        (rack_report().into(), 44 + 7 + 16),
+        (limits().into(), 44 + 15 + 16),
+    ];
+    for (message, len) in messages {
+        let bytes = encode(&message, &key());
+        assert_eq!(bytes.len(), len, "{message:?}");
+        assert_eq!(decode(&bytes, &key()), Ok(message));
+    }
+}
+
+#[test]
+fn only_who_can_use_a_message_gets_it() {
+    let relay = LimitsRelay { age: Duration::ZERO, limits: limits() };
+    let for_racks: [Message; 3] = [report().into(), relay.into(), limits().into()];
+    assert!(for_racks.iter().all(|message| message.rack_input().is_some() && message.fabric_input().is_none()));
+    let for_the_fabric = Message::from(rack_report());
+    assert!(for_the_fabric.rack_input().is_none() && for_the_fabric.fabric_input().is_some());
+}
+
+#[test]
+fn an_age_is_never_told_younger_than_it_is() {
+    let told = |nanos: u64| {
+        let relay = LimitsRelay { age: Duration::from_nanos(nanos), limits: limits() };
+        match decode(&encode(&relay.into(), &key()), &key()) {
+            Ok(Message::Relay(relay)) => relay.age,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(told(1), Duration::from_millis(10));
+    assert_eq!(told(10_000_000), Duration::from_millis(10));
+    // The largest is older than any timeout that makes sense.
+    assert_eq!(told(u64::MAX), Duration::from_millis(655_350));
+}
+
+#[test]
+fn the_largest_datagram_fits_the_smallest_path() {
+    let largest =
+        Demand { usage: Bandwidth::from_bps(CodedRate::of(Bandwidth::MAX).bandwidth().bps()), backlogged: true };
+    let rows: Vec<UsageRow> =
+        (0..ROWS_PER_PART as u32).map(|i| UsageRow { service: ServiceId(i), tx: largest, rx: largest }).collect();
+    assert_eq!(rows.len(), 167);
+    let bytes = encode(&UsageReport { rows, ..report() }.into(), &key());
+    assert_eq!(bytes.len(), 1_229);
+    let rates = PerDirection::both(Bandwidth::UNLIMITED);
+    let rows: Vec<RateRow> = (4..4 + ROWS_PER_PART as u32).map(|i| RateRow { service: ServiceId(i), rates }).collect();
+    let relay = LimitsRelay { age: Duration::ZERO, limits: RackLimits { rows, ..limits() } };
+    assert!(encode(&relay.into(), &key()).len() <= LARGEST);
+}
+
+#[test]
+fn what_is_not_a_datagram_of_ours_is_named() {
+    let good = encode(&report().into(), &key());
+    let altered = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    assert_eq!(decode(&[], &key()), Err(DecodeError::Truncated));
+    assert_eq!(decode(&good[..HEADER_LEN], &key()), Err(DecodeError::Truncated));
+    assert_eq!(decode(&good[..good.len() - 1], &key()), Err(DecodeError::Forged));
+    assert_eq!(decode(&altered(0, b'X'), &key()), Err(DecodeError::Foreign));
+    assert_eq!(decode(&altered(4, 1), &key()), Err(DecodeError::Version(1)));
+    assert_eq!(decode(&altered(30, 0xff), &key()), Err(DecodeError::Forged));
+    assert_eq!(decode(&good, &Key::new([2; 32]).expect("a key")), Err(DecodeError::Forged));
+}
+
+fn tagged(mut message: Vec<u8>) -> Vec<u8> {
+    let tag = key().tag(&message);
+    message.extend(tag);
+    message
+}
+
+#[test]
+fn a_faulty_sender_with_the_key_is_refused_too() {
+    let alter = |message: Message, change: fn(&mut Vec<u8>)| {
+        let mut bytes = encode(&message, &key());
+        bytes.truncate(bytes.len() - TAG_LEN);
+        change(&mut bytes);
+        decode(&tagged(bytes), &key())
+    };
+    let malformed = |words| Err(DecodeError::Malformed(words));
+    let usage = |change: fn(&mut Vec<u8>)| alter(report().into(), change);
+    assert_eq!(usage(|m| m[5] = 9), malformed("unknown kind"));
+    assert_eq!(usage(|m| m.push(1)), malformed("a row is cut off"));
+    assert_eq!(usage(|m| m.extend([1, 0, 0, 0, 0, 0, 0])), malformed("another number of rows than it says"));
+    assert_eq!(usage(|m| m.extend([0, 0, 0, 0, 0, 0, 0])), malformed("a service twice"));
+    assert_eq!(usage(|m| m.resize(1_300, 1)), malformed("too many rows"));
+    assert_eq!(usage(|m| m[7] = 3), malformed("another number of rows than it says"));
+    assert_eq!(usage(|m| m[40..44].fill(0)), malformed("a service out of range"));
+    assert_eq!(
+        usage(|m| m[36..44].copy_from_slice(&[0, 0, 0, 9, 0, 0, 0, 1])),
+        malformed("an empty range of services")
+    );
+    // The code between the largest rate and unlimited, and unlimited where it may not stand.
+    assert_eq!(usage(|m| m[45..48].copy_from_slice(&[0x7f, 0xff, 0xfe])), malformed("a rate above the largest"));
+    assert_eq!(usage(|m| m[45..48].fill(0xff)), malformed("a demand without bound"));
+    let rack = |change: fn(&mut Vec<u8>)| alter(rack_report().into(), change);
+    assert_eq!(rack(|m| m[45..48].copy_from_slice(&[0x7f, 0xff, 0xff])), malformed("a demand without bound"));
+    // A rate of the fabric has no bit for backlogged.
+    assert_eq!(rack(|m| m[45] |= 0x80), malformed("a rate above the largest"));
+    let relay = LimitsRelay { age: Duration::ZERO, limits: limits() };
+    assert_eq!(alter(relay.into(), |m| m.truncate(45)), malformed("a relay without an age"));
+}
+
+fn any_rate(unlimited: bool) -> impl Strategy<Value = Bandwidth> {
+    let finite = (0u32..60, any::<u64>()).prop_map(|(bits, low)| rounded(Bandwidth::from_bps((low >> 5) >> bits)));
+    let odds = u32::from(unlimited);
+    prop_oneof![4 => finite, odds => Just(Bandwidth::UNLIMITED)]
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    let services = proptest::collection::btree_set(prop_oneof![0u32..300, any::<u32>()], 0..100);
+    let rates = proptest::collection::vec((any_rate(false), any_rate(true), any::<bool>()), 100);
+    let header = (any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), 0u16..);
+    (0u8..4, header, services, rates).prop_map(|(kind, (from, policy, epoch, round, age), services, rates)| {
+        let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
+        let rows = services.iter().map(|id| ServiceId(*id)).zip(&rates);
+        let rack = |unlimited: bool| -> Vec<RateRow> {
+            let other = |limit: Bandwidth| if unlimited || !limit.is_unlimited() { limit } else { Bandwidth::ZERO };
+            rows.clone()
+                .map(|(service, (tx, rx, _))| RateRow { service, rates: PerDirection { tx: *tx, rx: other(*rx) } })
+                .collect()
+        };
+        let machine = MachineId(from);
+        let limits = || RackLimits { rack: RackId(from), policy, epoch, round, first, last, rows: rack(true) };
+        match kind {
+            0 => {
+                let demand = |usage, backlogged| Demand { usage, backlogged };
+                let rows = rows
+                    .map(|(service, (a, _, b))| UsageRow { service, tx: demand(*a, *b), rx: demand(*a, !*b) })
+                    .collect();
+                UsageReport { machine, policy, epoch, round, first, last, rows }.into()
+            }
+            1 => LimitsRelay { age: AGE_STEP * u64::from(age), limits: limits() }.into(),
+            2 => RackReport { machine, policy, epoch, round, first, last, rows: rack(false) }.into(),
+            _ => limits().into(),
+        }
+    })
+}
+
+proptest! {
+    /// What is said is heard.
+    #[test]
+    fn any_message_survives_the_wire(message in any_message()) {
+        prop_assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
+    }
+
+    /// Whatever arrives is decoded or refused, and what is decoded was spelled in the only way.
+    #[test]
+    fn any_bytes_are_decoded_or_refused(kind in 0u8..6, rows in 0u8..4, message in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode(&message, &key());
+        let mut framed = encode(&report().into(), &key())[..8].to_vec();
+        (framed[5], framed[7]) = (kind, rows);
+        framed.extend(&message);
+        let framed = tagged(framed);
+        if let Ok(message) = decode(&framed, &key()) {
+            prop_assert_eq!(encode(&message, &key()), framed);
+        }
+    }
+}

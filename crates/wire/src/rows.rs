@@ -1,0 +1,113 @@
+//! The rows of a datagram: services with two rates each, 7 bytes where services are close.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 1 to 5 | the service's distance from the row before, in the first row from the range's first, as a varint |
+//! | 3 | transmit rate: 1 bit backlogged, 6 exponent, 17 mantissa, big-endian ([`CodedRate`]) |
+//! | 3 | receive rate |
+//!
+//! A value has one spelling: distances have no needless bytes, and between rows they are not zero.
+
+use crate::datagram::DecodeError;
+use crate::varint;
+use weir_control::parts::ROW_BYTES;
+use weir_control::rate::CodedRate;
+use weir_control::{Demand, RateRow, UsageRow};
+use weir_units::{Bandwidth, PerDirection, ServiceId};
+
+const BACKLOGGED: u32 = 1 << 23;
+
+/// A row as the wire has it.
+pub(crate) trait WireRow: Sized {
+    fn service(&self) -> ServiceId;
+    /// The 24 bits of each direction, transmit first.
+    fn codes(&self) -> [u32; 2];
+    fn of(service: ServiceId, codes: [u32; 2]) -> Result<Self, DecodeError>;
+}
+
+impl WireRow for UsageRow {
+    fn service(&self) -> ServiceId {
+        self.service
+    }
+    fn codes(&self) -> [u32; 2] {
+        // A usage is finite: a meter cannot count more than `Bandwidth::MAX`.
+        let code = |demand: Demand| CodedRate::of(demand.usage.min(Bandwidth::MAX)).bits();
+        [self.tx, self.rx].map(|demand| code(demand) | if demand.backlogged { BACKLOGGED } else { 0 })
+    }
+    fn of(service: ServiceId, codes: [u32; 2]) -> Result<Self, DecodeError> {
+        let demand = |code: u32| {
+            let usage = finite(code & !BACKLOGGED)?;
+            Ok(Demand { usage, backlogged: code & BACKLOGGED != 0 })
+        };
+        Ok(Self { service, tx: demand(codes[0])?, rx: demand(codes[1])? })
+    }
+}
+
+/// Rates of the fabric: of a demand finite, of a limit perhaps not.
+pub(crate) struct FabricRow<const LIMIT: bool>(pub(crate) RateRow);
+
+impl<const LIMIT: bool> WireRow for FabricRow<LIMIT> {
+    fn service(&self) -> ServiceId {
+        self.0.service
+    }
+    fn codes(&self) -> [u32; 2] {
+        [self.0.rates.tx, self.0.rates.rx].map(|rate| CodedRate::of(rate).bits())
+    }
+    fn of(service: ServiceId, codes: [u32; 2]) -> Result<Self, DecodeError> {
+        let rate = |code: u32| if LIMIT { rate(code) } else { finite(code) };
+        Ok(Self(RateRow { service, rates: PerDirection { tx: rate(codes[0])?, rx: rate(codes[1])? } }))
+    }
+}
+
+fn rate(code: u32) -> Result<Bandwidth, DecodeError> {
+    CodedRate::from_bits(code).map(CodedRate::bandwidth).ok_or(DecodeError::Malformed("a rate above the largest"))
+}
+
+fn finite(code: u32) -> Result<Bandwidth, DecodeError> {
+    match rate(code)? {
+        Bandwidth::UNLIMITED => Err(DecodeError::Malformed("a demand without bound")),
+        rate => Ok(rate),
+    }
+}
+
+/// Appends rows that ascend within the range from `first`.
+pub(crate) fn put<R: WireRow>(out: &mut Vec<u8>, first: ServiceId, rows: impl Iterator<Item = R>) {
+    let mut before = first.0;
+    for row in rows {
+        debug_assert!(row.service().0 >= before, "rows ascend within the range");
+        varint::put(out, u64::from(row.service().0 - before));
+        for code in row.codes() {
+            out.extend(&code.to_be_bytes()[1..]);
+        }
+        before = row.service().0;
+    }
+}
+
+/// The rows that fill `bytes` exactly.
+pub(crate) fn take<R: WireRow>(mut bytes: &[u8], first: ServiceId, last: ServiceId) -> Result<Vec<R>, DecodeError> {
+    const CUT_OFF: DecodeError = DecodeError::Malformed("a row is cut off");
+    if bytes.len() > ROW_BYTES {
+        return Err(DecodeError::Malformed("too many rows"));
+    }
+    let mut rows = Vec::with_capacity(bytes.len() / 7);
+    let mut before = u64::from(first.0);
+    while !bytes.is_empty() {
+        let step = varint::take(&mut bytes).ok_or(CUT_OFF)?;
+        if !rows.is_empty() && step == 0 {
+            return Err(DecodeError::Malformed("a service twice"));
+        }
+        before = before.saturating_add(step);
+        if before > u64::from(last.0) {
+            return Err(DecodeError::Malformed("a service out of range"));
+        }
+        let mut codes = [0; 2];
+        for code in &mut codes {
+            let (bits, rest) = bytes.split_first_chunk().ok_or(CUT_OFF)?;
+            let [high, middle, low]: [u8; 3] = *bits;
+            *code = u32::from_be_bytes([0, high, middle, low]);
+            bytes = rest;
+        }
+        rows.push(R::of(ServiceId(before as u32), codes)?);
+    }
+    Ok(rows)
+}
