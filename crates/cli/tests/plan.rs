@@ -194,6 +194,35 @@ fn reports() {
     assert_eq!(run(&["plan", POLICY, "--report", &out, "--force"]).status.code(), Some(1));
 }
 
+/// A service that a machine holds below its interface is planned for there, unless whole messages pass its limiter at
+/// once. Of services that are nested in one with a target, all messages count.
+#[test]
+fn limits_and_nesting() {
+    let directory = directory();
+    let policy = |shaper: &str| {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} }}\nservices:\n  \
+             p:\n    latency: {{ message: 100kB, p99: 50ms }}\n    services:\n      \
+             a: {{ match: [ {{ port: 1 }} ], machine: {{ max: 1Gb/s }}, latency: {{ message: 100kB, p99: 50ms }}{shaper} }}\n      \
+             b: {{ match: [ {{ port: 2 }} ] }}\ncaps: {{ machine: 5Gb/s, rack: 5Gb/s }}\n"
+        );
+        file(directory.path(), "policy.yaml", &text)
+    };
+    let (code, plan) = planned(&[&policy("")]);
+    assert_eq!(code, Some(0));
+    let capacity = |plan: &Value| [0, 1].map(|place: usize| plan["services"][place]["capacity_bps"].as_u64());
+    assert_eq!(capacity(&plan), [Some(10_000_000_000), Some(1_000_000_000)]);
+    assert_eq!(plan["services"][1]["capacity_from"], "its own maximum at a machine");
+    let (_, plan) = planned(&[&policy(", shaper: { burst: 100kB }")]);
+    assert_eq!(capacity(&plan), [Some(10_000_000_000); 2]);
+
+    // 10 kB, 100 kB and 1 MB, far apart: 8 µs, 80 µs and 800 µs.
+    let trace = file(directory.path(), "trace.csv", "time,size,service\n0,10000,p/a\n1,100000,p/b\n2,1000000,\n");
+    let (_, plan) = planned(&[&policy(", shaper: { burst: 100kB }"), "--trace", &trace]);
+    let time = |place: usize| plan["services"][place]["trace_as_it_is"][0]["time_ns"].as_u64();
+    assert_eq!([time(0), time(1)], [Some(80_000), Some(8_000)]);
+}
+
 /// docs/planning.md names what the program prints.
 #[test]
 fn the_guide() {

@@ -60,6 +60,8 @@ pub(crate) struct Traced<'a> {
     name: String,
     trace: Trace,
     services: Vec<String>,
+    /// Of the service that is being asked about.
+    tags: Vec<Tag>,
     eyes: Eyes<'a>,
 }
 
@@ -99,13 +101,16 @@ impl<'a> Traced<'a> {
             ReadError::Io(error) => cannot_read(&name, &error),
         })?;
         eyes.watch.finish();
-        Ok(Self { name, trace, services, eyes })
+        Ok(Self { name, trace, services, tags: Vec::new(), eyes })
     }
 
-    /// The queue that a service's messages pass.
+    /// The queue that the messages of a service pass, those of the services nested in it among them.
     pub(crate) fn of(&mut self, service: &str) -> Result<Queue<'_, 'a>, CommandError> {
-        let tag = self.services.iter().position(|known| known == service).and_then(|place| u32::try_from(place).ok());
-        let queue = TraceQueue::new(&self.trace, Quantile::P99, tag.map(Tag)).map_err(|_| {
+        let below =
+            |path: &str| path.strip_prefix(service).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let places = (0..).zip(&self.services);
+        self.tags = places.filter(|(_, path)| below(path)).map(|(place, _)| Tag(place)).collect();
+        let queue = TraceQueue::new(&self.trace, Quantile::P99, &self.tags).map_err(|_| {
             CommandError::refused(format!("{} has no message of service `{service}`", self.name))
                 .hint("name the service in the column `service`, or leave the column out to ask about all messages")
         })?;
@@ -174,7 +179,7 @@ impl Queue<'_, '_> {
         let all = text::whole(self.trace.len() as u64);
         let whose = match self.queue.asked() {
             asked if asked == self.trace.len() as u64 => String::new(),
-            asked => format!(", {} of them this service's", text::whole(asked)),
+            asked => format!(", {} of them this service's,", text::whole(asked)),
         };
         let assumes = format!(
             "the {all} messages of {}{whose} come again, in one queue, first in, first out; for another load with other gaps",

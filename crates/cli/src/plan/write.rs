@@ -89,6 +89,40 @@ fn changed_lines(old: &str, new: &str) -> Vec<ChangedLine> {
 mod tests {
     use super::*;
 
+    const TEXT: &str = "weir: 1\r\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\r\n\
+                        services: { s: { match: [ { port: 1 } ] } }\r\ncaps: { rack: 1Gb/s } # é\r\n";
+
+    fn file(directory: &Path, text: &str) -> (PathBuf, PolicyFile, Policy) {
+        let path = directory.join("policy.yaml");
+        fs::write(&path, text).expect("written");
+        let (file, source) = PolicyFile::read(&path).expect("read");
+        (path, file, Policy::from_source(&source).expect("sound").0)
+    }
+
+    /// A byte order mark and the line ends of another system stay.
+    #[test]
+    fn every_byte_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!("\u{feff}{TEXT}");
+        let (path, file, policy) = file(directory.path(), &text);
+        let cap = PerDirection::both(Some(Bandwidth::from_mbps(700)));
+        let (lines, _) = file.write(&policy, ContentionPoint::Machine, cap).expect("written");
+        assert_eq!((lines.len(), lines[0].number), (1, 4));
+        let written = fs::read_to_string(&path).expect("text");
+        assert_eq!(written, text.replace("{ rack: 1Gb/s", "{ machine: 700Mb/s, rack: 1Gb/s"));
+    }
+
+    #[test]
+    fn a_file_that_somebody_changed_is_left_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, file, policy) = file(directory.path(), TEXT);
+        fs::write(&path, "theirs").expect("written");
+        let cap = PerDirection::both(Some(Bandwidth::from_mbps(700)));
+        assert!(file.write(&policy, ContentionPoint::Rack, cap).is_err());
+        assert_eq!(fs::read_to_string(&path).expect("text"), "theirs");
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1, "nothing is left beside it");
+    }
+
     #[test]
     fn lines_that_differ() {
         let shown = |old: &str, new: &str| {

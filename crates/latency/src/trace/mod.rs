@@ -19,7 +19,7 @@
 //!
 //! let text = "time,size\n0,1000\n0,1000\n0.000005,1000\n";
 //! let trace = Trace::read(text.as_bytes(), |_| None, &mut ())?;
-//! let queue = TraceQueue::new(&trace, Quantile::P50, None)?;
+//! let queue = TraceQueue::new(&trace, Quantile::P50, &[])?;
 //! let median = queue.completion_time(Bandwidth::from_gbps(1), &mut ())?;
 //! assert_eq!(median, Duration::from_micros(16));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -75,7 +75,7 @@ pub enum TraceError {
     /// Fewer than two messages, or all at one time: such a trace has no load.
     #[error("a trace needs messages at two times or more")]
     TooShort,
-    /// No message has the tag that is asked about.
+    /// No message has a tag that is asked about.
     #[error("the trace has no message of this kind")]
     NoneSuch,
     /// A capacity of nothing, or without limit.

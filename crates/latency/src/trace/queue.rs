@@ -29,31 +29,32 @@ use weir_units::{Bandwidth, Duration};
 /// Units of work in a bit, so that a nanosecond at 1 bit/s does one.
 const WORK_IN_BIT: u128 = 1_000_000_000;
 
-/// A trace through a FIFO queue, asked for a quantile of the completion times of its messages or of those of a tag.
+/// A trace through a FIFO queue, asked for a quantile of the completion times of its messages or of some of them.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceQueue<'a> {
     trace: &'a Trace,
     quantile: Quantile,
-    tag: Option<Tag>,
+    /// Of the messages that are asked about; all where empty.
+    tags: &'a [Tag],
     /// How many messages are asked about, at least one.
     asked: u64,
 }
 
 impl<'a> TraceQueue<'a> {
-    /// A queue that all messages pass, asked about those with `tag`, or about all if there is none. In a trace
-    /// without tags all messages have every tag.
+    /// A queue that all messages pass, asked about those with one of `tags`, or about all if there is none. In a
+    /// trace without tags all messages have every tag.
     ///
     /// # Errors
-    /// [`TraceError::NoneSuch`] if no message has the tag.
-    pub fn new(trace: &'a Trace, quantile: Quantile, tag: Option<Tag>) -> Result<Self, TraceError> {
-        let tag = tag.filter(|_| !trace.tags.is_empty());
-        let asked = match tag {
-            None => trace.len(),
-            some => trace.tags.iter().filter(|tag| **tag == some).count(),
+    /// [`TraceError::NoneSuch`] if no message has any of the tags.
+    pub fn new(trace: &'a Trace, quantile: Quantile, tags: &'a [Tag]) -> Result<Self, TraceError> {
+        let tags = if trace.tags.is_empty() { &[] } else { tags };
+        let asked = match tags {
+            [] => trace.len(),
+            tags => trace.tags.iter().filter(|tag| has_one(**tag, tags)).count(),
         };
         match asked {
             0 => Err(TraceError::NoneSuch),
-            asked => Ok(Self { trace, quantile, tag, asked: asked as u64 }),
+            asked => Ok(Self { trace, quantile, tags, asked: asked as u64 }),
         }
     }
 
@@ -183,7 +184,7 @@ impl<'a> TraceQueue<'a> {
                 work = work.saturating_sub(drain * u128::from(arrival.at - last));
                 work = work.saturating_add(u128::from(arrival.bytes) * (8 * WORK_IN_BIT));
                 last = arrival.at;
-                let asked = self.tag.is_none() || self.trace.tags[part * LOOK + place] == self.tag;
+                let asked = self.tags.is_empty() || has_one(self.trace.tags[part * LOOK + place], self.tags);
                 if !visit(work, asked) {
                     return Ok(false);
                 }
@@ -212,6 +213,10 @@ fn least(
         if keeps(middle)? { high = middle } else { low = middle }
     }
     Ok(Some(high))
+}
+
+fn has_one(tag: Option<Tag>, tags: &[Tag]) -> bool {
+    tag.is_some_and(|tag| tags.contains(&tag))
 }
 
 fn finite(capacity: Bandwidth) -> Result<u64, TraceError> {

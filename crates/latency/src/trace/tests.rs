@@ -21,7 +21,7 @@ fn read(text: &str) -> Result<Trace, ReadError> {
 fn a_queue_by_hand() {
     let trace = trace(&[(0, 1000), (0, 1000), (5_000, 1000)]);
     let time = |mbps: u64, billionths: u32| {
-        let queue = TraceQueue::new(&trace, Quantile::from_billionths(billionths).unwrap(), None).unwrap();
+        let queue = TraceQueue::new(&trace, Quantile::from_billionths(billionths).unwrap(), &[]).unwrap();
         queue.completion_time(Bandwidth::from_mbps(mbps), &mut ()).unwrap().nanos()
     };
     // Finished after 8, 16 and 24 − 5 = 19 µs.
@@ -32,7 +32,7 @@ fn a_queue_by_hand() {
     assert_eq!(trace.offered(), Bandwidth::from_mbps(3_200));
     assert_eq!(trace.load(Bandwidth::from_gbps(4)), Load::from_fraction(0.8).ok());
     assert_eq!(trace.load(Bandwidth::from_gbps(3)), None);
-    let all = TraceQueue::new(&trace, Quantile::P99, None).unwrap();
+    let all = TraceQueue::new(&trace, Quantile::P99, &[]).unwrap();
     // The second needs 16 kbit within 10 µs. The third finds 8 of them left, and is done 16 kbit later: 10 µs as well.
     assert_eq!(all.smallest_capacity(Duration::from_micros(10), &mut ()), Ok(Bandwidth::from_mbps(1_600)));
 }
@@ -48,7 +48,7 @@ fn another_load_is_other_gaps() {
     assert_eq!(trace.load(capacity).unwrap().billionths(), 666_666_666);
     let load = slower.load(capacity).unwrap();
     assert_eq!(load.billionths(), 333_333_333);
-    let queue = |trace| TraceQueue::new(trace, Quantile::P50, None).unwrap();
+    let queue = |trace| TraceQueue::new(trace, Quantile::P50, &[]).unwrap();
     let stretched = queue(&trace).completion_time_at(capacity, load, &mut ()).unwrap();
     assert_eq!(stretched, queue(&slower).completion_time(capacity, &mut ()).unwrap());
 }
@@ -58,10 +58,10 @@ fn refuses_what_has_no_answer() {
     assert_eq!(Trace::new([]), Err(TraceError::TooShort));
     assert_eq!(Trace::new([(1, 1, None), (1, 1, None)]), Err(TraceError::TooShort));
     let trace = trace(&[(0, 1000), (1_000, 1000)]);
-    assert_eq!(TraceQueue::new(&trace, Quantile::P99, Some(Tag(7))).unwrap().asked(), 2, "no tags: all have every tag");
+    assert_eq!(TraceQueue::new(&trace, Quantile::P99, &[Tag(7)]).unwrap().asked(), 2, "no tags: all have every tag");
     let tagged = Trace::new([(0, 1, Some(Tag(0))), (1, 1, None)]).unwrap();
-    assert_eq!(TraceQueue::new(&tagged, Quantile::P99, Some(Tag(7))).unwrap_err(), TraceError::NoneSuch);
-    let queue = TraceQueue::new(&trace, Quantile::P99, None).unwrap();
+    assert_eq!(TraceQueue::new(&tagged, Quantile::P99, &[Tag(7)]).unwrap_err(), TraceError::NoneSuch);
+    let queue = TraceQueue::new(&trace, Quantile::P99, &[]).unwrap();
     for capacity in [Bandwidth::ZERO, Bandwidth::UNLIMITED] {
         assert_eq!(queue.completion_time(capacity, &mut ()), Err(TraceError::Capacity(capacity)));
     }
@@ -85,12 +85,14 @@ fn refuses_what_has_no_answer() {
 fn tags() {
     let text = "start_s,service,flow,bytes\n0,b,1,100000\n0,a,2,1000\n0.001,a,3,1000\n0.002,,4,500\n";
     let trace = read(text).unwrap();
-    let time = |tag, quantile| {
-        let queue = TraceQueue::new(&trace, quantile, Some(Tag(tag))).unwrap();
+    let time = |tags: &[Tag], quantile| {
+        let queue = TraceQueue::new(&trace, quantile, tags).unwrap();
         queue.completion_time(Bandwidth::from_gbps(1), &mut ()).unwrap().nanos()
     };
     // Behind 100 kB the first of a takes 808 µs, the second 8 µs.
-    assert_eq!((time(0, Quantile::P50), time(0, Quantile::P99), time(1, Quantile::P99)), (8_000, 808_000, 800_000));
+    let (a, b) = (Tag(0), Tag(1));
+    assert_eq!([&[a][..], &[b], &[a, b]].map(|tags| time(tags, Quantile::P50)), [8_000, 800_000, 800_000]);
+    assert_eq!([&[a][..], &[b], &[a, b]].map(|tags| time(tags, Quantile::P99)), [808_000, 800_000, 808_000]);
 }
 
 #[test]
@@ -147,7 +149,7 @@ fn simulated(sizes: impl Fn(&mut StdRng) -> f64, quantile: Quantile) -> (f64, f6
             (at as u64, sizes(rng).max(1.0) as u64, None)
         });
         let trace = Trace::new(messages.collect::<Vec<_>>()).unwrap();
-        let queue = TraceQueue::new(&trace, quantile, None).unwrap();
+        let queue = TraceQueue::new(&trace, quantile, &[]).unwrap();
         queue.completion_time(capacity, &mut ()).unwrap().as_secs_f64() * 1e3
     })
 }
@@ -215,7 +217,7 @@ proptest! {
     fn is_first_in_first_out(messages in messages(), bps in 1_000u64..1 << 44, p in 1u32..1_000_000_000) {
         let trace = trace(&messages);
         let quantile = Quantile::from_billionths(p).unwrap();
-        let queue = TraceQueue::new(&trace, quantile, None).unwrap();
+        let queue = TraceQueue::new(&trace, quantile, &[]).unwrap();
         let mut times = departures(&messages, bps);
         times.sort_unstable();
         let rank = (times.len() as u128 * u128::from(p)).div_ceil(1_000_000_000) as usize;
@@ -232,7 +234,7 @@ proptest! {
     #[test]
     fn is_monotone(messages in messages(), bps in 1_000u64..1 << 40, more in 1u64..1 << 40, rho in 1u32..999_999_999) {
         let trace = trace(&messages);
-        let queue = TraceQueue::new(&trace, Quantile::P99, None).unwrap();
+        let queue = TraceQueue::new(&trace, Quantile::P99, &[]).unwrap();
         let (slow, fast) = (Bandwidth::from_bps(bps), Bandwidth::from_bps(bps + more));
         prop_assert!(queue.completion_time(fast, &mut ()).unwrap() <= queue.completion_time(slow, &mut ()).unwrap());
         let at = |billionths| queue.completion_time_at(fast, Load::from_billionths(billionths).unwrap(), &mut ());
@@ -242,7 +244,7 @@ proptest! {
     #[test]
     fn searches(messages in messages(), nanos in 1u64..1 << 34, bps in 1_000_000u64..1 << 40) {
         let trace = trace(&messages);
-        let queue = TraceQueue::new(&trace, Quantile::P99, None).unwrap();
+        let queue = TraceQueue::new(&trace, Quantile::P99, &[]).unwrap();
         let target = Duration::from_nanos(nanos);
         let smallest = queue.smallest_capacity(target, &mut ()).unwrap();
         prop_assert!(queue.completion_time(smallest, &mut ()).unwrap() <= target);
