@@ -67,6 +67,7 @@ pub static PARAMETERS: Record = Record {
         tcp::DUP_THRESH_KEY,
         tcp::DELAYED_ACK,
         tcp::ACK_DELAY,
+        tcp::IDLE_RESTART,
     ],
 };
 
@@ -172,6 +173,9 @@ impl Congestion for Window {
     }
     fn on_timeout(&mut self, _now: SimTime, flight: u64, first: bool) {
         self.reno.on_timeout(flight, first);
+    }
+    fn on_resume(&mut self, _now: SimTime, timeouts: u32, restart_window: u64) {
+        self.reno.on_resume(timeouts, restart_window);
     }
 }
 

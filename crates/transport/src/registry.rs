@@ -15,11 +15,17 @@ use weir_units::SimTime;
 pub(crate) trait Machine {
     /// What a scenario says about it.
     type Parameters;
+    /// Whether the application may hand it more to send, as to a connection that stays open.
+    const STREAM: bool = false;
     fn new(parameters: &Self::Parameters, connection: &Connection) -> Self;
     fn poll(&mut self, now: SimTime) -> Option<Segment>;
     fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>);
     fn timer(&self) -> SimTime;
     fn on_timer(&mut self, now: SimTime, all_in_host: bool) -> Timeout;
+    /// Only streams are handed more.
+    fn write(&mut self, _now: SimTime, _bytes: u64) {
+        unreachable!("this transport's flows carry what they were made for")
+    }
     fn close(&mut self);
     fn is_done(&self) -> bool;
     fn acked(&self) -> u64;
@@ -53,6 +59,13 @@ macro_rules! registry {
             pub fn protocol(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $word,)*
+                }
+            }
+
+            /// Whether its flows can stay open and carry one message after another ([`Sender::write`]).
+            pub fn is_stream(&self) -> bool {
+                match self {
+                    $(Self::$variant(_) => <crate::$module::Sender as Machine>::STREAM,)*
                 }
             }
 
@@ -156,6 +169,14 @@ impl Sender {
     pub fn on_timer(&mut self, now: SimTime, all_in_host: bool) -> Timeout {
         each!(&mut self.0, machine => machine.on_timer(now, all_in_host))
     }
+    /// The application hands over `bytes` more, behind all that it has handed over before. If the connection was idle, its
+    /// window may shrink first.
+    ///
+    /// # Panics
+    /// If the transport is no stream ([`Parameters::is_stream`]).
+    pub fn write(&mut self, now: SimTime, bytes: u64) {
+        each!(&mut self.0, machine => machine.write(now, bytes))
+    }
     /// The application has nothing more to send than what has been sent.
     pub fn close(&mut self) {
         each!(&mut self.0, machine => machine.close())
@@ -210,6 +231,18 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_document::Source;
+
+    #[test]
+    fn streams_are_those_of_tcp() {
+        let names = variants().iter().map(|variant| variant.id);
+        let streams: Vec<_> = names
+            .filter(|name| {
+                read(name, None, &mut Problems::new(&Source::from_text("", ""))).is_some_and(|p| p.is_stream())
+            })
+            .collect();
+        assert_eq!(streams, ["newreno", "cubic", "dctcp"]);
+    }
 
     /// A run has one of each per flow, and touches them per packet: four cache lines and one.
     #[test]

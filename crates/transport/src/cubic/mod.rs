@@ -82,6 +82,7 @@ pub static PARAMETERS: Record = Record {
         tcp::DUP_THRESH_KEY,
         tcp::DELAYED_ACK,
         tcp::ACK_DELAY,
+        tcp::IDLE_RESTART,
     ],
 };
 
@@ -258,6 +259,16 @@ impl Congestion for Window {
         self.w_max = 0.0;
         self.epoch = SimTime::NEVER;
         self.reno.restart();
+    }
+    fn on_resume(&mut self, now: SimTime, timeouts: u32, restart_window: u64) {
+        self.reno.on_resume(timeouts, restart_window);
+        if timeouts > 0 {
+            self.epoch = SimTime::NEVER;
+        } else if self.epoch != SimTime::NEVER {
+            // The window did not grow meanwhile, and should not make up for it (§4.2; Linux's `cubictcp_cwnd_event`).
+            self.epoch += now - self.last;
+            self.last = now;
+        }
     }
 }
 

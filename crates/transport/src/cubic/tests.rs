@@ -141,3 +141,23 @@ fn after_a_timeout_there_is_no_old_maximum() {
     ack(&mut window, SimTime::from_secs(1), RTT, true);
     assert_eq!((window.k, window.w_max), (0.0, 70.0));
 }
+
+/// A pause shorter than a timeout moves the curve on by its length; a longer one starts from a smaller window, and the old
+/// maximum stays the one to go back to.
+#[test]
+fn silence_does_not_count() {
+    let mut window = window(100);
+    window.on_loss(SimTime::ZERO, 100_000, 0);
+    run(&mut window, SimTime::ZERO, SimTime::from_secs(1), RTT);
+    let (before, epoch, last) = (window.window(), window.epoch, window.last);
+    let now = last + SimTime::from_secs(3);
+    window.on_resume(now, 0, 10_000);
+    assert_eq!((window.window(), window.epoch, window.last), (before, epoch + SimTime::from_secs(3), now));
+    window.on_resume(now, 1, 10_000);
+    assert_eq!(window.window(), before / 2);
+    assert!(window.reno.in_slow_start());
+    window.reno.window = window.ssthresh();
+    ack(&mut window, now, RTT, true);
+    assert_eq!((window.epoch, window.w_max), (now, 100.0));
+    assert!(window.window() < before);
+}

@@ -261,7 +261,7 @@ impl Congestion for NoWindow {
         // The first without a handshake, and the longest: RFC 6298 §2.1, and §2.5's least of the longest.
         let max = SimTime::from_secs(60).max(parameters.min_rto);
         let rto = Rto::new(parameters.min_rto, SimTime::from_secs(1), max);
-        tcp::Common { rto, dup_thresh: parameters.dup_thresh, receive_window: tcp::UNLIMITED }
+        tcp::Common { rto, dup_thresh: parameters.dup_thresh, receive_window: tcp::UNLIMITED, restart_segments: 0 }
     }
     fn window(&self) -> u64 {
         tcp::UNLIMITED

@@ -45,6 +45,8 @@ pub(crate) struct Common {
     pub(crate) dup_thresh: u32,
     /// The most unacknowledged bytes that the receiver takes; [`UNLIMITED`] for a receiver without a bound.
     pub(crate) receive_window: u64,
+    /// The window in segments that a connection restarts from after it was idle; 0 to keep its window.
+    pub(crate) restart_segments: u32,
 }
 
 /// The congestion window of a TCP. All sizes are bytes.
@@ -69,4 +71,10 @@ pub(crate) trait Congestion {
     fn on_loss(&mut self, now: SimTime, flight: u64, sent: u64);
     /// The retransmission timer expired; `first` unless it expired for the same data before.
     fn on_timeout(&mut self, now: SimTime, flight: u64, first: bool);
+    /// The connection had nothing to send and sends again. `timeouts` retransmission timeouts have passed meanwhile, after
+    /// each of which the window is half of what it was, down to `restart_window` bytes. Only for streams
+    /// ([`crate::Parameters::is_stream`]).
+    fn on_resume(&mut self, _now: SimTime, _timeouts: u32, _restart_window: u64) {
+        unreachable!("flows of this transport do not stay open")
+    }
 }

@@ -22,6 +22,13 @@
 //! The window grows only when it is what held the sender back (RFC 7661; Linux's `tcp_is_cwnd_limited`): a
 //! sender that its own host holds back would otherwise save up a window for a burst.
 //!
+//! **Connections that stay open.** The application may hand over more at any time ([`crate::Sender::write`]): the bytes follow those
+//! before as one stream, in full segments where they wait for the window, and a short one at the end of what there is
+//! (`TCP_NODELAY`, as programs that send messages set it). Window, round-trip time and threshold stay. A connection that sent
+//! nothing for longer than its retransmission timeout may not burst a window that the network has forgotten: the window
+//! halves with every timeout of silence, down to the initial one (RFC 5681 §4.1 would go there at once; RFC 2861 §3 and Linux
+//! halve).
+//!
 //! **Backpressure.** A body stops taking packets of a sender while [`crate::Sender::host_limit`] bytes of its own
 //! have not left the host, as Linux does since 3.6 (TCP small queues, `tcp_small_queue_check` in
 //! `net/ipv4/tcp_output.c`): at most two segments or what its pacing rate (twice window / SRTT in early slow start,
@@ -41,7 +48,7 @@ mod tests;
 pub(crate) use congestion::{Common, Congestion, DUP_THRESH, NO_FAST_RETRANSMIT, Progress, UNLIMITED};
 pub use parameters::Parameters;
 pub(crate) use parameters::{
-    ACK_DELAY, DELAYED_ACK, DUP_THRESH_KEY, INITIAL_RTO, INITIAL_WINDOW, MAX_RTO, MIN_RTO, RECEIVE_WINDOW,
+    ACK_DELAY, DELAYED_ACK, DUP_THRESH_KEY, IDLE_RESTART, INITIAL_RTO, INITIAL_WINDOW, MAX_RTO, MIN_RTO, RECEIVE_WINDOW,
 };
 
 use crate::api::{Ack, Connection, Segment, Timeout};
@@ -59,7 +66,9 @@ pub(crate) struct Sender<C> {
     mss: u32,
     duplicates: u32,
     dup_thresh: u32,
-    /// How many bytes the application has to send; `u64::MAX` for a flow without end.
+    /// The window in segments that it restarts from after it was idle; 0 to keep its window.
+    restart_segments: u32,
+    /// How many bytes the application has handed over; `u64::MAX` for a flow without end.
     total: u64,
     /// Everything before is acknowledged.
     acked: u64,
@@ -71,6 +80,8 @@ pub(crate) struct Sender<C> {
     timed_out: u64,
     receive_window: u64,
     deadline: SimTime,
+    /// When the last segment was sent, while everything is acknowledged.
+    idle_since: SimTime,
     rto: Rto,
     congestion: C,
     /// What was acknowledged selectively, and loss recovery; only while there is either.
@@ -100,7 +111,11 @@ impl<C: Congestion> Sender<C> {
         self.rto.sample(rtt);
         self.rto.restore();
         self.duplicates = 0;
-        self.deadline = if self.highest == next { SimTime::NEVER } else { now + self.rto.timeout() };
+        if self.highest == next {
+            (self.deadline, self.idle_since) = (SimTime::NEVER, now - rtt);
+        } else {
+            self.deadline = now + self.rto.timeout();
+        }
         newly
     }
 
@@ -185,6 +200,7 @@ impl<C: Congestion> Sender<C> {
 
 impl<C: Congestion> Machine for Sender<C> {
     type Parameters = C::Parameters;
+    const STREAM: bool = true;
 
     fn new(parameters: &C::Parameters, connection: &Connection) -> Self {
         let common = C::common(parameters);
@@ -192,6 +208,7 @@ impl<C: Congestion> Machine for Sender<C> {
             mss: connection.payload,
             duplicates: 0,
             dup_thresh: common.dup_thresh,
+            restart_segments: common.restart_segments,
             total: connection.bytes,
             acked: 0,
             next: 0,
@@ -199,6 +216,7 @@ impl<C: Congestion> Machine for Sender<C> {
             timed_out: 0,
             receive_window: common.receive_window,
             deadline: SimTime::NEVER,
+            idle_since: connection.start,
             rto: common.rto.after_handshake(connection.round_trip),
             congestion: C::new(parameters, connection.payload),
             board: None,
@@ -276,6 +294,20 @@ impl<C: Congestion> Machine for Sender<C> {
         }
         self.deadline = now + self.rto.timeout();
         Timeout::Loss
+    }
+
+    fn write(&mut self, now: SimTime, bytes: u64) {
+        if self.acked == self.total {
+            let idle = (now - self.idle_since).picos();
+            // Linux: the first halving when more than one timeout has passed, and one with each that follows.
+            let timeouts = match self.restart_segments {
+                0 => 0,
+                _ => idle.saturating_sub(1) / self.rto.timeout().picos().max(1),
+            };
+            let restart_window = u64::from(self.restart_segments) * u64::from(self.mss);
+            self.congestion.on_resume(now, u32::try_from(timeouts).unwrap_or(u32::MAX), restart_window);
+        }
+        self.total = self.total.saturating_add(bytes);
     }
 
     fn close(&mut self) {

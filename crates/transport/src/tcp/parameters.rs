@@ -1,7 +1,7 @@
 //! What every TCP has: initial window, timeouts, delayed acknowledgements.
 
 use super::congestion::{Common, DUP_THRESH};
-use crate::language::{PACKETS, Reader, SIZE, TIME};
+use crate::language::{PACKETS, Reader, SIZE, SWITCH, TIME};
 use crate::receiver::Policy;
 use crate::rto::Rto;
 use weir_document::scalar::Scalar;
@@ -29,6 +29,9 @@ pub struct Parameters {
     pub delayed_ack: u32,
     /// How long an acknowledgement waits for them: 40 ms (Linux's `TCP_DELACK_MIN`; RFC 1122 allows 500 ms).
     pub ack_delay: SimTime,
+    /// Whether a connection that was idle for a retransmission timeout goes back towards its initial window: yes (RFC 5681
+    /// §4.1; Linux's `tcp_slow_start_after_idle`).
+    pub idle_restart: bool,
 }
 
 impl Default for Parameters {
@@ -42,6 +45,7 @@ impl Default for Parameters {
             dup_thresh: DUP_THRESH,
             delayed_ack: 2,
             ack_delay: SimTime::from_millis(40),
+            idle_restart: true,
         }
     }
 }
@@ -96,6 +100,13 @@ pub(crate) const ACK_DELAY: Key = Key::optional(
     "How long an acknowledgement waits for the packets that it covers; 40ms (Linux).",
     "ack-delay: 40ms",
 );
+pub(crate) const IDLE_RESTART: Key = Key::optional(
+    "idle-restart",
+    SWITCH,
+    "Whether the window of a connection without anything to send halves with every retransmission timeout, down to the \
+     initial window; on (RFC 5681, Linux). For `connections`.",
+    "idle-restart: on",
+);
 
 impl Parameters {
     /// Reads the keys above.
@@ -112,6 +123,7 @@ impl Parameters {
         reader.number("dup-thresh", &mut read.dup_thresh);
         reader.number("delayed-ack", &mut read.delayed_ack);
         reader.time("ack-delay", &mut read.ack_delay);
+        reader.switch("idle-restart", &mut read.idle_restart);
         for (key, value) in [("min-rto", read.min_rto), ("initial-rto", read.initial_rto)] {
             if value > read.max_rto {
                 let span = reader.span(if reader.has(key) { key } else { "max-rto" });
@@ -144,6 +156,7 @@ impl Parameters {
             rto: Rto::new(self.min_rto, self.initial_rto, self.max_rto),
             dup_thresh: self.dup_thresh,
             receive_window: self.receive_window,
+            restart_segments: if self.idle_restart { self.initial_window } else { 0 },
         }
     }
 

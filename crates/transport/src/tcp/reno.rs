@@ -73,6 +73,18 @@ impl Reno {
         self.restart();
     }
 
+    /// The connection sends again after `timeouts` retransmission timeouts without anything to send. What the window was is
+    /// not forgotten: slow start goes to three quarters of it (RFC 2861 §3, Linux's `tcp_cwnd_restart`).
+    pub(crate) fn on_resume(&mut self, timeouts: u32, restart_window: u64) {
+        if timeouts == 0 {
+            return;
+        }
+        self.ssthresh = self.ssthresh.max(self.window / 4 * 3);
+        let least = self.window.min(restart_window);
+        self.window = (self.window >> timeouts.min(63)).max(least);
+        self.acked = 0;
+    }
+
     /// The window is one segment, as after a timeout.
     pub(crate) fn restart(&mut self) {
         self.window = self.mss;
@@ -100,6 +112,27 @@ mod tests {
         assert_eq!(reno.window, 9_000);
         reno.on_loss(1_000);
         assert_eq!(reno.window, 2_000);
+    }
+
+    /// 40 segments, restarted from 10: 20 after one timeout, 10 after two or more; never more than before.
+    #[test]
+    fn an_idle_window_halves_with_every_timeout() {
+        let after = |timeouts, window| {
+            let mut reno = Reno::new(1000, 10);
+            reno.reduce(window);
+            reno.on_resume(timeouts, 10_000);
+            (reno.window, reno.ssthresh)
+        };
+        assert_eq!(after(0, 40_000), (40_000, 40_000));
+        assert_eq!(after(1, 40_000), (20_000, 40_000));
+        assert_eq!(after(2, 40_000), (10_000, 40_000));
+        assert_eq!(after(500, 40_000), (10_000, 40_000));
+        assert_eq!(after(3, 6_000), (6_000, 6_000));
+        // Above the threshold, three quarters of the window are the new one.
+        let mut reno = Reno::new(1000, 40);
+        reno.ssthresh = 8_000;
+        reno.on_resume(1, 10_000);
+        assert_eq!((reno.window, reno.ssthresh), (20_000, 30_000));
     }
 
     #[test]

@@ -150,3 +150,71 @@ fn the_host_holds_a_millisecond_or_two_segments() {
     // Window 11,000 B in 100 µs, twice that in slow start, for 976.5625 µs.
     assert_eq!(near.host_limit(1_066), 214_843);
 }
+
+/// Messages of a connection are one stream: the end of one and the beginning of the next share a segment if they wait.
+#[test]
+fn what_is_written_later_follows_in_order() {
+    let mut sender = sender(10_500);
+    assert_eq!(send_all(&mut sender, SimTime::ZERO).len(), 10);
+    // The window of ten is full: half a segment waits, and more comes behind it.
+    sender.write(MS, 1_000);
+    assert_eq!(ack(&mut sender, MS, 2, &[]), [10, 11]);
+    assert_eq!((sender.highest(), Machine::is_done(&sender)), (11_500, false));
+    sender.on_ack(MS + MS, &Ack { answer: Answer { next: 11_500, stamp: MS, echo: false }, sack: &[], grant: None });
+    assert!(Machine::is_done(&sender));
+    assert_eq!(Machine::timer(&sender), SimTime::NEVER);
+    // A short segment at the end of what there is, and the next one begins where it ended.
+    sender.write(MS + MS, 2_300);
+    let segments: Vec<_> =
+        std::iter::from_fn(|| sender.poll(MS + MS)).map(|segment| (segment.sequence, segment.length)).collect();
+    assert_eq!(segments, [(11_500, 1_000), (12_500, 1_000), (13_500, 300)]);
+    assert_ne!(Machine::timer(&sender), SimTime::NEVER);
+}
+
+/// RFC 5681 §4.1 as Linux has it: the window is kept for one retransmission timeout (200 ms here), and halves with each
+/// that follows, down to the initial window of ten.
+#[test]
+fn an_idle_connection_forgets_its_window() {
+    // Some round trips of slow start.
+    let grown = |parameters: &newreno::Parameters| {
+        let connection = Connection {
+            bytes: 150_000,
+            payload: 1000,
+            headers: 66,
+            start: SimTime::ZERO,
+            deadline: None,
+            line_rate: weir_units::Bandwidth::from_gbps(10),
+            round_trip: None,
+            sprayed: false,
+        };
+        let mut sender: newreno::Sender = Machine::new(parameters, &connection);
+        let (mut now, mut next) = (SimTime::ZERO, 0);
+        while !Machine::is_done(&sender) {
+            send_all(&mut sender, now);
+            now += MS;
+            // One acknowledgement for every two segments.
+            let sent = sender.highest() / 1000;
+            while next < sent {
+                next += 2;
+                let answer = Answer { next: next * 1000, stamp: now.saturating_sub(MS), echo: false };
+                sender.on_ack(now, &Ack { answer, sack: &[], grant: None });
+            }
+        }
+        // The last segment left a round trip ago.
+        (sender, now.saturating_sub(MS))
+    };
+    let after = |idle: u64, parameters: &newreno::Parameters| {
+        let (mut sender, last) = grown(parameters);
+        let before = Machine::window(&sender);
+        sender.write(last + SimTime::from_millis(idle), 1);
+        (before, Machine::window(&sender))
+    };
+    let linux = newreno::Parameters::default();
+    assert_eq!(after(200, &linux), (62_000, 62_000));
+    assert_eq!(after(201, &linux), (62_000, 31_000));
+    assert_eq!(after(400, &linux), (62_000, 31_000));
+    assert_eq!(after(401, &linux), (62_000, 15_500));
+    assert_eq!(after(10_000, &linux), (62_000, 10_000));
+    let keeps = newreno::Parameters { tcp: Parameters { idle_restart: false, ..Parameters::default() } };
+    assert_eq!(after(10_000, &keeps), (62_000, 62_000));
+}
