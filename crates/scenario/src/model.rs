@@ -125,6 +125,9 @@ pub struct Traffic {
     pub priority: u8,
     /// Which flows start when, between whom, of what size.
     pub spec: Spec,
+    /// How many connections between two hosts carry its flows, as messages that wait for each other; `None` for a connection
+    /// of its own for each flow. Only for transports that are streams, and flows that have a size.
+    pub connections: Option<u32>,
 }
 
 /// Something that happens to links.

@@ -50,7 +50,8 @@ traffic:
   - { kind: incast, from: leaf0, to: h4, size: 64kB, every: 10ms, rounds: 10 }
   - { kind: shuffle, among: all, size: 10kB, parallel: 2, order: staggered }
   - { kind: barrier, among: all, size: 1kB, pattern: to-one, root: h7, think: 1ms, jitter: 1us }
-  - { kind: requests, from: leaf0, to: leaf1, request: 200B, response: sizes.csv, outstanding: 2, think: 1ms }
+  - { kind: requests, from: leaf0, to: leaf1, request: 200B, response: sizes.csv, outstanding: 2, think: 1ms, connections: 3 }
+  - { kind: bursts, from: leaf0, to: all, on: 100ms, off: 50ms, spread: 10ms, stop: 900ms, transport: { protocol: udp, rate: 1Gb/s } }
 events:
   - { at: 20ms, do: up, link: \"leaf0<->spine1\" }
   - { at: 10ms, do: down, link: \"leaf0<->spine1\" }
@@ -107,13 +108,15 @@ fn reads_every_key() {
 
     let entries = scenario.entries();
     let names: Vec<&str> = entries.iter().map(|entry| &*entry.name).collect();
-    assert_eq!(names, ["transfers0", "search", "list2", "incast3", "shuffle4", "barrier5", "requests6"]);
-    assert!(entries.iter().all(|entry| entry.service.is_none() && entry.transport.protocol() == "newreno"));
+    assert_eq!(names, ["transfers0", "search", "list2", "incast3", "shuffle4", "barrier5", "requests6", "bursts7"]);
+    assert!(entries.iter().all(|entry| entry.service.is_none()));
+    assert!(entries[..7].iter().all(|entry| entry.transport.protocol() == "newreno"));
     assert_ne!(entries[0].transport, Parameters::default());
     assert_eq!(entries[2].transport, Parameters::default());
-    assert_eq!(entries.iter().map(|entry| entry.priority).collect::<Vec<_>>(), [0, 1, 0, 0, 0, 0, 0]);
+    assert_eq!((entries[1].connections, entries[6].connections), (None, Some(3)));
+    assert_eq!(entries.iter().map(|entry| entry.priority).collect::<Vec<_>>(), [0, 1, 0, 0, 0, 0, 0, 0]);
     let expected: Vec<_> = entries.iter().map(|entry| Workload::new(&entry.spec, 1).expected()).collect();
-    assert_eq!(expected, [Some(4), Some(200), Some(2), Some(40), Some(56), None, None]);
+    assert_eq!(expected, [Some(4), Some(200), Some(2), Some(40), Some(56), None, None, None]);
     // 8 hosts of 10 Gb/s at 60 %; headers count.
     let Spec::Random(random) = &entries[1].spec else { panic!("random traffic") };
     let wire = random.sizes().mean_wire_bytes(Framing::new(1460, 40).expect("a payload"));
@@ -132,6 +135,19 @@ fn reads_every_key() {
     let measured: Vec<_> = scenario.measurement().links.iter().map(|link| graph.link_name(*link)).collect();
     assert_eq!(measured, ["leaf1->h7", "leaf0->spine0"]);
     assert!(scenario.governed().is_none() && scenario.simulator_only().is_some());
+}
+
+/// A rate is what the same load of the same links would be, and may be more than they carry.
+#[test]
+fn a_rate_is_a_load() {
+    let gap = |written: &str| {
+        let scenario = read(&GOOD.replace("load: 60%", written)).unwrap_or_else(|errors| panic!("{errors}"));
+        let Spec::Random(random) = &scenario.entries()[1].spec else { panic!("random traffic") };
+        random.gap().picos()
+    };
+    // 8 hosts of 10 Gb/s.
+    assert!((gap("load: 60%") / gap("rate: 48Gb/s") - 1.0).abs() < 1e-12);
+    assert!((gap("rate: 48Gb/s") / gap("rate: 96Gb/s") - 2.0).abs() < 1e-12);
 }
 
 #[test]
@@ -339,6 +355,17 @@ refusals! {
     outstanding_and_gap: changed("outstanding: 2, think: 1ms", "outstanding: 2, gap: 1ms");
     think_in_an_open_loop: changed("outstanding: 2", "gap: 1ms");
     priority: changed("priority: 1", "priority: 8");
+    load_and_rate: changed("load: 60%", "load: 60%, rate: 48Gb/s");
+    rate_zero_of_an_entry: changed("load: 60%", "rate: 0b/s");
+    connections_of_udp: changed("load: 60%, flows: 200", "load: 60%, connections: 24, transport: udp");
+    connections_of_pfabric: changed("kind: list, file: flows.csv, transport: newreno", "kind: list, file: flows.csv, connections: 4, transport: pfabric");
+    no_connection: changed("connections: 3", "connections: 0");
+    many_connections: changed("connections: 3 }", "connections: 3 }\n  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, connections: 1001 }");
+    connections_of_transfers: changed("spread: 1ms", "spread: 1ms, connections: 2");
+    bursts_of_no_time: changed("on: 100ms", "on: 0s");
+    bursts_without_their_length: changed("on: 100ms, ", "");
+    bursts_that_begin_after_their_end: changed("spread: 10ms, stop", "spread: 950ms, stop");
+    bursts_to_oneself: changed("from: leaf0, to: all, on", "from: h1, to: h1, on");
     two_of_one_name: changed("kind: list,", "kind: list, name: search,");
     sizes: changed("sizes: websearch", "sizes: web-search");
     sizes_reversed: changed("sizes: websearch", "sizes: 2kB-1kB");

@@ -177,7 +177,7 @@ fn transport() -> Parameters {
 
 fn source(workload: Spec) -> Source {
     let (transport, class) = (transport(), Class(0));
-    Source { workload, transport, class, priority: 0, spread: SimTime::ZERO, service: None }
+    Source { workload, transport, class, priority: 0, spread: SimTime::ZERO, service: None, connections: None }
 }
 
 /// Runs until every flow is over, or to the limit.

@@ -44,6 +44,33 @@ impl<O: Observer> World<O> {
         }
     }
 
+    /// Hands `bytes` more to a flow that stays open, behind what it has. Its transport must be a stream
+    /// ([`weir_transport::Parameters::is_stream`]).
+    pub fn write(&mut self, id: FlowId, bytes: u64) {
+        self.flows[id.index()].sender.write(self.now, bytes);
+        self.pump(id);
+    }
+
+    /// Makes a flow that is over, because what was waited for has been delivered, wait for its first `end` bytes: it is over
+    /// again when they are delivered, which may be at once.
+    pub fn expect(&mut self, id: FlowId, end: u64) {
+        let flow = &mut self.flows[id.index()];
+        debug_assert_eq!(flow.life, Life::Over, "one end of a flow is waited for at a time");
+        flow.receiving.size = end;
+        if flow.receiving.delivered() >= end {
+            self.over.push_back(id);
+        } else {
+            flow.life = Life::Running;
+        }
+    }
+
+    /// The receiving application of a flow answers: what its receiver owes is acknowledged now.
+    pub fn answer(&mut self, id: FlowId) {
+        if self.flows[id.index()].receiving.receiver.owes_ack() {
+            self.acknowledge(id);
+        }
+    }
+
     #[inline]
     fn send_segment(&mut self, id: FlowId, segment: Segment) {
         let flow = &mut self.flows[id.index()];

@@ -12,7 +12,7 @@
 //! | [`world`], `build` | a network, and building one |
 //! | [`engine`], `sending`, `ends`, `changes`, `fetch`, `pages` | running it: packets, the ends of flows, links that change, memory ahead of its use |
 //! | [`shaper`] | receive meters, feedback and destination limiters at the hosts |
-//! | [`sources`], [`ideal`] | workloads in a world, and the time that a flow would take alone |
+//! | [`sources`], `connections`, [`ideal`] | workloads in a world, messages on connections that stay open, the time that a flow would take alone |
 //! | [`observer`], [`checkers`] | what watches a run |
 //! | `enforcement`, [`brokers`], [`headers`] | what enforces a policy; the control plane in the simulated network; what its services' packets look like |
 //! | [`mod@run`], `samples` | a scenario from start to result |
@@ -21,6 +21,7 @@ pub mod brokers;
 mod build;
 mod changes;
 pub mod checkers;
+mod connections;
 mod ends;
 mod enforcement;
 pub mod engine;

@@ -321,6 +321,7 @@ fn source(traffic: &Traffic, classes: Option<&Classes>) -> Source {
         priority: traffic.priority,
         spread,
         service: traffic.service,
+        connections: traffic.connections,
     }
 }
 

@@ -5,11 +5,14 @@
 //! because a flow is over, it takes the flow's record, tells its workload, and gives the flow's place back; so a
 //! run of a million flows needs room for those that are under way.
 //!
+//! Where a source has `connections`, its flows are messages that share them ([`crate::connections`]).
+//!
 //! A flow's way through ECMP is decided by its hash, drawn from the seed, the group and the flow's number: it does not depend on what else
 //! happens in the run.
 //!
 //! Worked example: a barrier's last flow is over at 3 ms; the workload hears of it and starts the next round at 3 ms.
 
+use crate::connections::{Connection, Pool};
 use crate::flow::FlowSpec;
 use crate::headers::{Headers, Unclassified};
 use crate::ids::{Class, FlowId, HostId};
@@ -40,18 +43,32 @@ pub struct Source {
     pub spread: SimTime,
     /// Where its packets have headers that a policy classifies: the service.
     pub service: Option<ServiceId>,
+    /// How many connections between two hosts carry its flows, one after the other; `None` for a connection of its own for
+    /// each flow. Then flows have a size, and the transport is a stream; `spread` does not apply.
+    pub connections: Option<u32>,
 }
 
 /// What is known of a flow besides what the world knows.
 #[derive(Debug, Clone, Copy)]
-struct Known {
-    id: u64,
-    group: u32,
-    tag: u64,
-    start: SimTime,
-    ideal: SimTime,
+pub(crate) struct Known {
+    pub(crate) id: u64,
+    pub(crate) group: u32,
+    pub(crate) tag: u64,
+    pub(crate) start: SimTime,
+    pub(crate) ideal: SimTime,
     /// What had been delivered when samples were last taken.
-    sampled: u64,
+    pub(crate) sampled: u64,
+}
+
+/// Whose a place in the world is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// Not of these sources.
+    Free,
+    /// A flow's.
+    Flow(Known),
+    /// That of a connection, by its number.
+    Connection(u32),
 }
 
 /// A group of flows under way.
@@ -62,6 +79,8 @@ struct Group {
     /// When its next flow is due.
     next: Option<SimTime>,
     active: u32,
+    /// The connections that its flows share.
+    pool: Option<Pool>,
     /// Of the flows that are over since samples were last taken: how many, and the bytes delivered since and their squares.
     ended: Interval,
 }
@@ -89,7 +108,8 @@ pub struct Sources {
     groups: Vec<Group>,
     due: BTreeSet<(SimTime, u32)>,
     /// By the flow's place in the world.
-    known: Vec<Option<Known>>,
+    known: Vec<Place>,
+    connections: Vec<Connection>,
     /// Headers for flows of services, where there is a policy.
     headers: Option<Headers>,
     seed: u64,
@@ -107,9 +127,10 @@ impl Sources {
             let workload = Workload::new(&source.workload, seed ^ u64::from(mix(place + 1)) << 32);
             let next = workload.next();
             due.extend(next.map(|at| (at, place)));
-            groups.push(Group { source, workload, next, active: 0, ended: Interval::default() });
+            let pool = source.connections.map(Pool::new);
+            groups.push(Group { source, workload, next, active: 0, pool, ended: Interval::default() });
         }
-        Self { groups, due, known: Vec::new(), headers, seed, started: 0, over: 0 }
+        Self { groups, due, known: Vec::new(), connections: Vec::new(), headers, seed, started: 0, over: 0 }
     }
 
     /// When the next flow is due.
@@ -139,13 +160,27 @@ impl Sources {
         Ok(())
     }
 
-    fn start<O: Observer>(&mut self, place: u32, start: &FlowStart, world: &mut World<O>) -> Result<(), Unclassified> {
-        let group = &mut self.groups[place as usize];
+    fn start<O: Observer>(
+        &mut self,
+        group_place: u32,
+        start: &FlowStart,
+        world: &mut World<O>,
+    ) -> Result<(), Unclassified> {
+        let group = &mut self.groups[group_place as usize];
         let id = self.started;
         self.started += 1;
         group.active += 1;
         let (from, to) = (HostId(start.from.0), HostId(start.to.0));
-        let seed = mix(self.seed as u32) ^ mix((self.seed >> 32) as u32 ^ 1) ^ mix(place);
+        if let Some(pool) = &mut group.pool
+            && let Some(place) = pool.choose(from.0, to.0, &self.connections)
+        {
+            let flow = self.connections[place as usize].flow;
+            let ideal = world.ideal(from, to, world.flow(flow).spec().hash, start.bytes);
+            let known = Known { id, group: group_place, tag: start.tag, start: world.now(), ideal, sampled: 0 };
+            self.message(place, known, start, world);
+            return Ok(());
+        }
+        let seed = mix(self.seed as u32) ^ mix((self.seed >> 32) as u32 ^ 1) ^ mix(group_place);
         let drawn = mix(mix(seed ^ id as u32) ^ (id >> 32) as u32);
         let hash = match (&self.headers, group.source.service) {
             (Some(headers), Some(service)) => headers.hash(service, start.from, start.to, drawn)?,
@@ -153,6 +188,12 @@ impl Sources {
         };
         // Another number from the same draw: where packets go says nothing of when.
         let late = (u128::from(mix(drawn ^ SPREAD_SALT)) * u128::from(group.source.spread.picos())) >> 32;
+        let shared = group.pool.is_some();
+        debug_assert!(
+            !shared || (start.bytes != UNTIL_STOPPED && start.stop == SimTime::NEVER),
+            "a message has a size"
+        );
+        let late = if shared { 0 } else { late };
         let at = start.at.max(world.now()) + SimTime::from_picos(late as u64);
         let size = (start.bytes != UNTIL_STOPPED).then_some(start.bytes);
         let spec = FlowSpec {
@@ -169,10 +210,29 @@ impl Sources {
         let flow = world.add_flow(spec, &group.source.transport);
         let ideal = size.map_or(SimTime::ZERO, |bytes| world.ideal(from, to, hash, bytes));
         if self.known.len() <= flow.index() {
-            self.known.resize(flow.index() + 1, None);
+            self.known.resize(flow.index() + 1, Place::Free);
         }
-        self.known[flow.index()] = Some(Known { id, group: place, tag: start.tag, start: at, ideal, sampled: 0 });
+        let known = Known { id, group: group_place, tag: start.tag, start: at, ideal, sampled: 0 };
+        self.known[flow.index()] = match shared {
+            false => Place::Flow(known),
+            true => {
+                let mut connection = Connection::new(flow);
+                connection.push(known, start.bytes, start.deadline);
+                self.connections.push(connection);
+                Place::Connection(self.connections.len() as u32 - 1)
+            }
+        };
         Ok(())
+    }
+
+    /// Hands a message to a connection.
+    fn message<O: Observer>(&mut self, place: u32, known: Known, start: &FlowStart, world: &mut World<O>) {
+        let connection = &mut self.connections[place as usize];
+        let end = connection.push(known, start.bytes, start.deadline);
+        if connection.messages.len() == 1 {
+            world.expect(connection.flow, end);
+        }
+        world.write(connection.flow, start.bytes);
     }
 
     fn reschedule(&mut self, place: u32) {
@@ -189,25 +249,50 @@ impl Sources {
 
     /// A flow is over: gives its record, tells its workload, and gives its place back. `None` if it is not of these sources.
     pub fn on_over<O: Observer>(&mut self, id: FlowId, world: &mut World<O>) -> Option<FlowRecord> {
-        let record = self.record(id, world)?;
-        let known = self.known[id.index()].take()?;
+        let (record, known) = match self.known.get_mut(id.index())? {
+            Place::Free => return None,
+            Place::Connection(place) => {
+                let place = *place;
+                self.on_message_over(place, world)?
+            }
+            place @ Place::Flow(_) => {
+                let Place::Flow(known) = std::mem::replace(place, Place::Free) else { return None };
+                let record = self.record(id, &known, world);
+                world.release(id);
+                (record, known)
+            }
+        };
         self.over += 1;
         let group = &mut self.groups[known.group as usize];
         group.active -= 1;
         group.ended.add(record.delivered - known.sampled);
         group.workload.on_finished(world.now(), known.tag);
-        world.release(id);
         self.reschedule(known.group);
         Some(record)
     }
 
+    /// The first message of a connection is over: the connection waits for the end of the next.
+    fn on_message_over<O: Observer>(&mut self, place: u32, world: &mut World<O>) -> Option<(FlowRecord, Known)> {
+        let id = self.connections[place as usize].flow;
+        let record = self.messages(place, world).next()?;
+        let connection = &mut self.connections[place as usize];
+        let message = connection.messages.pop_front()?;
+        connection.retransmissions += record.retransmissions;
+        connection.timeouts += record.timeouts;
+        let next = connection.messages.front().map(|next| next.end);
+        world.answer(id);
+        if let Some(end) = next {
+            world.expect(id, end);
+        }
+        Some((FlowRecord { finished: world.flow(id).finished(), ..record }, message.known))
+    }
+
     /// The record of a flow as it is now.
-    fn record<O: Observer>(&self, id: FlowId, world: &World<O>) -> Option<FlowRecord> {
-        let known = self.known.get(id.index()).copied().flatten()?;
+    fn record<O: Observer>(&self, id: FlowId, known: &Known, world: &World<O>) -> FlowRecord {
         let flow = world.flow(id);
         let spec = flow.spec();
         let delivered = flow.delivered().get();
-        Some(FlowRecord {
+        FlowRecord {
             id: known.id,
             group: known.group,
             coflow: self.groups[known.group as usize].workload.coflow(known.tag),
@@ -221,12 +306,38 @@ impl Sources {
             retransmissions: flow.retransmissions(),
             timeouts: flow.timeouts(),
             deadline: spec.deadline,
+        }
+    }
+
+    /// The records of a connection's messages as they are now, none of them finished. What was sent again since the last one
+    /// was over counts for the first.
+    fn messages<O: Observer>(&self, place: u32, world: &World<O>) -> impl Iterator<Item = FlowRecord> {
+        let connection = &self.connections[place as usize];
+        let flow = world.flow(connection.flow);
+        let (upto, mut again, mut timeouts) = (flow.delivered().get(), flow.retransmissions(), flow.timeouts());
+        again -= connection.retransmissions;
+        timeouts -= connection.timeouts;
+        connection.messages.iter().map(move |message| FlowRecord {
+            bytes: message.bytes,
+            delivered: message.delivered(upto),
+            deadline: message.deadline,
+            retransmissions: std::mem::take(&mut again),
+            timeouts: std::mem::take(&mut timeouts),
+            finished: None,
+            ..self.record(connection.flow, &message.known, world)
         })
     }
 
     /// Records of the flows that are under way.
     pub fn under_way<O: Observer>(&self, world: &World<O>) -> Vec<FlowRecord> {
-        let mut records: Vec<FlowRecord> = world.flows().filter_map(|(id, _)| self.record(id, world)).collect();
+        let mut records = Vec::new();
+        for (id, _) in world.flows() {
+            match self.known.get(id.index()) {
+                Some(Place::Flow(known)) => records.push(self.record(id, known, world)),
+                Some(Place::Connection(place)) => records.extend(self.messages(*place, world)),
+                Some(Place::Free) | None => {}
+            }
+        }
         records.sort_by_key(|record| record.id);
         records
     }
@@ -236,12 +347,21 @@ impl Sources {
         let mut intervals: Vec<Interval> =
             self.groups.iter_mut().map(|group| std::mem::take(&mut group.ended)).collect();
         for (id, flow) in world.flows() {
-            if let Some(known) = self.known.get_mut(id.index()).and_then(Option::as_mut)
-                && known.start <= at
-            {
-                let delivered = flow.delivered().get();
+            let all = flow.delivered().get();
+            let mut count = |known: &mut Known, delivered: u64| {
                 intervals[known.group as usize].add(delivered - known.sampled);
                 known.sampled = delivered;
+            };
+            match self.known.get_mut(id.index()) {
+                Some(Place::Flow(known)) if known.start <= at => count(known, all),
+                Some(Place::Connection(place)) => {
+                    let messages = &mut self.connections[*place as usize].messages;
+                    messages.iter_mut().for_each(|message| {
+                        let delivered = message.delivered(all);
+                        count(&mut message.known, delivered);
+                    });
+                }
+                _ => {}
             }
         }
         let sample = |(group, interval): (u32, Interval)| GroupSample {

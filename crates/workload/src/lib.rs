@@ -8,14 +8,15 @@
 //! |---|---|---|
 //! | [`Transfers`] | between given pairs, long-lived or of one size | open |
 //! | [`Random`] | between random pairs, arriving by themselves at a load | open |
+//! | [`Bursts`] | from each sender to one random receiver after the other | open |
 //! | [`FlowList`] | one by one from a table | open |
 //! | [`Rounds::incast`] | many senders to one receiver at once, in rounds | open or closed |
 //! | [`Shuffle`] | everybody to everybody, a few at a time | closed |
 //! | [`Rounds::barrier`] | rounds that must end before the next begins | closed |
 //! | [`Requests`] | a request and its response | open or closed |
 //!
-//! Open loops send whatever the network does; closed ones wait for it. Constant rates, on-off and bursts of UDP are a
-//! matter of the transport: their workload is [`Transfers`].
+//! Open loops send whatever the network does; closed ones wait for it. Constant rates, on-off and bursts of UDP between the
+//! same two hosts are a matter of the transport: their workload is [`Transfers`].
 //!
 //! A [`Spec`] is valid by construction: whatever cannot be is refused with cause and hint by the function that
 //! would have built it. Sizes come from a [`SizeDistribution`].
@@ -54,6 +55,7 @@
 //! Sources: the modules name theirs.
 
 mod arrivals;
+mod bursts;
 mod decimal;
 mod error;
 mod flow;
@@ -72,7 +74,8 @@ mod test_support;
 mod transfers;
 mod workload;
 
-pub use arrivals::{Arrivals, MeanGap, mean_gap};
+pub use arrivals::{Arrivals, MeanGap, mean_gap, mean_gap_of_rate};
+pub use bursts::Bursts;
 pub use error::SpecError;
 pub use flow::{FlowStart, UNTIL_STOPPED};
 pub use hosts::Hosts;

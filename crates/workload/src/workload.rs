@@ -1,12 +1,13 @@
 //! [`Workload`]: one interface to all kinds.
 
+use crate::bursts::BurstsState;
 use crate::list::ListState;
 use crate::random::RandomState;
 use crate::requests::RequestsState;
 use crate::rounds::RoundsState;
 use crate::shuffle::ShuffleState;
 use crate::transfers::TransfersState;
-use crate::{FlowList, FlowStart, Random, Requests, Rounds, Shuffle, Transfers};
+use crate::{Bursts, FlowList, FlowStart, Random, Requests, Rounds, Shuffle, Transfers};
 use weir_units::SimTime;
 
 /// A description of a workload, valid by construction.
@@ -16,6 +17,8 @@ pub enum Spec {
     Transfers(Transfers),
     /// Open arrivals between random pairs.
     Random(Random),
+    /// From each sender to one random receiver after the other.
+    Bursts(Bursts),
     /// Explicit flows.
     List(FlowList),
     /// Everybody sends to everybody, once.
@@ -35,6 +38,7 @@ pub struct Workload(State);
 enum State {
     Transfers(TransfersState),
     Random(Box<RandomState>),
+    Bursts(BurstsState),
     List(ListState),
     Shuffle(ShuffleState),
     Rounds(RoundsState),
@@ -47,6 +51,7 @@ impl Workload {
         Self(match spec {
             Spec::Transfers(spec) => State::Transfers(TransfersState::new(spec.clone(), seed)),
             Spec::Random(spec) => State::Random(Box::new(RandomState::new(spec.clone(), seed))),
+            Spec::Bursts(spec) => State::Bursts(BurstsState::new(spec.clone(), seed)),
             Spec::List(list) => State::List(ListState::new(list.clone())),
             Spec::Shuffle(spec) => State::Shuffle(ShuffleState::new(spec.clone(), seed)),
             Spec::Rounds(spec) => State::Rounds(RoundsState::new(spec.clone(), seed)),
@@ -59,6 +64,7 @@ impl Workload {
         match &self.0 {
             State::Transfers(state) => state.next(),
             State::Random(state) => state.next(),
+            State::Bursts(state) => state.next(),
             State::List(state) => state.next(),
             State::Shuffle(state) => state.next(),
             State::Rounds(state) => state.next(),
@@ -71,6 +77,7 @@ impl Workload {
         match &mut self.0 {
             State::Transfers(state) => state.poll(now),
             State::Random(state) => state.poll(now),
+            State::Bursts(state) => state.poll(now),
             State::List(state) => state.poll(now),
             State::Shuffle(state) => state.poll(now),
             State::Rounds(state) => state.poll(now),
@@ -82,7 +89,7 @@ impl Workload {
     pub fn on_finished(&mut self, now: SimTime, tag: u64) {
         match &mut self.0 {
             // Open loops do not care.
-            State::Transfers(_) | State::Random(_) | State::List(_) => {}
+            State::Transfers(_) | State::Random(_) | State::Bursts(_) | State::List(_) => {}
             State::Shuffle(state) => state.on_finished(now, tag),
             State::Rounds(state) => state.on_finished(now, tag),
             State::Requests(state) => state.on_finished(now, tag),
@@ -94,6 +101,7 @@ impl Workload {
         match &self.0 {
             State::Transfers(state) => state.is_finite(),
             State::Random(state) => state.is_finite(),
+            State::Bursts(state) => state.is_finite(),
             State::List(_) | State::Shuffle(_) => true,
             State::Rounds(state) => state.is_finite(),
             State::Requests(state) => state.is_finite(),
@@ -105,6 +113,7 @@ impl Workload {
         match &self.0 {
             State::Transfers(state) => Some(state.expected()),
             State::Random(state) => state.expected(),
+            State::Bursts(_) => None,
             State::List(state) => Some(state.expected()),
             State::Shuffle(state) => Some(state.expected()),
             State::Rounds(state) => state.expected(),
@@ -115,7 +124,7 @@ impl Workload {
     /// How many flows a coflow has; `None` where each flow stands for itself.
     pub fn flows_per_coflow(&self) -> Option<u64> {
         match &self.0 {
-            State::Transfers(_) | State::Random(_) | State::List(_) => None,
+            State::Transfers(_) | State::Random(_) | State::Bursts(_) | State::List(_) => None,
             State::Shuffle(state) => Some(state.expected()),
             State::Rounds(state) => Some(state.flows_per_round()),
             State::Requests(_) => Some(2),
@@ -127,7 +136,7 @@ impl Workload {
     /// where each flow stands for itself.
     pub fn coflow(&self, tag: u64) -> Option<u64> {
         match &self.0 {
-            State::Transfers(_) | State::Random(_) | State::List(_) => None,
+            State::Transfers(_) | State::Random(_) | State::Bursts(_) | State::List(_) => None,
             State::Shuffle(_) => Some(0),
             State::Rounds(state) => Some(state.round_of(tag)),
             State::Requests(_) => Some(tag / 2),

@@ -1,6 +1,8 @@
 //! The keys of `traffic:` and of `transport:`.
 
-use super::{HOST_OR_LIST, HOSTS, MAX_FLOWS, MAX_MANY_FLOWS, SERVICE_NAME, SIZE, SWITCH_NAME, TIME, TIME_OR_ZERO};
+use super::{
+    HOST_OR_LIST, HOSTS, MAX_FLOWS, MAX_MANY_FLOWS, RATE, SERVICE_NAME, SIZE, SWITCH_NAME, TIME, TIME_OR_ZERO,
+};
 use crate::graph::PRIORITIES;
 use weir_document::quote;
 use weir_document::scalar::{self, Refusal, Scalar};
@@ -15,6 +17,8 @@ pub(crate) const BARRIER_WORDS: &[&str] = &["all-to-all", "ring", "to-one"];
 pub(crate) const THINKING_WORDS: &[&str] = &["constant", "exponential"];
 /// Flows that a host may have under way by one entry.
 pub(crate) const MAX_PARALLEL: u32 = 10_000;
+/// Connections between two hosts: each is looked at for a message that finds none idle.
+pub(crate) const MAX_CONNECTIONS: u32 = 1_000;
 pub(crate) const LOAD_TOO_MUCH: &str = "the senders' links do not carry it, and queues would grow without end";
 
 static FLOWS: Scalar = Scalar::Integer { what: "a number of flows", min: 1, max: MAX_FLOWS as i128 };
@@ -134,6 +138,16 @@ const ARRIVALS_KEY: Key = Key::optional(
     "arrivals: poisson",
 );
 
+static CONNECTIONS: Scalar = Scalar::Integer { what: "a number of connections", min: 1, max: MAX_CONNECTIONS as i128 };
+const CONNECTIONS_KEY: Key = Key::optional(
+    "connections",
+    Shape::Scalar(&CONNECTIONS),
+    "Flows are messages on so many connections between each sender and receiver, which stay open: a message goes to the one \
+     with the fewest before it and waits there, and its time counts from its arrival. A connection of its own for each flow \
+     where not written. For TCP.",
+    "connections: 24",
+);
+
 static RANDOM: Record = Record {
     id: "random",
     what: "random traffic",
@@ -150,15 +164,43 @@ static RANDOM: Record = Record {
         Key::optional(
             "load",
             Shape::Scalar(&LOAD),
-            "What the flows bring to the senders' links, headers included. Either this or `gap`.",
+            "What the flows bring to the senders' links together, headers included, below 100%. Either this, `rate` or `gap`.",
             "load: 60%",
+        ),
+        Key::optional(
+            "rate",
+            Shape::Scalar(&RATE),
+            "The same as a rate of all senders together, headers included; it may be more than links carry.",
+            "rate: 11.2Gb/s",
         ),
         Key::optional("gap", Shape::Scalar(&TIME), "The mean time between two flows, of all senders.", "gap: 100us"),
         ARRIVALS_KEY,
         Key::optional("flows", Shape::Scalar(&MANY_FLOWS), "Ends after so many flows.", "flows: 20000"),
+        CONNECTIONS_KEY,
         START,
         Key::optional("stop", Shape::Scalar(&TIME), "No flow starts from then on; the duration.", "stop: 1s"),
         DEADLINE,
+    ],
+};
+
+static BURSTS: Record = Record {
+    id: "bursts",
+    what: "bursts",
+    doc: "Each sender sends to one random receiver for a time, is silent for a time, and goes on to another (Parley, Fig 13). \
+          How fast is the transport's matter, for example `{ protocol: udp, rate: 100Mb/s }`.",
+    keys: &[
+        FROM,
+        TO,
+        Key::required("on", Shape::Scalar(&TIME), "How long a burst is.", "on: 5s"),
+        Key::optional("off", Shape::Scalar(&TIME_OR_ZERO), "How long a sender is silent after one; 0s.", "off: 2s"),
+        START,
+        Key::optional(
+            "spread",
+            Shape::Scalar(&TIME),
+            "Each sender begins at a random time from `start` on, within this; all at once where not written.",
+            "spread: 7s",
+        ),
+        Key::optional("stop", Shape::Scalar(&TIME), "When they stop; the duration.", "stop: 300s"),
     ],
 };
 
@@ -167,7 +209,10 @@ static LIST: Record = Record {
     what: "a list of flows",
     doc: "Every flow given in a CSV file: `start_s,src,dst` and `packets` or `bytes`; `id` is optional. Hosts are names, or \
           numbers from 0.",
-    keys: &[Key::required("file", Shape::Scalar(&DATA_PATH), "The file, relative to this file.", "file: flows.csv")],
+    keys: &[
+        Key::required("file", Shape::Scalar(&DATA_PATH), "The file, relative to this file.", "file: flows.csv"),
+        CONNECTIONS_KEY,
+    ],
 };
 
 const SIZE_KEY: Key = Key::required("size", Shape::Scalar(&SIZE), "The size of each flow.", "size: 64kB");
@@ -199,6 +244,7 @@ static INCAST: Record = Record {
         ),
         ROUNDS_KEY,
         JITTER,
+        CONNECTIONS_KEY,
         START,
     ],
 };
@@ -283,13 +329,14 @@ static REQUESTS: Record = Record {
             "gap: 100us",
         ),
         ARRIVALS_KEY,
+        CONNECTIONS_KEY,
         Key::optional("requests", Shape::Scalar(&MANY_FLOWS), "Ends after so many requests.", "requests: 1000"),
         START,
         Key::optional("stop", Shape::Scalar(&TIME), "No request starts from then on; the duration.", "stop: 1s"),
     ],
 };
 
-static KINDS: &[&Record] = &[&TRANSFERS, &RANDOM, &LIST, &INCAST, &SHUFFLE, &BARRIER, &REQUESTS];
+static KINDS: &[&Record] = &[&TRANSFERS, &RANDOM, &BURSTS, &LIST, &INCAST, &SHUFFLE, &BARRIER, &REQUESTS];
 
 const NAME: Key = Key::optional(
     "name",

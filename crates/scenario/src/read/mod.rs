@@ -307,6 +307,9 @@ fn simulator_only(
         if !matches!(protocol, "newreno" | "cubic") {
             return Some(format!("{name} is sent by {protocol}, and the lab has TCP only"));
         }
+        if read.traffic.connections.is_some() {
+            return Some(format!("{name} sends messages on connections that stay open"));
+        }
         (read.traffic.priority > 0).then(|| format!("{name} has a priority"))
     })
 }

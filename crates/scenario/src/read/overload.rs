@@ -52,8 +52,8 @@ pub(super) fn remark(items: &[Node], traffic: &[Read], graph: &Graph, problems: 
             receivers.iter().map(of).find_map(|(host, of)| too_much("to", &host.name, of.down, host.down.rate))
         });
         if let Some(cause) = too_much {
-            let at = item.get("load").or(item.get("gap")).map_or(item.span, |node| node.span);
-            problems.note(at, cause, "write a smaller `load` or a longer `gap`, or name more hosts");
+            let at = item.get("load").or(item.get("rate")).or(item.get("gap")).map_or(item.span, |node| node.span);
+            problems.note(at, cause, "write a smaller `load` or `rate` or a longer `gap`, or name more hosts");
             return;
         }
     }

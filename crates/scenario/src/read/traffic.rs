@@ -2,7 +2,10 @@
 
 use super::names::Names;
 use super::{Files, Reader};
-use crate::language::{ARRIVALS_WORDS, LOAD_TOO_MUCH, MAX_MANY_FLOWS, SERVICE_TRAFFIC, Sizes, TRANSPORT, sizes_of};
+use crate::language::{
+    ARRIVALS_WORDS, LOAD_TOO_MUCH, MAX_CONNECTIONS, MAX_FLOWS, MAX_MANY_FLOWS, SERVICE_TRAFFIC, Sizes, TRANSPORT,
+    sizes_of,
+};
 use crate::model::{ServiceTransfers, Traffic};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +15,8 @@ use weir_policy::Policy;
 use weir_transport::{Parameters, d3};
 use weir_units::{Bandwidth, Duration, MachineId, SimTime};
 use weir_workload::{
-    Arrivals, Deadlines, FlowList, Framing, Hosts, MeanGap, Random, SizeDistribution, Spec, SpecError, TableError,
-    mean_gap,
+    Arrivals, Bursts, Deadlines, FlowList, Framing, Hosts, MeanGap, Random, SizeDistribution, Spec, SpecError,
+    TableError, Workload, mean_gap, mean_gap_of_rate,
 };
 
 /// An entry as it was read.
@@ -55,7 +58,7 @@ impl<F: Files> Reader<'_, F> {
         let context = Context { names, duration };
         for (place, item) in node.map_or(&[][..], Node::items).iter().enumerate() {
             // Reported once; a file may have thousands of entries that each name a whole network.
-            if flows > crate::language::MAX_FLOWS || names.are_used_up() {
+            if flows > MAX_FLOWS || names.are_used_up() {
                 break;
             }
             // The variants of both choices are the same.
@@ -72,12 +75,15 @@ impl<F: Files> Reader<'_, F> {
             let spec = match variant.id {
                 "transfers" => self.transfers(item, context, &mut flows),
                 "random" => self.random(item, context).map(|random| (Spec::Random(random), None)),
+                "bursts" => self.bursts(item, context).map(|spec| (spec, None)),
                 "list" => self.list(item, context).map(|list| (Spec::List(list), None)),
                 "incast" => self.incast(item, context).map(|spec| (spec, None)),
                 "shuffle" => self.shuffle(item, context).map(|spec| (spec, None)),
                 "barrier" => self.barrier(item, context).map(|spec| (spec, None)),
                 _ => self.requests(item, context).map(|spec| (spec, None)),
             };
+            let connections =
+                self.connections(item, transport.as_ref(), spec.as_ref().map(|(spec, _)| spec), &mut flows);
             let service = match service {
                 Some(None) => continue,
                 Some(service) => service,
@@ -88,7 +94,8 @@ impl<F: Files> Reader<'_, F> {
                 (Some(transfers), Some(service)) => Some(ServiceTransfers { service, ..transfers }),
                 _ => None,
             };
-            let traffic = Traffic { name, service, transport, priority: priority as u8, spec };
+            let priority = priority as u8;
+            let traffic = Traffic { name, service, transport, priority, spec, connections };
             entries.push(Read { traffic, transfers });
         }
         entries
@@ -116,6 +123,44 @@ impl<F: Files> Reader<'_, F> {
                 "choose a transport that acknowledges, or remove the `deadline`",
             );
         }
+    }
+
+    /// How many connections between two hosts carry an entry's flows; `flows` counts them beside the flows of other entries.
+    fn connections(
+        &mut self,
+        item: &Node,
+        transport: Option<&Parameters>,
+        spec: Option<&Spec>,
+        flows: &mut u64,
+    ) -> Option<u32> {
+        let node = item.get("connections")?;
+        let read = item.field("connections", |text| scalar::integer(text, "", 1, MAX_CONNECTIONS.into()));
+        let connections = u32::try_from(read.value()?).ok()?;
+        if let Some(transport) = transport.filter(|transport| !transport.is_stream()) {
+            let protocol = transport.protocol();
+            self.error(
+                node.span,
+                format!("flows of {protocol} cannot share connections that stay open"),
+                "choose `newreno`, `cubic` or `dctcp`, or remove `connections`",
+            );
+            return None;
+        }
+        let pairs = match spec? {
+            Spec::Random(random) => random.senders().len() as u64 * random.receivers().len() as u64,
+            // Requests go one way and responses the other.
+            Spec::Requests(requests) => 2 * requests.clients().len() as u64 * requests.servers().len() as u64,
+            // Each flow of a round has another sender, and each of a list perhaps another pair.
+            spec => {
+                let workload = Workload::new(spec, 1);
+                workload.flows_per_coflow().or(workload.expected()).unwrap_or(0)
+            }
+        };
+        *flows = flows.saturating_add(pairs.saturating_mul(connections.into()));
+        if *flows > MAX_FLOWS {
+            let cause = format!("the scenario may have more than {MAX_FLOWS} connections");
+            self.error(node.span, cause, "write fewer `connections`, or name fewer hosts");
+        }
+        Some(connections)
     }
 
     /// Refuses two entries that want different constants of the same ports; `ports` is the first entry that has some.
@@ -246,7 +291,7 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    /// The mean gap of random traffic, from `gap` or `load`.
+    /// The mean gap of random traffic, from `gap`, `load` or `rate`.
     fn gap(
         &mut self,
         item: &Node,
@@ -255,27 +300,33 @@ impl<F: Files> Reader<'_, F> {
         names: &Names<'_>,
     ) -> Option<MeanGap> {
         let load = item.field("load", |text| scalar::percent(text, "", LOAD_TOO_MUCH));
+        let rate = item.field("rate", |text| scalar::rate(text, false, false));
         let gap = item.field("gap", |text| scalar::time(text, false));
-        match (load, gap) {
-            (Field::Absent, Field::Absent) => {
-                self.error(
-                    Span::new(item.span.start, item.span.start),
-                    "it is not said how often flows arrive",
-                    "write `load: 60%`, or the mean time between two flows as `gap: 100us`",
-                );
-                None
+        let mut written = ["load", "rate", "gap"].into_iter().filter_map(|key| Some((key, item.get(key)?.span)));
+        let Some((first, span)) = written.next() else {
+            self.error(
+                Span::new(item.span.start, item.span.start),
+                "it is not said how often flows arrive",
+                "write `load: 60%`, a `rate: 10Gb/s`, or the mean time between two flows as `gap: 100us`",
+            );
+            return None;
+        };
+        if let Some((second, at)) = written.next() {
+            let cause = format!("both `{first}` and `{second}` say how often flows arrive");
+            self.problems.error_with(at, cause, "write one of them", (span, "the other one"));
+            return None;
+        }
+        let graph = names.graph;
+        let framing = || Framing::new(graph.packets.payload, graph.packets.headers);
+        match (load, rate, gap) {
+            (.., Field::Value(gap, _)) => self.accept(item, "gap", MeanGap::from_time(gap.into())),
+            (_, Field::Value(rate, _), _) => {
+                let framing = self.accept(item, "rate", framing())?;
+                self.accept(item, "rate", mean_gap_of_rate(rate, sizes?.mean_wire_bytes(framing)))
             }
-            (Field::Value(_, first), Field::Value(_, second)) => {
-                let cause = "both `load` and `gap` say how often flows arrive";
-                self.problems.error_with(second, cause, "write one of them", (first, "the other one"));
-                None
-            }
-            (Field::Absent, Field::Value(gap, _)) => self.accept(item, "gap", MeanGap::from_time(gap.into())),
-            (Field::Value(load, span), Field::Absent) => {
-                let graph = names.graph;
+            (Field::Value(load, span), ..) => {
                 let capacity: Bandwidth = from?.iter().map(|host| graph.hosts[host.index()].up.rate).sum();
-                let framing = Framing::new(graph.packets.payload, graph.packets.headers);
-                let framing = self.accept(item, "load", framing)?;
+                let framing = self.accept(item, "load", framing())?;
                 // Millionths are thousands of billionths; below one by the check.
                 let Ok(load) = Load::from_billionths(load as u32 * 1_000) else {
                     self.error(span, "a load is above zero and below 100%", "for example `60%`");
@@ -304,6 +355,24 @@ impl<F: Files> Reader<'_, F> {
                 self.of_table(&source, read)
             }
         }
+    }
+
+    fn bursts(&mut self, item: &Node, context: Context<'_, '_>) -> Option<Spec> {
+        let names = context.names;
+        let (from, to) = (self.hosts_of(item, "from", names), self.hosts_of(item, "to", names));
+        let on = item.field("on", |text| scalar::time(text, false));
+        let off = item.field("off", |text| scalar::time(text, true));
+        let spread = item.field("spread", |text| scalar::time(text, false));
+        let (start, stop) = self.interval(item, context.duration)?;
+        let or_none = |field: Field<Duration>| match field {
+            Field::Absent => Some(Duration::ZERO),
+            field => field.value(),
+        };
+        let (off, spread) = (or_none(off)?, or_none(spread)?);
+        let (from, to) = (Hosts::new(from?, "senders"), Hosts::new(to?, "receivers"));
+        let (from, to) = (self.accept(item, "from", from)?, self.accept(item, "to", to)?);
+        let bursts = self.accept(item, "to", Bursts::new(from, to, on.value()?.into(), off.into()))?;
+        self.accept(item, "spread", bursts.times(start.into(), spread.into(), stop.into())).map(Spec::Bursts)
     }
 
     fn list(&mut self, item: &Node, context: Context<'_, '_>) -> Option<FlowList> {

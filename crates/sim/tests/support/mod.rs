@@ -72,7 +72,15 @@ pub(crate) fn complete(
     transport: Parameters,
     seed: u64,
 ) -> Vec<FlowRecord> {
-    let source = Source { workload, transport, class: Class(0), priority: 0, spread: SimTime::ZERO, service: None };
+    let source = Source {
+        workload,
+        transport,
+        class: Class(0),
+        priority: 0,
+        spread: SimTime::ZERO,
+        service: None,
+        connections: None,
+    };
     world.set_short_host_queues();
     let mut sources = Sources::new(vec![source], seed, None);
     let mut records = Vec::new();

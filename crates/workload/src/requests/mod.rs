@@ -111,6 +111,16 @@ impl Requests {
         }
         Ok(self)
     }
+
+    /// Who asks.
+    pub fn clients(&self) -> &Hosts {
+        &self.clients
+    }
+
+    /// Who answers.
+    pub fn servers(&self) -> &Hosts {
+        &self.servers
+    }
 }
 
 /// A request that is under way: what its response will be.

@@ -1,0 +1,208 @@
+//! Messages on connections that stay open: their order, their times, and the same again.
+
+mod support;
+
+use proptest::prelude::*;
+use support::{SIZES, dumbbell, link};
+use weir_results::FlowRecord;
+use weir_sim::checkers::{self, Checkers};
+use weir_sim::{Class, SimTime, Source, Sources, Stop, World};
+use weir_transport::{Parameters, cubic, dctcp, newreno, tcp};
+use weir_units::{Bandwidth, Duration, MachineId};
+use weir_workload::{Arrivals, FlowList, Hosts, MeanGap, Random, SizeDistribution, Spec};
+
+/// Ten hosts on the left, ten on the right, 10 Gb/s at the edges, some rate in the middle.
+fn network(pairs: u32, gbps: u64) -> World<Checkers> {
+    let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(1), 300_000);
+    let middle = link(Bandwidth::from_gbps(gbps), Duration::from_micros(5), 300_000);
+    let (mut world, ..) = dumbbell(pairs, SIZES, edge, middle);
+    world.set_short_host_queues();
+    world
+}
+
+fn source(workload: Spec, transport: Parameters, connections: u32) -> Source {
+    let (class, spread) = (Class(0), SimTime::ZERO);
+    Source { workload, transport, class, priority: 0, spread, service: None, connections: Some(connections) }
+}
+
+/// Runs to the end of all messages; gives their records in the order of their ends, and the network.
+fn complete(mut world: World<Checkers>, source: Source) -> (Vec<FlowRecord>, World<Checkers>) {
+    let mut sources = Sources::new(vec![source], 7, None);
+    let mut records = Vec::new();
+    while !sources.is_done() {
+        match world.run_until(sources.next().unwrap_or(SimTime::NEVER)) {
+            Stop::Over => {
+                while let Some(id) = world.next_over() {
+                    records.extend(sources.on_over(id, &mut world));
+                }
+            }
+            _ => sources.start_due(&mut world).expect("there is no policy"),
+        }
+    }
+    checkers::check(&world);
+    (records, world)
+}
+
+/// Messages from host 0 to host 1 of a network with one pair, as (microseconds, bytes).
+fn list(messages: &[(u64, u64)]) -> Spec {
+    let mut text = "start_s,src,dst,bytes\n".to_owned();
+    for (micros, bytes) in messages {
+        text += &format!("{}.{:06},0,1,{bytes}\n", micros / 1_000_000, micros % 1_000_000);
+    }
+    Spec::List(FlowList::read(text.as_bytes(), SIZES.payload, FlowList::numbered(2)).expect("a list"))
+}
+
+fn time(record: &FlowRecord) -> SimTime {
+    record.completion_time().expect("it is over")
+}
+
+/// Every message that finds its connection idle takes the ideal time of a flow of its own, to the picosecond.
+#[test]
+fn alone_a_message_takes_its_ideal_time() {
+    for transport in
+        [Parameters::default(), Parameters::Cubic(Default::default()), Parameters::Dctcp(Default::default())]
+    {
+        // Odd sizes, so that no message begins where a full segment does.
+        let messages = [(0, 14_480), (1_000, 1), (2_000, 9_999), (500_000, 14_480), (3_000_000, 1449)];
+        let (records, world) = complete(network(1, 10), source(list(&messages), transport, 1));
+        assert_eq!(world.flows().count(), 1);
+        for (record, (micros, bytes)) in records.iter().zip(messages) {
+            assert_eq!((record.bytes, record.delivered), (bytes, bytes));
+            assert_eq!(record.start, SimTime::from_micros(micros));
+            assert_eq!(time(record), record.ideal, "{bytes} B");
+            assert!(record.ideal > SimTime::ZERO);
+        }
+    }
+}
+
+/// A stream of two messages at once is as long as one message of both: the second one's time includes the first's.
+#[test]
+fn a_message_waits_for_the_one_before() {
+    // The window holds both: nothing waits but for the line.
+    let (records, world) = complete(network(1, 1), source(list(&[(10, 8_000), (10, 6_000)]), Parameters::default(), 1));
+    let whole = world.ideal(weir_sim::HostId(0), weir_sim::HostId(1), 0, 14_000);
+    assert_eq!(time(&records[1]), whole);
+    // The first one's last byte shares a segment with the second one's first.
+    let first = world.ideal(weir_sim::HostId(0), weir_sim::HostId(1), 0, 6 * u64::from(SIZES.payload));
+    assert_eq!(time(&records[0]), first);
+    assert!(time(&records[1]) > records[1].ideal && records[1].slowdown().expect("a time") > 1.5);
+}
+
+/// Over two connections the same two messages share the line, and nobody waits for the other's end.
+#[test]
+fn more_connections_share() {
+    let messages = list(&[(10, 8_000), (10, 6_000)]);
+    let (records, world) = complete(network(1, 1), source(messages, Parameters::default(), 2));
+    assert_eq!(world.flows().count(), 2);
+    let whole = world.ideal(weir_sim::HostId(0), weir_sim::HostId(1), 0, 14_000);
+    assert!(
+        records.iter().all(|record| time(record) > record.ideal && time(record) <= whole + SimTime::from_micros(1))
+    );
+}
+
+/// Small messages that one segment delivers together are all over then.
+#[test]
+fn a_segment_may_end_several_messages() {
+    let tcp = tcp::Parameters { initial_window: 1, ..tcp::Parameters::default() };
+    let transport = Parameters::NewReno(newreno::Parameters { tcp });
+    let messages = [(10, 1448), (11, 100), (12, 200), (13, 300)];
+    let (records, _) = complete(network(1, 10), source(list(&messages), transport, 1));
+    assert_eq!(records.iter().map(|record| record.bytes).collect::<Vec<_>>(), [1448, 100, 200, 300]);
+    assert!(records[0].finished < records[1].finished);
+    assert!(records[1..].iter().all(|record| record.finished == records[1].finished));
+    assert_eq!(time(&records[1]), time(&records[3]) + SimTime::from_micros(2));
+}
+
+/// What the window has become stays: a message of 400 kB takes one flow four round trips of slow start, and a connection that has
+/// carried one none. After a silence of many timeouts it begins again as a new one does.
+#[test]
+fn the_window_stays_until_it_is_idle_for_long() {
+    let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(1), 3_000_000);
+    let far = link(Bandwidth::from_gbps(10), Duration::from_millis(1), 3_000_000);
+    let times = |idle_restart: bool| {
+        let tcp = tcp::Parameters { min_rto: SimTime::from_millis(10), idle_restart, ..tcp::Parameters::default() };
+        let transport = Parameters::NewReno(newreno::Parameters { tcp });
+        let (mut world, ..) = dumbbell(1, SIZES, edge, far);
+        world.set_short_host_queues();
+        let messages = list(&[(0, 400_000), (13_000, 400_000), (1_000_000, 400_000)]);
+        let (records, _) = complete(world, source(messages, transport, 1));
+        [0, 1, 2].map(|place| time(&records[place]))
+    };
+    let round_trip = SimTime::from_micros(2_004);
+    let [first, second, third] = times(true);
+    // 10, 20, 40, 80, 160 segments: 277 are delivered in the fifth round trip.
+    assert!(first > round_trip + round_trip + round_trip + round_trip, "{first}");
+    assert!(second < round_trip + round_trip, "{second}");
+    assert!(third > round_trip + round_trip + round_trip, "{third}");
+    let [_, second, third] = times(false);
+    assert!(third <= second, "{third} after {second}");
+}
+
+/// Messages of equal size at random times between all pairs.
+fn random(hosts: u32, gap: SimTime, bytes: (u64, u64), flows: u64) -> Spec {
+    let hosts = Hosts::first(hosts).expect("hosts");
+    let sizes = SizeDistribution::uniform(bytes.0, bytes.1).expect("sizes");
+    let gap = MeanGap::from_time(gap).expect("a gap");
+    let random =
+        Random::new(hosts.clone(), hosts, Arrivals::Uniform, gap, sizes).and_then(|random| random.at_most(flows));
+    Spec::Random(random.expect("random traffic"))
+}
+
+/// Forty thousand connections stand at once, and are opened once each.
+#[test]
+fn forty_thousand_connections() {
+    // 20 hosts are 380 pairs.
+    let spec = random(20, SimTime::from_nanos(100), (100, 100), 120_000);
+    let (records, world) = complete(network(10, 40), source(spec, Parameters::default(), 106));
+    assert_eq!(records.len(), 120_000);
+    assert!((40_000..=380 * 106).contains(&world.flows().count()), "{}", world.flows().count());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Under losses, whatever the transport: every message is delivered whole and once, none faster than alone; on a lone
+    /// connection in the order of arrival, the retransmissions add up, and the same again.
+    #[test]
+    fn messages_are_whole_and_in_order(
+        seed in 0u64..1000,
+        gap in 1u64..40,
+        connections in 1u32..4,
+        protocol in 0usize..3,
+        largest in 100u64..60_000,
+    ) {
+        let tcp = tcp::Parameters { min_rto: SimTime::from_millis(1), delayed_ack: 1, ..tcp::Parameters::default() };
+        let transport = match protocol {
+            0 => Parameters::NewReno(newreno::Parameters { tcp }),
+            1 => Parameters::Cubic(cubic::Parameters { tcp, ..Default::default() }),
+            _ => Parameters::Dctcp(dctcp::Parameters { tcp, ..Default::default() }),
+        };
+        let run = || {
+            let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(1), 30_000);
+            let (mut world, ..) = dumbbell(3, SIZES, edge, link(Bandwidth::from_gbps(5), Duration::from_micros(5), 15_000));
+            world.set_short_host_queues();
+            let spec = random(6, SimTime::from_micros(gap), (1, largest), 300 + seed % 50);
+            complete(world, source(spec, transport.clone(), connections))
+        };
+        let (records, world) = run();
+        prop_assert_eq!(records.len() as u64, 300 + seed % 50);
+        for record in &records {
+            prop_assert_eq!(record.delivered, record.bytes);
+            // The last segment may carry less of the message than alone, where the one before carried some of it.
+            let rounding = SimTime::from_micros(6);
+            prop_assert!(time(record) + rounding >= record.ideal, "{:?}", record);
+        }
+        let again: u64 = records.iter().map(|record| u64::from(record.retransmissions)).sum();
+        prop_assert!(again <= world.counters().retransmissions);
+        if connections == 1 {
+            for from in 0..6 {
+                for to in 0..6 {
+                    let pair = |record: &&FlowRecord| (record.from, record.to) == (MachineId(from), MachineId(to));
+                    let ids: Vec<u64> = records.iter().filter(pair).map(|record| record.id).collect();
+                    prop_assert!(ids.is_sorted(), "{from} to {to}: {ids:?}");
+                }
+            }
+        }
+        prop_assert_eq!(records, run().0);
+    }
+}
