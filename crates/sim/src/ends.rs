@@ -65,7 +65,7 @@ impl<O: Observer> World<O> {
     }
 
     /// The receiving application of a flow answers: what its receiver owes is acknowledged now.
-    pub fn answer(&mut self, id: FlowId) {
+    pub fn acknowledge_now(&mut self, id: FlowId) {
         if self.flows[id.index()].receiving.receiver.owes_ack() {
             self.acknowledge(id);
         }

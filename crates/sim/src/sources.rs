@@ -280,7 +280,7 @@ impl Sources {
         connection.retransmissions += record.retransmissions;
         connection.timeouts += record.timeouts;
         let next = connection.messages.front().map(|next| next.end);
-        world.answer(id);
+        world.acknowledge_now(id);
         if let Some(end) = next {
             world.expect(id, end);
         }

@@ -3,10 +3,15 @@
 mod support;
 
 use proptest::prelude::*;
+use std::ops::ControlFlow;
+use std::path::Path;
 use support::{SIZES, dumbbell, link};
+use weir_document::Source as Text;
+use weir_policy::Policy;
 use weir_results::FlowRecord;
+use weir_scenario::Scenario;
 use weir_sim::checkers::{self, Checkers};
-use weir_sim::{Class, SimTime, Source, Sources, Stop, World};
+use weir_sim::{Class, Options, RunOutcome, SimTime, Source, Sources, Stop, World, simulate};
 use weir_transport::{Parameters, cubic, dctcp, newreno, tcp};
 use weir_units::{Bandwidth, Duration, MachineId};
 use weir_workload::{Arrivals, FlowList, Hosts, MeanGap, Random, SizeDistribution, Spec};
@@ -204,5 +209,90 @@ proptest! {
             }
         }
         prop_assert_eq!(records, run().0);
+    }
+}
+
+const POLICY: &str = "weir: 1
+network:
+  nic: 1Gb/s
+  racks:
+    left: { uplink: 2Gb/s, machines: [\"l[1-4]\"] }
+    right: { uplink: 1Gb/s, machines: [\"r[1-2]\"] }
+services:
+  a: { match: [ { port: 80 } ] }
+  b: { match: [ { port: 81 } ] }
+";
+
+fn simulated(duration: &str, traffic: &str) -> RunOutcome {
+    let text = format!(
+        "scenario: 1\nname: t\npolicy: p.yaml\nduration: {duration}\nenforcement: none\ntraffic:\n{traffic}measure: {{ rack: right, direction: rx, every: 100ms }}\n"
+    );
+    let source = Text::from_text("t.scenario.yaml", text);
+    let policy = |_: &Path| Policy::parse("p.yaml", POLICY);
+    let (scenario, _) = Scenario::from_source(&source, "".as_ref(), policy).unwrap_or_else(|errors| panic!("{errors}"));
+    let options = Options { check: true, ..Options::default() };
+    simulate(&scenario, 3, &options, &mut |_| ControlFlow::Continue(())).expect("the scenario runs")
+}
+
+/// Two services as in Parley's Table 3, at half the receiving rack's uplink: every message has a record, sizes and rates are those
+/// of the scenario, and waiting counts.
+#[test]
+fn a_scenario_with_connections() {
+    let traffic = "  - { service: a, kind: random, from: left, to: right, sizes: 20kB, rate: 140Mb/s, arrivals: uniform, connections: 24 }\n  \
+                   - { service: b, kind: random, from: left, to: right, sizes: 100kB, rate: 360Mb/s, arrivals: uniform, connections: 24 }\n";
+    let outcome = simulated("2s", traffic);
+    let flows = &outcome.results.flows;
+    let of = |group: u32| flows.iter().filter(move |flow| flow.group == group);
+    // 140 Mb/s of 20 kB and their headers (14 frames of 66 B) are 836 a second.
+    let expected = 2.0 * 140e6 / 8.0 / (20_000.0 + 14.0 * 66.0);
+    assert!((of(0).count() as f64 / expected - 1.0).abs() < 0.05, "{} messages, not {expected}", of(0).count());
+    assert!(of(0).all(|flow| flow.bytes == 20_000) && of(1).all(|flow| flow.bytes == 100_000));
+    let finished = flows.iter().filter(|flow| flow.finished.is_some()).count();
+    assert!(finished + 20 > flows.len(), "{finished} of {}", flows.len());
+    assert!(flows.iter().filter(|flow| flow.finished.is_some()).all(|flow| flow.delivered == flow.bytes));
+    // 8 pairs of each service, of which most connections are open by now.
+    let peak = outcome.results.counters["peak_flows"];
+    assert!((8 * 24..=2 * 8 * 24).contains(&peak), "{peak} connections");
+    let mut ids: Vec<u64> = flows.iter().map(|flow| flow.id).collect();
+    ids.sort_unstable();
+    assert!(ids.iter().zip(0..).all(|(&id, place)| id == place));
+}
+
+/// More than the uplink carries: the queue of messages grows, and with it their times.
+#[test]
+fn overload_is_waiting() {
+    let traffic =
+        "  - { service: b, kind: random, from: left, to: right, sizes: 100kB, rate: 1.2Gb/s, connections: 2 }\n";
+    let outcome = simulated("1s", traffic);
+    let late = |from: u64, to: u64| {
+        let times: Vec<f64> = (outcome.results.flows.iter())
+            .filter(|flow| flow.start >= SimTime::from_millis(from) && flow.start < SimTime::from_millis(to))
+            .filter_map(|flow| flow.completion_time().map(|time| time.picos() as f64 / 1e9))
+            .collect();
+        times.iter().sum::<f64>() / times.len() as f64
+    };
+    assert!(late(400, 600) > 2.0 * late(50, 150), "{} ms and {} ms", late(50, 150), late(400, 600));
+    assert!(outcome.results.flows.iter().filter(|flow| flow.finished.is_none()).count() > 100);
+}
+
+/// Bursts of UDP at a rate, one receiver after the other (Parley, Fig 13): what arrives is what is sent.
+#[test]
+fn bursts_of_udp() {
+    let traffic = "  - { service: a, kind: bursts, from: left, to: right, on: 200ms, off: 100ms, \
+                   transport: { protocol: udp, rate: 100Mb/s } }\n";
+    let outcome = simulated("900ms", traffic);
+    let flows = &outcome.results.flows;
+    assert_eq!(flows.len(), 3 * 4);
+    for flow in flows {
+        // 100 Mb/s for 200 ms in frames of 1514 B with 1472 B of payload, as near as headers are known.
+        let sent = flow.delivered as f64 / (100e6 / 8.0 * 0.2);
+        assert!((0.94..=1.0).contains(&sent), "{sent}");
+    }
+    let rates: Vec<u64> = outcome.uplink.samples.iter().map(|sample| sample.bandwidth[0].1.bps() / 1_000_000).collect();
+    assert_eq!(rates.len(), 9);
+    for (place, rate) in rates.iter().enumerate() {
+        // Four senders, two of three samples on.
+        let on = place % 3 < 2;
+        assert!(if on { (390..=402).contains(rate) } else { *rate < 5 }, "sample {place}: {rate} Mb/s");
     }
 }
