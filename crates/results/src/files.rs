@@ -5,6 +5,7 @@
 //! | `flows.csv`, `flows.parquet` | one row for each flow, the same columns |
 //! | `links.csv` | one row for each link |
 //! | `link_samples.csv`, `group_samples.csv` | samples over time |
+//! | `meters.csv` | samples of machine shapers; only where there were any |
 //! | `hosts.csv` | the hosts' names |
 //! | `result.json` | what ran, counters, statistics by group and size bin |
 //!
@@ -34,6 +35,7 @@ const FLOWS_PARQUET: &str = "flows.parquet";
 const LINKS: &str = "links.csv";
 const LINK_SAMPLES: &str = "link_samples.csv";
 const GROUP_SAMPLES: &str = "group_samples.csv";
+const METERS: &str = "meters.csv";
 
 /// What is in which file, as `result.json` says it.
 const FILES: [(&str, &str); 6] = [
@@ -133,12 +135,7 @@ impl ResultsDirectory {
     /// `result.json`, and no file is half-written.
     pub fn write(&self, results: &Results, bins: &SizeBins) -> Result<(), FileError> {
         results.check().map_err(|cause| FileError::Invalid { path: self.path.clone(), cause })?;
-        match fs::remove_file(self.path.join(RESULT)) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-                return Err(FileError::Io { what: "write", path: self.path.join(RESULT), cause });
-            }
-            _ => {}
-        }
+        self.remove(RESULT)?;
         let csv = |written: csv::Result<()>| written.map_err(io_error);
         self.put(HOSTS, |out| csv(tables::write_hosts(results, out)))?;
         self.put(FLOWS, |out| csv(tables::write_flows(results, out)))?;
@@ -146,6 +143,11 @@ impl ResultsDirectory {
         self.put(LINKS, |out| csv(tables::write_links(results, out)))?;
         self.put(LINK_SAMPLES, |out| csv(tables::write_link_samples(results, out)))?;
         self.put(GROUP_SAMPLES, |out| csv(tables::write_group_samples(results, out)))?;
+        if results.services.is_empty() {
+            self.remove(METERS)?;
+        } else {
+            self.put(METERS, |out| csv(tables::write_meter_samples(results, out)))?;
+        }
         self.write_text(RESULT, &results.to_json(bins))
     }
 
@@ -155,6 +157,16 @@ impl ResultsDirectory {
     /// What the disk says; an older file of that name is then still there.
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), FileError> {
         self.put(name, |out| out.write_all(text.as_bytes()))
+    }
+
+    /// Takes a file away that an earlier run may have left.
+    fn remove(&self, name: &str) -> Result<(), FileError> {
+        match fs::remove_file(self.path.join(name)) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                Err(FileError::Io { what: "write", path: self.path.join(name), cause })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn put(&self, name: &str, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), FileError> {
@@ -196,7 +208,9 @@ fn io_error(error: csv::Error) -> io::Error {
 impl Results {
     /// The text of `result.json`, with the statistics by `bins`.
     pub fn to_json(&self, bins: &SizeBins) -> String {
-        let file = ResultFile::new(self, Statistics::new(self, bins), &FILES);
+        let meters = (!self.services.is_empty()).then_some(("meters", METERS));
+        let files: Vec<(&str, &str)> = FILES.into_iter().chain(meters).collect();
+        let file = ResultFile::new(self, Statistics::new(self, bins), &files);
         // Numbers, strings and maps with text keys: there is nothing in it that JSON cannot say.
         let text = serde_json::to_string_pretty(&file);
         text.unwrap_or_else(|error| unreachable!("results are plain data: {error}")) + "\n"
@@ -217,6 +231,11 @@ impl Results {
         results.flows = table(directory, FLOWS, |input| tables::read_flows(input, &hosts, &groups))?;
         results.link_samples = table(directory, LINK_SAMPLES, |input| tables::read_link_samples(input, &links))?;
         results.group_samples = table(directory, GROUP_SAMPLES, |input| tables::read_group_samples(input, &groups))?;
+        if !results.services.is_empty() {
+            let services = Names::new("service", results.services.iter());
+            results.meter_samples =
+                table(directory, METERS, |input| tables::read_meter_samples(input, &hosts, &services))?;
+        }
         results.check().map_err(|cause| FileError::Invalid { path: directory.to_owned(), cause })?;
         Ok(results)
     }

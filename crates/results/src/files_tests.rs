@@ -1,7 +1,7 @@
 //! What is written reads back, and what cannot be is refused.
 
 use super::*;
-use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample};
+use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample};
 use crate::sample::sample;
 use proptest::prelude::*;
 use weir_units::{Bandwidth, MachineId, SimTime};
@@ -40,18 +40,26 @@ fn the_sample_reads_back() {
             "hosts.csv",
             "link_samples.csv",
             "links.csv",
+            "meters.csv",
             "result.json"
         ]
     );
     assert_eq!(Results::read(directory.path()).unwrap(), sample());
     assert!(Results::is_complete(directory.path()).unwrap());
+    // Without shapers there is no file of them, whatever was there before.
+    let bare = Results { services: Vec::new(), meter_samples: Vec::new(), ..sample() };
+    ResultsDirectory::prepare(directory.path(), true).unwrap().write(&bare, &SizeBins::default()).unwrap();
+    assert!(!names(directory.path()).contains(&"meters.csv".to_owned()));
+    assert_eq!(Results::read(directory.path()).unwrap(), bare);
 }
 
 #[test]
 fn the_files_of_the_sample() {
     let directory = written(&sample());
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
-    for name in ["flows.csv", "links.csv", "link_samples.csv", "group_samples.csv", "hosts.csv", "result.json"] {
+    for name in
+        ["flows.csv", "links.csv", "link_samples.csv", "group_samples.csv", "meters.csv", "hosts.csv", "result.json"]
+    {
         insta::assert_snapshot!(name, read(name));
     }
 }
@@ -203,25 +211,43 @@ fn group_sample(groups: u32) -> impl Strategy<Value = GroupSample> {
 }
 
 /// Results with any names and numbers, as long as they are sound.
+fn meter_sample(hosts: u32, services: u32) -> impl Strategy<Value = MeterSample> {
+    let rate = || prop::option::of(any::<u64>().prop_map(Bandwidth::from_bps));
+    (any::<u64>(), 0..hosts, 0..services, any::<[u64; 2]>(), rate(), rate(), rate()).prop_map(
+        |(at, host, service, [sent, received], limit, capacity, rate)| MeterSample {
+            at: SimTime::from_picos(at),
+            host: MachineId(host),
+            service,
+            sent,
+            limit,
+            received,
+            capacity,
+            rate,
+        },
+    )
+}
+
 pub(crate) fn results() -> impl Strategy<Value = Results> {
     let names = || {
         prop::collection::btree_set("[ -~\n\"é]{0,8}", 1..4)
             .prop_map(|names| names.into_iter().collect::<Vec<String>>())
     };
     let whole = (".*", any::<u64>(), any::<bool>(), any::<u64>(), prop::option::of(any::<u64>()));
-    (names(), names(), names(), whole).prop_flat_map(
-        |(hosts, groups, links, (scenario, seed, complete, simulated, interval))| {
+    (names(), names(), names(), names(), whole).prop_flat_map(
+        |(hosts, groups, links, services, (scenario, seed, complete, simulated, interval))| {
             let (h, g, l) = (hosts.len() as u32, groups.len() as u32, links.len() as u32);
+            let s = services.len() as u32;
             (
                 prop::collection::vec(flow(h, g), 0..5),
                 prop::collection::vec(link(), links.len()),
                 prop::collection::vec(link_sample(l), 0..5),
                 prop::collection::vec(group_sample(g), 0..5),
+                prop::option::of(prop::collection::vec(meter_sample(h, s), 0..5)),
                 prop::collection::btree_map(".*", any::<u64>(), 0..3),
                 prop::collection::btree_map(".*", ".*", 0..3),
             )
                 .prop_map(
-                    move |(mut flows, mut records, link_samples, group_samples, counters, parameters)| {
+                    move |(mut flows, mut records, link_samples, group_samples, meters, counters, parameters)| {
                         for (flow, number) in flows.iter_mut().zip(0u64..) {
                             let of_group = groups[flow.group as usize].len().is_multiple_of(2);
                             flow.coflow = of_group.then_some(number / 2);
@@ -248,6 +274,8 @@ pub(crate) fn results() -> impl Strategy<Value = Results> {
                             sample_interval: interval.map(SimTime::from_picos),
                             link_samples,
                             group_samples,
+                            services: if meters.is_some() { services.clone() } else { Vec::new() },
+                            meter_samples: meters.unwrap_or_default(),
                         }
                     },
                 )

@@ -9,7 +9,7 @@ pub enum InvalidResults {
     /// Files speak of things by name, so a name means one thing.
     #[error("two {what} are called `{name}`")]
     SameName {
-        /// `hosts`, `groups` or `links`.
+        /// `hosts`, `groups`, `links` or `services`.
         what: &'static str,
         /// The name.
         name: String,
@@ -19,7 +19,7 @@ pub enum InvalidResults {
     NoSuch {
         /// Which record.
         of: String,
-        /// `host`, `group` or `link`.
+        /// `host`, `group`, `link` or `service`.
         what: &'static str,
         /// The place it names.
         place: u32,
@@ -51,6 +51,7 @@ impl Results {
         unique("hosts", self.hosts.iter().map(String::as_str))?;
         unique("groups", self.groups.iter().map(|group| group.name.as_str()))?;
         unique("links", self.links.iter().map(|link| link.name.as_str()))?;
+        unique("services", self.services.iter().map(String::as_str))?;
         let mut coflows: BTreeMap<(u32, u64), u64> = BTreeMap::new();
         for flow in &self.flows {
             let of = || format!("flow {}", flow.id);
@@ -74,6 +75,10 @@ impl Results {
         }
         for sample in &self.group_samples {
             exists(|| format!("a sample at {}", sample.at), "group", sample.group, self.groups.len())?;
+        }
+        for sample in &self.meter_samples {
+            exists(|| format!("a sample at {}", sample.at), "host", sample.host.0, self.hosts.len())?;
+            exists(|| format!("a sample at {}", sample.at), "service", sample.service, self.services.len())?;
         }
         Ok(())
     }

@@ -28,6 +28,9 @@ pub(crate) struct ResultFile {
     pub(crate) sample_interval_ps: Option<u64>,
     pub(crate) parameters: BTreeMap<String, String>,
     pub(crate) groups: Vec<GroupEntry>,
+    /// Only where machine shapers ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) services: Vec<String>,
     pub(crate) counters: BTreeMap<String, u64>,
     #[serde(skip_deserializing)]
     pub(crate) statistics: Option<Statistics>,
@@ -71,6 +74,7 @@ impl ResultFile {
             sample_interval_ps: results.sample_interval.map(SimTime::picos),
             parameters: results.parameters.clone(),
             groups: results.groups.iter().map(entry).collect(),
+            services: results.services.clone(),
             counters: results.counters.clone(),
             statistics: Some(statistics),
             files: files.iter().map(|(what, name)| ((*what).to_owned(), (*name).to_owned())).collect(),
@@ -88,6 +92,7 @@ impl ResultFile {
             parameters: self.parameters,
             counters: self.counters,
             groups: self.groups.into_iter().map(GroupEntry::into_group).collect(),
+            services: self.services,
             ..Results::default()
         }
     }

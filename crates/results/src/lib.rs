@@ -13,7 +13,7 @@
 //! | [`statistics`] | completion times, slowdowns and deadlines by group and size bin |
 //! | [`coflows`] | completion times of flows that are waited for together |
 //! | [`fairness`] | Jain's index |
-//! | [`series`] | utilisation, goodput and queues over time |
+//! | [`series`] | utilisation, goodput, queues and machine shapers over time |
 //! | [`student`] | confidence intervals over seeds |
 //! | [`invalid`] | what results cannot be |
 //! | `tables`, `columns`, `json` | the files' contents: CSV, Parquet, JSON |
@@ -71,7 +71,7 @@ pub use fairness::jain;
 pub use files::{FileError, ResultsDirectory};
 pub use invalid::InvalidResults;
 pub use page::page;
-pub use record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, Results};
+pub use record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
 pub use statistics::{BinStatistics, Deadlines, GroupStatistics, Statistics};
 pub use student::{Interval, confidence};
 pub use summary::{Percentile, Summary};

@@ -66,6 +66,16 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
         let panels: Vec<Panel<'_>> = queues.iter().map(|(name, chart)| Panel::new(name, chart)).collect();
         page = page.heading("Queue lengths").paragraph(&shown).push(side_by_side(&panels));
     }
+    let (meters, all) = charts::meters(results);
+    if !meters.is_empty() {
+        let shown = match all - meters.len() {
+            0 => "What services received at each machine, the busiest first: with what they might, and what each sender was told."
+                .to_owned(),
+            more => format!("What services received at machines, the busiest first; {more} more are in meters.csv."),
+        };
+        let panels: Vec<Panel<'_>> = meters.iter().map(|(name, chart)| Panel::new(name, chart)).collect();
+        page = page.heading("Machine shapers").paragraph(&shown).push(side_by_side(&panels));
+    }
     if !results.links.is_empty() {
         page = page.heading("Links").paragraph(&tables::links_are(results)).table(&tables::links(results));
         if let Some(classes) = tables::classes(results) {

@@ -5,8 +5,9 @@ use crate::record::{FlowRecord, Group, Results};
 use crate::series::{self, seconds};
 use crate::statistics::{BinStatistics, GroupStatistics, Statistics};
 use crate::text::bin;
+use std::collections::BTreeMap;
 use weir_report::{Axis, Chart, Series, Unit};
-use weir_units::SimTime;
+use weir_units::{MachineId, SimTime};
 
 /// The most lines in a chart: as many as can be told apart by colour.
 const LINES: usize = 6;
@@ -184,10 +185,34 @@ pub(crate) fn queues(results: &Results) -> (Vec<(&str, Chart)>, usize) {
     (links.iter().take(LINES).map(chart).collect(), links.len())
 }
 
+/// What machine shapers did for the services that received most at a machine, a chart for each: what came, what might, and
+/// what each sender was told. With the number of all that received anything.
+pub(crate) fn meters(results: &Results) -> (Vec<(String, Chart)>, usize) {
+    let mut received: BTreeMap<(MachineId, u32), u64> = BTreeMap::new();
+    for sample in &results.meter_samples {
+        *received.entry((sample.host, sample.service)).or_default() += sample.received;
+    }
+    let mut busiest: Vec<_> = received.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+    busiest.sort_by_key(|(place, bytes)| (std::cmp::Reverse(*bytes), *place));
+    let chart = |&((host, service), _): &((MachineId, u32), u64)| {
+        let meter = series::meter(results, host, service);
+        let mut chart = Chart::new(time_axis(results), Axis::new("received", Unit::Bandwidth));
+        chart.size = PANEL;
+        let lines = [
+            Series::new("usage", meter.received).look(0, false),
+            Series::new("capacity", meter.capacity).look(LINES - 1, true),
+            Series::new("rate of a sender", meter.rate).look(1, false),
+        ];
+        chart.series.extend(lines.into_iter().filter(|line| line.points.iter().any(|at| at.1.is_finite())));
+        (format!("{} at {}", results.services[service as usize], results.hosts[host.index()]), chart)
+    };
+    (busiest.iter().take(LINES).map(chart).collect(), busiest.len())
+}
+
 /// The places of watched links, the busiest first.
 fn busiest_watched(results: &Results) -> Vec<u32> {
     let watched = series::watched(results);
-    let order: std::collections::BTreeMap<&str, usize> =
+    let order: BTreeMap<&str, usize> =
         busiest(results).into_iter().enumerate().map(|(order, (link, _))| (link.name.as_str(), order)).collect();
     let mut links = watched;
     links.sort_by_key(|link| order.get(results.links[*link as usize].name.as_str()).copied());

@@ -189,6 +189,27 @@ impl GroupSample {
     }
 }
 
+/// What a machine shaper did for one service in one interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeterSample {
+    /// The end of the interval.
+    pub at: SimTime,
+    /// The machine.
+    pub host: MachineId,
+    /// A place in [`Results::services`].
+    pub service: u32,
+    /// Bytes of frames sent in the interval.
+    pub sent: u64,
+    /// The rate of the root limiter at its end; `None` where there is none.
+    pub limit: Option<Bandwidth>,
+    /// Bytes of frames received in the interval.
+    pub received: u64,
+    /// C, what the service may receive, at its end; `None` where nothing limits it.
+    pub capacity: Option<Bandwidth>,
+    /// R, what the receive meter tells each sender of weight 1, at its end.
+    pub rate: Option<Bandwidth>,
+}
+
 /// Everything that a run gave.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Results {
@@ -218,6 +239,11 @@ pub struct Results {
     pub link_samples: Vec<LinkSample>,
     /// Samples of groups, ascending by time.
     pub group_samples: Vec<GroupSample>,
+    /// The paths of the services that machine shapers hold, unique; none where there are no shapers.
+    pub services: Vec<String>,
+    /// Samples of machine shapers, ascending by time. A machine's service has none for an interval in which it sent and received
+    /// nothing and was told nothing new.
+    pub meter_samples: Vec<MeterSample>,
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A small run for tests, with one of everything.
 
-use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, Results};
+use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
 use weir_units::{Bandwidth, MachineId, SimTime};
 
 fn link(name: &str, gbps: u64, bytes: u64, dropped: u64) -> LinkRecord {
@@ -69,6 +69,23 @@ pub(crate) fn sample() -> Results {
             squares: 450_000 * 900_000,
         });
     }
+    let mut meter_samples = Vec::new();
+    for ms in 1..=4 {
+        let meter = |host, service, received| MeterSample {
+            at: SimTime::from_millis(ms),
+            host: MachineId(host),
+            service,
+            sent: 8_250 * ms,
+            limit: (service == 1).then(|| Bandwidth::from_gbps(2)),
+            received,
+            capacity: Some(Bandwidth::from_gbps(9)),
+            rate: (host == 2).then(|| Bandwidth::from_mbps(1_000 * ms)),
+        };
+        meter_samples.extend([meter(2, 0, 500_000), meter(2, 1, 100_000 * ms)]);
+        if ms > 2 {
+            meter_samples.push(meter(0, 0, 0));
+        }
+    }
     let group = |name: &str, transport: &str| Group {
         name: name.to_owned(),
         transport: transport.to_owned(),
@@ -90,5 +107,7 @@ pub(crate) fn sample() -> Results {
         sample_interval: Some(SimTime::from_millis(1)),
         link_samples,
         group_samples,
+        services: vec!["web".to_owned(), "bulk/copy".to_owned()],
+        meter_samples,
     }
 }

@@ -7,8 +7,8 @@
 //! Worked example: samples every 1 ms; in the second a link of 10 Gb/s sent 625,000 bytes, which is 5 Gb/s:
 //! the point (0.0015 s, 0.5).
 
-use crate::record::{GroupSample, LinkRecord, Results};
-use weir_units::{Bandwidth, SimTime};
+use crate::record::{GroupSample, LinkRecord, MeterSample, Results};
+use weir_units::{Bandwidth, MachineId, SimTime};
 
 /// Seconds as a float, for drawing.
 pub fn seconds(time: SimTime) -> f64 {
@@ -57,6 +57,50 @@ pub fn utilisation(results: &Results, link: u32) -> Vec<(f64, f64)> {
 pub fn queue(results: &Results, link: u32) -> Vec<(f64, u64, u64)> {
     let samples = results.link_samples.iter().filter(|sample| sample.link == link);
     samples.map(|sample| (seconds(sample.at), sample.queue, sample.queue_peak)).collect()
+}
+
+/// The length of a link's queue that `percent` of its samples do not exceed, in bytes: nearest-rank over the lengths at the ends of
+/// intervals. `None` for a link without samples.
+pub fn queue_percentile(results: &Results, link: u32, percent: f64) -> Option<u64> {
+    let samples = results.link_samples.iter().filter(|sample| sample.link == link);
+    let mut lengths: Vec<u64> = samples.map(|sample| sample.queue).collect();
+    lengths.sort_unstable();
+    // The tolerance of `summary`: 99 % of 100 samples is the 99th, whatever a float makes of it.
+    let place = (percent / 100.0 * lengths.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+    lengths.get(place - 1).copied()
+}
+
+/// What a service used, might use and was told at a machine, in bit/s by time; what is not limited is not a number.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MeterSeries {
+    /// Frames sent.
+    pub sent: Vec<(f64, f64)>,
+    /// The root limiter's rate.
+    pub limit: Vec<(f64, f64)>,
+    /// Frames received.
+    pub received: Vec<(f64, f64)>,
+    /// C.
+    pub capacity: Vec<(f64, f64)>,
+    /// R.
+    pub rate: Vec<(f64, f64)>,
+}
+
+/// What a machine shaper did for a service, by time.
+pub fn meter(results: &Results, host: MachineId, service: u32) -> MeterSeries {
+    let mut series = MeterSeries::default();
+    let of = |sample: &MeterSample| sample.host == host && sample.service == service;
+    for sample in results.meter_samples.iter().filter(|sample| of(sample)) {
+        // Services that did nothing have no sample, so the one before says nothing of the interval's length.
+        let from = sample.at.saturating_sub(results.sample_interval.unwrap_or(sample.at));
+        let (middle, end) = (middle(from, sample.at), seconds(sample.at));
+        let known = |rate: Option<Bandwidth>| rate.map_or(f64::NAN, |rate| rate.bps() as f64);
+        series.sent.push((middle, rate(sample.sent, from, sample.at)));
+        series.received.push((middle, rate(sample.received, from, sample.at)));
+        series.limit.push((end, known(sample.limit)));
+        series.capacity.push((end, known(sample.capacity)));
+        series.rate.push((end, known(sample.rate)));
+    }
+    series
 }
 
 /// Application bit/s that a group received, by time.
@@ -153,6 +197,38 @@ mod tests {
             group_samples: vec![group(1_000, 125_000), group(2_500, 0)],
             ..Results::default()
         }
+    }
+
+    #[test]
+    fn queues_have_percentiles() {
+        let mut run = results();
+        let sample = |queue| LinkSample { link: 1, queue, ..LinkSample::default() };
+        run.link_samples.extend((10..=106).rev().map(sample));
+        // 0, 7, 9 and 10 to 106: 100 samples.
+        assert_eq!(queue_percentile(&run, 1, 99.0), Some(105));
+        assert_eq!(queue_percentile(&run, 1, 3.0), Some(9));
+        assert_eq!(queue_percentile(&run, 1, 100.0), Some(106));
+        assert_eq!(queue_percentile(&run, 0, 50.0), None);
+    }
+
+    #[test]
+    fn meters_have_rates() {
+        let mut run = results();
+        let sample = MeterSample {
+            at: SimTime::from_millis(2),
+            host: MachineId(0),
+            service: 1,
+            sent: 0,
+            limit: None,
+            received: 625_000,
+            capacity: Some(Bandwidth::from_gbps(9)),
+            rate: Some(Bandwidth::from_gbps(5)),
+        };
+        run.meter_samples = vec![sample, MeterSample { host: MachineId(1), ..sample }];
+        let series = meter(&run, MachineId(0), 1);
+        assert_eq!((series.received, series.sent), (vec![(0.001_5, 5e9)], vec![(0.001_5, 0.0)]));
+        assert_eq!((series.capacity, series.rate), (vec![(0.002, 9e9)], vec![(0.002, 5e9)]));
+        assert!(series.limit[0].1.is_nan());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! group `web`, of no coflow: 14,600 bytes from h1 to h9, begun after 1 µs, done in 12.68 µs as on an idle network, without
 //! a deadline.
 
-use crate::record::{ClassCount, FlowRecord, GroupSample, LinkRecord, LinkSample, Results};
+use crate::record::{ClassCount, FlowRecord, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
 use crate::series::mean_utilisation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -289,6 +289,40 @@ pub(crate) fn read_group_samples(input: impl Read, groups: &Names) -> Result<Vec
         let at = SimTime::from_picos(at);
         let sample = |group| GroupSample { at, group, delivered, active, flows, squares };
         Ok(groups.place(name).map(|group| samples.push(sample(group))))
+    })?;
+    Ok(samples)
+}
+
+const METER_SAMPLE_COLUMNS: [&str; 8] =
+    ["at_ps", "host", "service", "tx_bytes", "tx_limit_bps", "rx_bytes", "rx_capacity_bps", "rx_rate_bps"];
+
+type MeterRow<'a> = (u64, &'a str, &'a str, u64, Option<u64>, u64, Option<u64>, Option<u64>);
+
+pub(crate) fn write_meter_samples(results: &Results, out: impl Write) -> csv::Result<()> {
+    let row = |sample: &MeterSample| -> MeterRow<'_> {
+        let (host, service) = (&results.hosts[sample.host.index()], &results.services[sample.service as usize]);
+        let [limit, capacity, rate] = [sample.limit, sample.capacity, sample.rate].map(|rate| rate.map(Bandwidth::bps));
+        (sample.at.picos(), host, service, sample.sent, limit, sample.received, capacity, rate)
+    };
+    write(out, &METER_SAMPLE_COLUMNS, results.meter_samples.iter().map(row))
+}
+
+pub(crate) fn read_meter_samples(
+    input: impl Read,
+    hosts: &Names,
+    services: &Names,
+) -> Result<Vec<MeterSample>, TableError> {
+    let mut samples = Vec::new();
+    read(input, &METER_SAMPLE_COLUMNS, |row| {
+        let (at, host, service, sent, limit, received, capacity, rate): MeterRow<'_> = row.deserialize(None)?;
+        let [limit, capacity, rate] = [limit, capacity, rate].map(|rate| rate.map(Bandwidth::from_bps));
+        let at = SimTime::from_picos(at);
+        let mut sample = || -> Result<(), String> {
+            let (host, service) = (MachineId(hosts.place(host)?), services.place(service)?);
+            samples.push(MeterSample { at, host, service, sent, limit, received, capacity, rate });
+            Ok(())
+        };
+        Ok(sample())
     })?;
     Ok(samples)
 }

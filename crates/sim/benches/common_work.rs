@@ -9,18 +9,23 @@
 //! | `dumbbell` | 16 long DCTCP flows through 10 Gb/s for 0.5 s, links of 1 µs, marking at 65 packets |
 //! | `scale` | fat-trees from 16 to 9,826 hosts at the same load per host |
 //! | `checked` | the dumbbell and the leaf-spine's first flows with every checker on, against off |
+//! | `shaped` | Parley's testbed (9 racks of 10 hosts at 10 Gb/s behind 80 Gb/s) with 1 MB flows into one rack at 60 and 90 Gb/s, without shapers and with Parley's |
 //! | `instructions` | instructions per packet-hop, counted by callgrind (Debian: `valgrind`) |
-//! | `once-leafspine`, `once-dumbbell`, `once-scale` | one run without a table, for profilers |
+//! | `once-leafspine`, `once-dumbbell`, `once-scale`, `once-shaped` | one run without a table, for profilers |
 
 use std::fs::File;
 use std::process::Command;
+use weir_datapath::ShaperParameters;
 use weir_latency::Load;
+use weir_policy::Sharing;
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::{self, Checkers};
-use weir_sim::{Class, HostId, Observer, Silent, SimTime, Source, Sources, Stop, SwitchId, World};
+use weir_sim::{
+    Class, HostId, Observer, ServiceShaper, ShaperConfig, Silent, SimTime, Source, Sources, Stop, SwitchId, World,
+};
 use weir_transport::{Parameters, dctcp};
-use weir_units::{Bandwidth, Bytes, Duration, MachineId};
-use weir_workload::{Arrivals, Builtin, FlowList, Framing, Hosts, Random, Spec, Transfers, mean_gap};
+use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection};
+use weir_workload::{Arrivals, Builtin, FlowList, Framing, Hosts, Random, SizeDistribution, Spec, Transfers, mean_gap};
 
 /// Sizes of the common work: 1500 B on the wire, 1460 B of payload.
 const SIZES: Packets = Packets { payload: 1460, headers: 40 };
@@ -67,6 +72,14 @@ fn main() -> Result<()> {
         table("leaf-spine, 2,000 flows, checkers off", runs, || leaf_spine(Silent, 2000))?;
         table("leaf-spine, 2,000 flows, checkers on", runs, || leaf_spine(Checkers::default(), 2000))?;
     }
+    if all || case == "shaped" {
+        for gbps in [60, 90] {
+            for shapers in [false, true] {
+                let name = format!("testbed at {gbps} Gb/s, {} shapers", if shapers { "with" } else { "without" });
+                table(&name, runs, || testbed(gbps, shapers))?;
+            }
+        }
+    }
     if all || case == "instructions" {
         instructions("once-leafspine")?;
         instructions("once-dumbbell")?;
@@ -75,8 +88,11 @@ fn main() -> Result<()> {
         "once-leafspine" => print_once(&leaf_spine(Silent, 500)?),
         "once-dumbbell" => print_once(&dumbbell(Silent)?),
         "once-scale" => print_once(&fat_tree(34)?),
-        "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "instructions" => {}
-        other => return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked, instructions").into()),
+        "once-shaped" => print_once(&testbed(90, true)?),
+        "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "shaped" | "instructions" => {}
+        other => {
+            return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked, shaped, instructions").into());
+        }
     }
     Ok(())
 }
@@ -287,6 +303,52 @@ fn fat_tree(k: u32) -> Result<Done> {
     let at_most = (25_000_000.0 / (wire / 1500.0 * 11.0)) as u64;
     let random = random.at_most(at_most.max(hosts.len() as u64))?;
     run(&mut world, Sources::new(vec![source(Spec::Random(random))], 1, None), SimTime::NEVER, began)
+}
+
+/// Parley's testbed (Fig 11): messages of 1 MB from 80 hosts to the ten of one rack for 50 ms.
+fn testbed(gbps: u64, shapers: bool) -> Result<Done> {
+    let began = user_seconds()?;
+    let mut world = World::new(1, SIZES, Silent);
+    let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(512_000), mark: Some(Bytes::new(80_000)) };
+    let link = |gbps: u64| LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: Duration::from_micros(2), queue };
+    let spines = [world.add_switch(), world.add_switch()];
+    for _ in 0..9 {
+        let leaf = world.add_switch();
+        for _ in 0..10 {
+            world.add_host(leaf, link(10), link(10));
+        }
+        for spine in spines {
+            world.connect(leaf, spine, link(40), link(40));
+        }
+    }
+    world.compute_routes();
+    world.set_jitter(SimTime::from_nanos(1200), 1);
+    if shapers {
+        let parameters = ShaperParameters::PARLEY;
+        let service = ServiceShaper {
+            interval: parameters.interval,
+            burst: parameters.destination.burst,
+            shares: PerDirection::default(),
+            senders: Vec::new(),
+        };
+        world.set_shapers(ShaperConfig {
+            parameters,
+            sharing: Sharing::Fill,
+            services: vec![service],
+            capacities: vec![PerDirection::both(Bandwidth::from_gbps(10)); 90],
+            transmit: None,
+        });
+    }
+    let hosts = |from: u32, to: u32| Hosts::new((from..to).map(MachineId).collect(), "hosts");
+    let sizes = SizeDistribution::fixed(1_000_000)?;
+    let wire = sizes.mean_wire_bytes(Framing::new(SIZES.payload, SIZES.headers)?);
+    let gap = mean_gap(Load::from_fraction(0.5)?, Bandwidth::from_gbps(2 * gbps), wire)?;
+    let end = SimTime::from_millis(50);
+    let random =
+        Random::new(hosts(10, 90)?, hosts(0, 10)?, Arrivals::Poisson, gap, sizes)?.times(SimTime::ZERO, end)?;
+    let mut source = source(Spec::Random(random));
+    source.transport = Parameters::default();
+    run(&mut world, Sources::new(vec![source], 1, None), end, began)
 }
 
 /// What an observer does at the end.

@@ -12,7 +12,7 @@
 //!
 //! Worked example: under `shaper` a service with `machine: { rx: { max: 9Gb/s } }` receives 9 Gb/s at each machine, whoever sends.
 
-use crate::brokers::{Brokers, Exchange};
+use crate::brokers::{Brokers, Classes, Exchange};
 use crate::ids::HostId;
 use crate::observer::Observer;
 use crate::shaper::ShaperConfig;
@@ -20,7 +20,6 @@ use crate::world::{Delivery, World};
 use rand::rngs::StdRng;
 use std::borrow::Cow;
 use std::sync::Arc;
-use weir_control::RackBrokerConfig;
 use weir_policy::Policy;
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, Graph};
 use weir_units::{Bytes, Direction, Duration, SimTime};
@@ -57,17 +56,12 @@ pub(crate) struct Enforcer<'a> {
 
 impl<'a> Enforcer<'a> {
     /// Puts the enforcement of a scenario in force.
-    pub(crate) fn new<O: Observer>(
-        governed: &'a Governed,
-        config: RackBrokerConfig,
-        rng: &mut StdRng,
-        world: &mut World<O>,
-    ) -> Self {
+    pub(crate) fn new<O: Observer>(governed: &'a Governed, rng: &mut StdRng, world: &mut World<O>) -> Self {
         let policy = Arc::clone(&governed.policy);
         let mut enforcer = Self { governed, policy, interval: None, brokers: None, events: governed.events.iter() };
         enforcer.set_shapers(world);
         if governed.enforcement == Enforcement::Parley {
-            enforcer.brokers = Some(Brokers::new(&governed.policy, config, rng, world));
+            enforcer.brokers = Some(Brokers::new(&governed.policy, &governed.brokers, rng, world));
         }
         enforcer
     }
@@ -88,7 +82,7 @@ impl<'a> Enforcer<'a> {
         world.set_shapers(config);
         if self.governed.enforcement == Enforcement::Shaper {
             for host in (0..world.host_count() as u32).map(HostId) {
-                for (service, class) in crate::brokers::Classes::new(&self.policy).iter() {
+                for (service, class) in Classes::new(&self.policy).iter() {
                     world.set_limit(host, class, self.policy.machine_ceiling(service, Direction::Tx));
                 }
             }
@@ -124,8 +118,20 @@ impl<'a> Enforcer<'a> {
             ControlChange::Policy(change) => {
                 self.policy = Arc::clone(&change.policy);
                 self.set_shapers(world);
+                if let Some(brokers) = &mut self.brokers {
+                    brokers.set_policy(&self.policy, world);
+                }
             }
-            ControlChange::Crash(_) | ControlChange::Restart(_) => {}
+            ControlChange::Crash(set) => {
+                if let Some(brokers) = &mut self.brokers {
+                    brokers.crash(set);
+                }
+            }
+            ControlChange::Restart(set) => {
+                if let Some(brokers) = &mut self.brokers {
+                    brokers.restart(set, world.now().instant());
+                }
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use weir_units::SimTime;
 
 /// A datagram's frame without its payload: Ethernet, IPv4 (20 B, RFC 791) and UDP (8 B, RFC 768).
-const UDP_OVERHEAD: u32 = ETHERNET_HEADER + 20 + 8;
+pub(crate) const UDP_OVERHEAD: u32 = ETHERNET_HEADER + 20 + 8;
 
 /// Why a run stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -59,6 +59,9 @@ pub(crate) const AGAIN: u8 = 8;
 /// A machine shaper made it [`CAPABLE`] for itself: the transport did not ask, and hears of no mark.
 pub(crate) const SHAPED: u8 = 16;
 
+/// Its sender asks for feedback: it is ECT(1) instead of ECT(0). A mark takes that away.
+pub(crate) const ASKS: u8 = 32;
+
 /// A packet on its way.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]

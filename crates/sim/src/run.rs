@@ -24,17 +24,17 @@ use crate::engine::Stop;
 use crate::headers::{Headers, Unclassified};
 use crate::ids::{Class, PortId};
 use crate::observer::{Observer, Silent};
-use crate::samples::{LinkSampler, UplinkSampler, link_records};
+use crate::samples::{LinkSampler, MeterSampler, UplinkSampler, link_records};
 use crate::serial_clock::SerialClock;
 use crate::sources::{Source, Sources};
 use crate::world::{Counters, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::ops::ControlFlow;
-use weir_control::RackBrokerConfig;
 use weir_datapath::ClassifierError;
+use weir_policy::Policy;
 use weir_results::{FlowRecord, Group, GroupSample, Results};
-use weir_scenario::{Change, NetworkEvent, RunResult, Scenario, Traffic};
+use weir_scenario::{Change, Enforcement, NetworkEvent, RunResult, Scenario, Traffic};
 use weir_units::{Duration, SimTime};
 use weir_workload::Spec;
 
@@ -46,8 +46,6 @@ const START_SPREAD: SimTime = SimTime::from_millis(10);
 pub struct Options {
     /// Run with all checkers, which panic when an invariant of the simulator does not hold. A third to a half slower.
     pub check: bool,
-    /// How the rack brokers are timed.
-    pub brokers: RackBrokerConfig,
 }
 
 /// How far a run has come; handed out when the network is built, and after each sample.
@@ -102,10 +100,10 @@ pub fn simulate(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunOutcome, RunError> {
     if options.check {
-        let run = Run::new(scenario, seed, options, Checkers::default())?;
+        let run = Run::new(scenario, seed, Checkers::default())?;
         run.finish(progress, checkers::check)
     } else {
-        Run::new(scenario, seed, options, Silent)?.finish(progress, |_| ())
+        Run::new(scenario, seed, Silent)?.finish(progress, |_| ())
     }
 }
 
@@ -120,12 +118,14 @@ struct Run<'a, O> {
     events: std::slice::Iter<'a, NetworkEvent>,
     links: LinkSampler,
     uplink: Option<UplinkSampler>,
+    /// The services, and what shapers do for them, where there are shapers.
+    meters: Option<(Classes, MeterSampler)>,
     flows: Vec<FlowRecord>,
     groups: Vec<GroupSample>,
 }
 
 impl<'a, O: Observer> Run<'a, O> {
-    fn new(scenario: &'a Scenario, seed: u64, options: &Options, observer: O) -> Result<Self, RunError> {
+    fn new(scenario: &'a Scenario, seed: u64, observer: O) -> Result<Self, RunError> {
         let mut rng = StdRng::seed_from_u64(seed);
         let governed = scenario.governed();
         let classes = governed.map(|governed| Classes::new(&governed.policy));
@@ -136,7 +136,7 @@ impl<'a, O: Observer> Run<'a, O> {
         let (mut enforcer, mut uplink, mut headers) = (None, None, None);
         if let (Some(governed), Some(classes)) = (governed, &classes) {
             uplink = Some(UplinkSampler::new(scenario, classes, &mut world));
-            enforcer = Some(Enforcer::new(governed, options.brokers, &mut rng, &mut world));
+            enforcer = Some(Enforcer::new(governed, &mut rng, &mut world));
             headers = Some(Headers::new(&governed.policy)?);
             let frame = graph.packets.payload + graph.packets.headers;
             world.set_jitter(frame_time(&world, frame), rng.random());
@@ -145,6 +145,7 @@ impl<'a, O: Observer> Run<'a, O> {
             world.set_jitter(graph.jitter.into(), rng.random());
         }
         let source = |traffic: &Traffic| source(traffic, classes.as_ref());
+        let shaped = scenario.enforcement() != Enforcement::None;
         let sources = Sources::new(scenario.entries().iter().map(source).collect(), rng.random(), headers);
         let links = LinkSampler::new(scenario, &world);
         let events = scenario.events().iter();
@@ -157,6 +158,7 @@ impl<'a, O: Observer> Run<'a, O> {
             events,
             links,
             uplink,
+            meters: classes.filter(|_| shaped).map(|classes| (classes, MeterSampler::default())),
             flows: Vec::new(),
             groups: Vec::new(),
         })
@@ -262,6 +264,9 @@ impl<'a, O: Observer> Run<'a, O> {
         if let Some(uplink) = &mut self.uplink {
             uplink.take(&self.world);
         }
+        if let Some((classes, meters)) = &mut self.meters {
+            meters.take(classes, &self.world);
+        }
     }
 
     fn progress(&self) -> Progress {
@@ -287,6 +292,12 @@ impl<'a, O: Observer> Run<'a, O> {
             flows_per_coflow,
         };
         let graph = self.scenario.graph();
+        let path = |policy: &Policy, service| policy.services().get(service).path().to_owned();
+        let (mut services, mut meter_samples) = (Vec::new(), Vec::new());
+        if let (Some((classes, meters)), Some(governed)) = (self.meters, self.scenario.governed()) {
+            services.extend(classes.iter().map(|(service, _)| path(&governed.policy, service)));
+            meter_samples = meters.samples;
+        }
         let results = Results {
             scenario: self.scenario.name().to_owned(),
             seed: self.seed,
@@ -300,6 +311,8 @@ impl<'a, O: Observer> Run<'a, O> {
             sample_interval: Some(self.scenario.measurement().every.into()),
             link_samples: self.links.samples,
             group_samples: self.groups,
+            services,
+            meter_samples,
             ..Results::default()
         };
         let uplink = self.uplink.map(|uplink| RunResult { samples: uplink.samples }).unwrap_or_default();
@@ -352,8 +365,10 @@ fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collection
     if brokers != Exchange::default() {
         named.extend([
             ("broker_datagrams_sent", brokers.sent),
+            ("broker_bytes_sent", brokers.bytes),
             ("broker_datagrams_received", brokers.received),
             ("broker_datagrams_refused", brokers.refused),
+            ("broker_datagrams_unheard", brokers.unheard),
         ]);
     }
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

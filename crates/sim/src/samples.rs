@@ -1,14 +1,15 @@
-//! What is measured while a network runs: links at intervals, and a rack's uplink by service.
+//! What is measured while a network runs: links and machine shapers at intervals, and a rack's uplink by service.
 
 use crate::brokers::Classes;
-use crate::ids::{Class, MeterId, PortId};
+use crate::ids::{Class, HostId, MeterId, PortId};
 use crate::observer::Observer;
+use crate::shaper::ShaperReading;
 use crate::world::World;
-use weir_results::{ClassCount, LinkRecord, LinkSample};
+use weir_results::{ClassCount, LinkRecord, LinkSample, MeterSample};
 use weir_scenario::graph::LinkRef;
 use weir_scenario::topology::uplinks;
 use weir_scenario::{Graph, Sample, Scenario};
-use weir_units::{Bandwidth, Bytes, Duration, ServiceId};
+use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection, ServiceId};
 
 /// Samples of the links that a scenario watches.
 #[derive(Debug)]
@@ -116,6 +117,41 @@ pub(crate) fn link_records<O: Observer>(graph: &Graph, world: &mut World<O>, sam
         }
     };
     graph.links().map(record).collect()
+}
+
+/// Samples of machine shapers: every service at every host that did something, or was told something new.
+#[derive(Debug, Default)]
+pub(crate) struct MeterSampler {
+    /// By host and class, what the last sample would have been.
+    last: Vec<(PerDirection<Bytes>, Option<ShaperReading>)>,
+    pub(crate) samples: Vec<MeterSample>,
+}
+
+impl MeterSampler {
+    /// Takes a sample of each service of `classes` at each host.
+    pub(crate) fn take<O: Observer>(&mut self, classes: &Classes, world: &World<O>) {
+        let hosts = (0..world.host_count() as u32).map(HostId);
+        let places = hosts.flat_map(|host| classes.iter().map(move |(_, class)| (host, class)));
+        let finite = |rate: Bandwidth| (!rate.is_unlimited()).then_some(rate);
+        for (place, (host, class)) in places.enumerate() {
+            let (bytes, reading) = (world.host_bytes(host, class), world.shaper(host, class));
+            if self.last.len() <= place {
+                self.last.push((PerDirection::default(), None));
+            }
+            let (before, told) = std::mem::replace(&mut self.last[place], (bytes, reading));
+            let Some(now) = reading.filter(|_| bytes != before || reading != told) else { continue };
+            self.samples.push(MeterSample {
+                at: world.now(),
+                host: MachineId(host.0),
+                service: class.0.into(),
+                sent: (bytes.tx - before.tx).get(),
+                limit: finite(now.limit),
+                received: (bytes.rx - before.rx).get(),
+                capacity: finite(now.capacity),
+                rate: finite(now.rate),
+            });
+        }
+    }
 }
 
 /// Samples of the measured rack's uplink, by service.

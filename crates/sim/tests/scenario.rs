@@ -9,7 +9,7 @@ use weir_scenario::Scenario;
 use weir_sim::{Options, RunError, RunOutcome, SimTime, simulate};
 use weir_units::{Bandwidth, Duration, ServiceId};
 
-const CHECKED: fn() -> Options = || Options { check: true, ..Options::default() };
+const CHECKED: fn() -> Options = || Options { check: true };
 
 fn scenario(name: &str) -> Scenario {
     let path = format!("{}/../../scenarios/{name}.scenario.yaml", env!("CARGO_MANIFEST_DIR"));

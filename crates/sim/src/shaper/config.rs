@@ -5,6 +5,10 @@
 //! busy that is the tree's own sharing; when some idle, what they leave goes to all services, not first to their siblings. The
 //! rack brokers, a second later, allocate by the tree.
 //!
+//! Intervals are the published ones, which are meant for interfaces of 10 Gb/s, or longer in proportion where the slowest interface is
+//! slower: at 100 Mb/s T is 20 ms where nobody says otherwise. There a packet takes 120 µs, and T = 200 µs would look at
+//! one or two of them.
+//!
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
 
 use crate::ids::HostId;
@@ -63,7 +67,7 @@ pub const EYEQ_TRANSMIT: InterfaceParameters =
 
 impl ShaperConfig {
     /// Parley's shapers under a policy; `interval` and `burst` are for services of which the policy does not say them, `None` for
-    /// Parley's own (200 µs, 64 kB).
+    /// Parley's own (200 µs at 10 Gb/s, 64 kB).
     pub fn parley(policy: &Arc<Policy>, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
         Self::new(policy, ShaperParameters::PARLEY, None, interval, burst)
     }
@@ -82,6 +86,7 @@ impl ShaperConfig {
         interval: Option<Duration>,
         burst: Option<Bytes>,
     ) -> Self {
+        let parameters = scaled(parameters, policy);
         let services = policy.services().leaves().map(|(id, service)| {
             let share = |direction: Direction| Share {
                 min: service.share(ContentionPoint::Machine, direction).min,
@@ -117,8 +122,7 @@ impl ShaperConfig {
 
     /// The constants of one service's shaper.
     pub(super) fn of(&self, service: &ServiceShaper) -> ShaperParameters {
-        let mut parameters = self.parameters;
-        parameters.interval = service.interval;
+        let mut parameters = with_interval(self.parameters, service.interval);
         parameters.destination.burst = service.burst;
         parameters
     }
@@ -135,6 +139,36 @@ impl ShaperConfig {
             transmit: self.transmit.map(|law| meter(Direction::Tx, law)),
         }
     }
+}
+
+/// The rate for which the published intervals are meant: Parley's and EyeQ's hosts have 10 Gb/s.
+const PUBLISHED_RATE: Bandwidth = Bandwidth::from_gbps(10);
+
+/// Constants for the slowest interface of a policy. In a network that is slower than the published ones everything takes longer, as
+/// packets do: an interval must see as many of them. Faster networks keep the published intervals.
+fn scaled(mut parameters: ShaperParameters, policy: &Policy) -> ShaperParameters {
+    let slowest = policy.network().machines().iter().map(|machine| machine.nic().rx).min().unwrap_or(PUBLISHED_RATE);
+    let longer = |time: Duration| {
+        let nanos = u128::from(time.nanos()) * u128::from(PUBLISHED_RATE.bps()) / u128::from(slowest.bps().max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(time)
+    };
+    parameters.interface.interval = longer(parameters.interface.interval);
+    parameters.destination.hold = longer(parameters.destination.hold);
+    with_interval(parameters, longer(parameters.interval))
+}
+
+/// The same constants with another T. What is as long as so many T grows and shrinks with it: the mean time between two answers, and the
+/// time after which senders ask.
+fn with_interval(mut parameters: ShaperParameters, interval: Duration) -> ShaperParameters {
+    let scaled = |time: Duration| {
+        let nanos =
+            u128::from(time.nanos()) * u128::from(interval.nanos()) / u128::from(parameters.interval.nanos().max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    };
+    parameters.feedback_interval = scaled(parameters.feedback_interval);
+    parameters.destination.ask_after = scaled(parameters.destination.ask_after);
+    parameters.interval = interval;
+    parameters
 }
 
 /// A leaf's weight among all leaves at a machine.

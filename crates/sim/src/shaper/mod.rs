@@ -15,6 +15,7 @@
 //! - **sending** (`transmit`): feedback makes or sets a destination limiter. A packet first waits in its destination's queue, if
 //!   there is a limiter to that destination, then in its service's ([`crate::host`]). Destinations without feedback for a second lose
 //!   their limiter.
+//! - A sender that has not heard for a while asks by the packet that leaves (ECT(1)), and is answered.
 //! - Every packet of a service may be marked by switches (ECT). What the meter has seen of it is hidden from transports that
 //!   did not ask for it.
 //!

@@ -2,7 +2,7 @@
 
 use crate::ids::{Class, HostId, PacketId};
 use crate::observer::Observer;
-use crate::packet::{CAPABLE, Feedback, Kind, MARKED, Packet, SHAPED};
+use crate::packet::{ASKS, CAPABLE, Feedback, Kind, MARKED, Packet, SHAPED};
 use crate::world::World;
 use weir_units::{Bandwidth, Bytes, Direction};
 
@@ -18,6 +18,7 @@ impl<O: Observer> World<O> {
             return;
         }
         let (capable, marked) = (u32::from(packet.has(CAPABLE)), u32::from(packet.has(MARKED)));
+        let asks = packet.has(ASKS) && !packet.has(MARKED);
         if packet.has(SHAPED) {
             packet.clear(MARKED);
         }
@@ -26,7 +27,9 @@ impl<O: Observer> World<O> {
             self.share_receiving(host);
         }
         let receiver = &mut self.shaping.receivers[host.index() * self.classes + class.index()];
-        if let Some(rate) = receiver.meter.packet(now, bytes, capable, marked) {
+        let due = receiver.meter.packet(now, bytes, capable, marked);
+        let asked = (asks && !receiver.meter.rate().is_unlimited()).then(|| receiver.meter.rate());
+        if let Some(rate) = due.or(asked) {
             self.answer(host, id, rate);
         }
     }

@@ -4,11 +4,20 @@ use super::Slot;
 use crate::events::Event;
 use crate::ids::{Class, HostId, PacketId, SlotId};
 use crate::observer::Observer;
-use crate::packet::{CAPABLE, Feedback, List, SHAPED};
+use crate::packet::{ASKS, CAPABLE, Feedback, List, SHAPED};
 use crate::timer::{Fired, Timer};
 use crate::world::World;
 use weir_datapath::{Destination, Verdict};
-use weir_units::{Bytes, Direction};
+use weir_units::{Bytes, Direction, Duration, Instant, SimTime};
+
+impl Slot {
+    /// When to look at the queue again whose first packet may leave at `departure`: then, or when nothing will have been heard for
+    /// so long (`silence`) that the limiter is slowed or forgotten.
+    fn wakes(&self, now: Instant, departure: Instant, silence: Duration) -> SimTime {
+        let silent = self.limiter.heard_at() + silence;
+        departure.min(if silent > now { silent } else { now + silence }).into()
+    }
+}
 
 impl<O: Observer> World<O> {
     /// A packet of a host with a shaper: it goes on to its service's queue, or waits for its destination's limiter.
@@ -27,7 +36,7 @@ impl<O: Observer> World<O> {
             self.enter_service(host, id);
             return;
         };
-        let now = self.now.instant();
+        let (now, silence) = (self.now.instant(), self.shaping.config.parameters.destination.silence);
         let slot = &mut self.shaping.slots[place.index()];
         if slot.waiting.is_empty() {
             if slot.limiter.silent(now) == Verdict::Drop {
@@ -38,10 +47,11 @@ impl<O: Observer> World<O> {
             let departure = slot.limiter.earliest(now);
             if departure <= now {
                 slot.limiter.departure(now, Bytes::new(size.into()));
+                self.packets.get_mut(id).set(ASKS, slot.limiter.asks(now));
                 self.enter_service(host, id);
                 return;
             }
-            if let Some(at) = slot.release.set(departure.into()) {
+            if let Some(at) = slot.release.set(slot.wakes(now, departure, silence)) {
                 self.events.push(at, Event::Destination(place));
             }
         }
@@ -123,7 +133,7 @@ impl<O: Observer> World<O> {
 
     /// Lets the packets at the head of a destination's queue go that may, and sets its timer for the next.
     fn release_destination(&mut self, place: SlotId) {
-        let now = self.now.instant();
+        let (now, silence) = (self.now.instant(), self.shaping.config.parameters.destination.silence);
         loop {
             let slot = &mut self.shaping.slots[place.index()];
             let id = slot.waiting.head;
@@ -135,13 +145,14 @@ impl<O: Observer> World<O> {
             }
             let departure = slot.limiter.earliest(now);
             if departure > now {
-                if let Some(at) = slot.release.set(departure.into()) {
+                if let Some(at) = slot.release.set(slot.wakes(now, departure, silence)) {
                     self.events.push(at, Event::Destination(place));
                 }
                 return;
             }
             let size = self.packets.get(id).size;
             slot.limiter.departure(now, Bytes::new(size.into()));
+            self.packets.get_mut(id).set(ASKS, slot.limiter.asks(now));
             let host = self.let_go(place);
             if self.enter_service(host, id) {
                 self.resume(id);

@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let checkers = if args.checkers { ", checkers on" } else { "" };
     ui.tell(&format!("{}: {}, seed {seed}{checkers}\n", scenario.name(), check::describe(&scenario)))?;
 
-    let options = Options { check: args.checkers, ..Options::default() };
+    let options = Options { check: args.checkers };
     let outcome = simulate_watched(&scenario, seed, &options, &interrupt, ui)?;
     let interrupted = outcome.interrupted;
     let run = SimulatedRun::new(&scenario, seed, outcome, &set);

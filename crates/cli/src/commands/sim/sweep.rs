@@ -112,7 +112,7 @@ impl Work<'_> {
             Ok((scenario, _)) => scenario,
             Err(refused) => return Ended::Failed(refused.render(false)),
         };
-        let options = Options { check: self.args.checkers, ..Options::default() };
+        let options = Options { check: self.args.checkers };
         let seed = scenario.seed();
         let ran =
             simulation::run(&scenario, seed, &options, self.interrupt, &mut |now| now.into_iter().for_each(&mut *step));

@@ -1,0 +1,30 @@
+//! The traffic classes of services at hosts.
+
+use crate::ids::Class;
+use weir_policy::Policy;
+use weir_units::ServiceId;
+
+/// The traffic class of each leaf service: its place among the leaves.
+#[derive(Debug, Clone)]
+pub struct Classes {
+    leaves: Vec<ServiceId>,
+}
+
+impl Classes {
+    /// The classes of a policy's leaf services.
+    pub fn new(policy: &Policy) -> Self {
+        Self { leaves: policy.services().leaves().map(|(id, _)| id).collect() }
+    }
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.leaves.len()
+    }
+    /// The class of a leaf service; `None` for a service with children.
+    pub fn of(&self, service: ServiceId) -> Option<Class> {
+        self.leaves.binary_search(&service).ok().map(|place| Class(place as u16))
+    }
+    /// Every leaf with its class.
+    pub fn iter(&self) -> impl Iterator<Item = (ServiceId, Class)> {
+        self.leaves.iter().zip(0..).map(|(&service, class)| (service, Class(class)))
+    }
+}

@@ -1,0 +1,335 @@
+//! The body of the brokers: it hands them time, meters and datagrams, and does what they say.
+//!
+//! Problem: the brokers decide and never act. Approach: every simulated machine has a rack broker, and one machine the fabric
+//! broker. When a broker's timeout is due, the body reads the host's counters; what brokers tell each other goes out as UDP
+//! datagrams in the bytes that the wire format gives, through the same links and
+//! queues as everything else, where it can be delayed or lost; what arrives is verified and decoded. What a machine's own brokers
+//! tell each other does not leave the machine.
+//!
+//! Rack brokers start spread over one period, as those of real machines are: datagrams of a whole rack at one
+//! instant would be a burst that no rack has.
+//!
+//! Limits: a transmit limit goes to the service's root limiter, together with what the static policy says
+//! about the machine's interface (the least of the service's and its parents' maxima there). A receive
+//! limit is the capacity of the service's receive meter, whose feedback to the senders enforces it (Parley §3.2.1).
+//!
+//! A broker that crashes forgets everything and takes no part; its machine goes on under its last limits for the timeout. One that
+//! restarts begins as at the start, in a new epoch.
+//!
+//! Worked example: 20 machines in a rack with a period of 1 s send 20 · 19 datagrams a second.
+//!
+//! Source: Parley §3.2.2, §3.2.3, §5.2, §5.3.
+
+mod classes;
+mod machine;
+
+pub use classes::Classes;
+
+use crate::engine::UDP_OVERHEAD;
+use crate::ids::HostId;
+use crate::observer::Observer;
+use crate::world::{Delivery, World};
+use machine::Machine;
+use rand::Rng;
+use rand::rngs::StdRng;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use weir_control::{
+    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, MeterReading, Output, RackBroker,
+    RackBrokerConfig, Stale,
+};
+use weir_policy::Policy;
+use weir_scenario::{BrokerSet, BrokerSettings};
+use weir_units::{Duration, Instant, MachineId, SimTime};
+use weir_wire::{Key, Message};
+
+/// The key that tags simulated datagrams. Nobody listens in a simulation; it is only not zero.
+const KEY: [u8; 32] = *b"the simulated network's only key";
+
+/// Datagrams that brokers exchanged over the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Exchange {
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Their bytes, as frames.
+    pub bytes: u64,
+    /// Datagrams that arrived.
+    pub received: u64,
+    /// Datagrams that arrived and could not be read.
+    pub refused: u64,
+    /// Datagrams that arrived where no broker was to hear them: it had crashed.
+    pub unheard: u64,
+}
+
+/// Who is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    /// A machine's rack broker.
+    Rack(usize),
+    /// The fabric broker.
+    Fabric,
+    /// A machine's limits, which end.
+    Limits(usize),
+}
+
+/// A broker on every machine and one for the fabric. Call [`Brokers::next_timeout`] for when to call [`Brokers::on_time`], and
+/// [`Brokers::on_delivery`] for every datagram that arrives.
+#[derive(Debug)]
+pub struct Brokers {
+    policy: Arc<Policy>,
+    classes: Classes,
+    key: Key,
+    config: RackBrokerConfig,
+    machines: Vec<Machine>,
+    /// Where the fabric broker runs.
+    fabric_machine: usize,
+    /// `None` while it has crashed.
+    fabric: Option<FabricBroker>,
+    fabric_epoch: u64,
+    due: BTreeSet<(Instant, Who)>,
+    exchange: Exchange,
+}
+
+impl Brokers {
+    /// Brokers for all machines of a policy, whose hosts have the machines' ids. The static limits of the
+    /// machines' interfaces are in force from now on.
+    pub fn new<O: Observer>(
+        policy: &Arc<Policy>,
+        settings: &BrokerSettings,
+        rng: &mut StdRng,
+        world: &mut World<O>,
+    ) -> Self {
+        let config = RackBrokerConfig {
+            period: settings.period,
+            timeout: settings.timeout,
+            stale: match settings.stale {
+                weir_scenario::Stale::Keep => Stale::Keep,
+                weir_scenario::Stale::Forget => Stale::Forget,
+            },
+            fabric_period: settings.fabric_period,
+            fabric_timeout: settings.fabric_timeout,
+        };
+        let start = world.now().instant();
+        let classes = Classes::new(policy);
+        let machine = |host: u32| {
+            let phase = Duration::from_nanos(rng.random_range(0..config.period.nanos().max(1)));
+            let broker = RackBroker::new(policy, MachineId(host), 1, config, start + phase);
+            Machine::new(HostId(host), broker, classes.count())
+        };
+        let machines: Vec<Machine> = (0..policy.network().machines().len() as u32).map(machine).collect();
+        let mut body = Self {
+            policy: Arc::clone(policy),
+            classes,
+            key: Key::new(KEY).expect("the key is not zero"),
+            config,
+            machines,
+            fabric_machine: settings.fabric.index(),
+            fabric: Some(FabricBroker::new(policy, 1, fabric_config(&config), start)),
+            fabric_epoch: 1,
+            due: BTreeSet::new(),
+            exchange: Exchange::default(),
+        };
+        for place in 0..body.machines.len() {
+            body.due.extend(body.timeout(Who::Rack(place)).map(|at| (at, Who::Rack(place))));
+            body.machines[place].apply((policy, &body.classes), world);
+        }
+        body.due.extend(body.timeout(Who::Fabric).map(|at| (at, Who::Fabric)));
+        body
+    }
+
+    /// When the next broker is due.
+    pub fn next_timeout(&self) -> Option<SimTime> {
+        self.due.first().map(|&(at, _)| at.into())
+    }
+
+    /// When somebody is due next.
+    fn timeout(&self, who: Who) -> Option<Instant> {
+        match who {
+            Who::Rack(place) => self.machines[place].broker.as_ref()?.poll_timeout(),
+            Who::Fabric => self.fabric.as_ref()?.poll_timeout(),
+            Who::Limits(place) => self.machines[place].until,
+        }
+    }
+
+    /// Keeps [`Brokers::due`] up to date: `before` is when `who` was due.
+    fn reschedule(&mut self, who: Who, before: Option<Instant>) {
+        let after = self.timeout(who);
+        if before != after {
+            if let Some(at) = before {
+                self.due.remove(&(at, who));
+            }
+            self.due.extend(after.map(|at| (at, who)));
+        }
+    }
+
+    /// Wakes the brokers that are due.
+    pub fn on_time<O: Observer>(&mut self, world: &mut World<O>) {
+        let now = world.now().instant();
+        while let Some(&(at, who)) = self.due.first()
+            && at <= now
+        {
+            match who {
+                Who::Rack(place) => self.handle(place, Input::Timeout, world),
+                Who::Fabric => self.handle_fabric(FabricInput::Timeout, world),
+                Who::Limits(place) => {
+                    self.machines[place].reset((&self.policy, &self.classes), world);
+                    self.reschedule(who, Some(at));
+                }
+            }
+            if self.due.first() == Some(&(at, who)) {
+                // A broker that does not move its timeout on would stop time.
+                self.due.remove(&(at, who));
+            }
+        }
+    }
+
+    /// Hands a datagram to the broker of the host that it arrived at.
+    pub fn on_delivery<O: Observer>(&mut self, delivery: &Delivery, world: &mut World<O>) {
+        self.exchange.received += 1;
+        match weir_wire::decode(&delivery.bytes, &self.key) {
+            Ok(message) => self.take(delivery.to.index(), &message, world),
+            Err(_) => self.exchange.refused += 1,
+        }
+    }
+
+    /// A message reaches a machine.
+    fn take<O: Observer>(&mut self, place: usize, message: &Message, world: &mut World<O>) {
+        if let Some(input) = message.rack_input() {
+            self.handle(place, input, world);
+        } else if let Some(input) = message.fabric_input() {
+            self.handle_fabric(input, world);
+        }
+    }
+
+    fn handle<O: Observer>(&mut self, place: usize, input: Input<'_>, world: &mut World<O>) {
+        let before = self.timeout(Who::Rack(place));
+        match &mut self.machines[place].broker {
+            Some(broker) => broker.handle_input(world.now().instant(), input),
+            None => self.exchange.unheard += 1,
+        }
+        while let Some(output) = self.machines[place].broker.as_mut().and_then(RackBroker::poll_output) {
+            self.carry_out(place, output, world);
+        }
+        self.reschedule(Who::Rack(place), before);
+    }
+
+    fn handle_fabric<O: Observer>(&mut self, input: FabricInput<'_>, world: &mut World<O>) {
+        let before = self.timeout(Who::Fabric);
+        match &mut self.fabric {
+            Some(fabric) => fabric.handle_input(world.now().instant(), input),
+            None => self.exchange.unheard += 1,
+        }
+        while let Some(FabricOutput::SendLimits { to, limits }) =
+            self.fabric.as_mut().and_then(FabricBroker::poll_output)
+        {
+            self.send(self.fabric_machine, to.index(), &limits.into(), world);
+        }
+        self.reschedule(Who::Fabric, before);
+    }
+
+    fn carry_out<O: Observer>(&mut self, place: usize, output: Output, world: &mut World<O>) {
+        let now = world.now().instant();
+        match output {
+            Output::ReadMeters => {
+                let host = self.machines[place].host;
+                let reading = |(service, class)| MeterReading { service, bytes: world.host_bytes(host, class) };
+                let readings: Vec<MeterReading> = self.classes.iter().map(reading).collect();
+                if let Some(broker) = &mut self.machines[place].broker {
+                    broker.handle_input(now, Input::Meters(&readings));
+                }
+            }
+            Output::Broadcast(report) => self.broadcast(place, &report.into(), world),
+            Output::Relay(relay) => self.broadcast(place, &relay.into(), world),
+            Output::ReportRack(report) => self.send(place, self.fabric_machine, &report.into(), world),
+            Output::SetLimits(limits) => {
+                let before = self.machines[place].until;
+                let until = now + self.config.timeout;
+                self.machines[place].set(&limits, until, (&self.policy, &self.classes), world);
+                self.reschedule(Who::Limits(place), before);
+            }
+        }
+    }
+
+    /// Sends a message to the other machines of the rack.
+    fn broadcast<O: Observer>(&mut self, place: usize, message: &Message, world: &mut World<O>) {
+        let bytes: Arc<[u8]> = weir_wire::encode(message, &self.key).into();
+        let policy = Arc::clone(&self.policy);
+        let network = policy.network();
+        let rack = network.machine(MachineId(place as u32)).rack();
+        for peer in network.rack(rack).machines().iter().filter(|peer| peer.index() != place) {
+            self.put_on_wire(place, peer.index(), Arc::clone(&bytes), world);
+        }
+    }
+
+    /// Sends a message to one machine.
+    fn send<O: Observer>(&mut self, from: usize, to: usize, message: &Message, world: &mut World<O>) {
+        if from == to {
+            self.take(to, message, world);
+        } else {
+            self.put_on_wire(from, to, weir_wire::encode(message, &self.key).into(), world);
+        }
+    }
+
+    fn put_on_wire<O: Observer>(&mut self, from: usize, to: usize, bytes: Arc<[u8]>, world: &mut World<O>) {
+        self.exchange.sent += 1;
+        self.exchange.bytes += u64::from(UDP_OVERHEAD) + bytes.len() as u64;
+        world.send_datagram(self.machines[from].host, self.machines[to].host, bytes);
+    }
+
+    /// Puts another policy for the same machines and services in force, at all brokers that run.
+    pub fn set_policy<O: Observer>(&mut self, policy: &Arc<Policy>, world: &mut World<O>) {
+        self.policy = Arc::clone(policy);
+        let same = "a scenario changes a policy's values, not its names";
+        for machine in &mut self.machines {
+            if let Some(broker) = &mut machine.broker {
+                broker.set_policy(policy).expect(same);
+            }
+            machine.apply((policy, &self.classes), world);
+        }
+        if let Some(fabric) = &mut self.fabric {
+            fabric.set_policy(policy).expect(same);
+        }
+    }
+
+    /// Ends brokers.
+    pub fn crash(&mut self, brokers: &BrokerSet) {
+        for place in brokers.machines.iter().map(|machine| machine.index()) {
+            let before = self.timeout(Who::Rack(place));
+            self.machines[place].broker = None;
+            self.reschedule(Who::Rack(place), before);
+        }
+        if brokers.fabric {
+            let before = self.timeout(Who::Fabric);
+            self.fabric = None;
+            self.reschedule(Who::Fabric, before);
+        }
+    }
+
+    /// Starts brokers, anew where they run.
+    pub fn restart(&mut self, brokers: &BrokerSet, now: Instant) {
+        for &machine in &brokers.machines {
+            let place = machine.index();
+            let before = self.timeout(Who::Rack(place));
+            let of = &mut self.machines[place];
+            of.epoch += 1;
+            of.broker = Some(RackBroker::new(&self.policy, machine, of.epoch, self.config, now));
+            self.reschedule(Who::Rack(place), before);
+        }
+        if brokers.fabric {
+            let before = self.timeout(Who::Fabric);
+            self.fabric_epoch += 1;
+            self.fabric = Some(FabricBroker::new(&self.policy, self.fabric_epoch, fabric_config(&self.config), now));
+            self.reschedule(Who::Fabric, before);
+        }
+    }
+
+    /// What the brokers exchanged.
+    pub fn exchange(&self) -> Exchange {
+        self.exchange
+    }
+}
+
+/// The fabric broker's timing.
+fn fabric_config(config: &RackBrokerConfig) -> FabricBrokerConfig {
+    FabricBrokerConfig { period: config.fabric_period, timeout: config.fabric_timeout, stale: config.stale }
+}
