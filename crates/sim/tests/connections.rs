@@ -230,7 +230,7 @@ fn simulated(duration: &str, traffic: &str) -> RunOutcome {
     let source = Text::from_text("t.scenario.yaml", text);
     let policy = |_: &Path| Policy::parse("p.yaml", POLICY);
     let (scenario, _) = Scenario::from_source(&source, "".as_ref(), policy).unwrap_or_else(|errors| panic!("{errors}"));
-    let options = Options { check: true, ..Options::default() };
+    let options = Options { check: true };
     simulate(&scenario, 3, &options, &mut |_| ControlFlow::Continue(())).expect("the scenario runs")
 }
 

@@ -23,6 +23,8 @@ pub struct Limits {
 struct Bucket {
     /// Bit/s; 0 while there is no limit.
     limit: u128,
+    /// The highest limit so far: what was rounded at it may still be there.
+    highest: u128,
     burst: Bytes,
     held: u128,
     at: SimTime,
@@ -46,6 +48,7 @@ impl Limits {
             (bucket.limit, bucket.held) = (0, 0);
         } else {
             bucket.limit = limit.bps().max(1).into();
+            bucket.highest = bucket.highest.max(bucket.limit);
         }
     }
 
@@ -56,7 +59,7 @@ impl Limits {
             return;
         }
         bucket.settle(now);
-        let allowed = u128::from(bucket.burst.get()) * 8 * BIT + ROUNDING_PS * bucket.limit;
+        let allowed = u128::from(bucket.burst.get()) * 8 * BIT + ROUNDING_PS * bucket.highest;
         assert!(
             bucket.held <= allowed,
             "a packet of service {} leaves host {} at {now} while {} bits above its limit of {} bit/s are on their way; \

@@ -1,0 +1,156 @@
+//! Whole scenarios under shapers and brokers: limits of machines, racks and the fabric, and what happens when brokers end.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use weir_document::Source;
+use weir_policy::Policy;
+use weir_results::MeterSample;
+use weir_scenario::Scenario;
+use weir_sim::{Options, RunOutcome, SimTime, simulate};
+
+/// A rack of four and two of two machines at 100 Mb/s behind 200 Mb/s; brokers five times as fast as usual.
+fn scenario(services: &str, rest: &str, traffic: &str) -> Scenario {
+    let rack = |(name, machines): (&str, u32)| {
+        format!("    {name}: {{ uplink: 200Mb/s, machines: [\"{name}[1-{machines}]\"] }}\n")
+    };
+    let racks: String = [("a", 4), ("b", 2), ("c", 2)].map(rack).concat();
+    let policy = format!("weir: 1\nsharing: fill\nnetwork:\n  nic: 100Mb/s\n  racks:\n{racks}services:\n{services}");
+    let text = format!(
+        "scenario: 1\nname: small\npolicy: p.yaml\nseed: 1\nduration: 10s\n{rest}\
+         links: {{ delay: 10us, buffer: 100kB, mtu: 1500B, spines: 1 }}\n\
+         traffic:\n{traffic}measure: {{ rack: a, direction: tx, every: 200ms }}\n"
+    );
+    let source = Source::from_text("small", text);
+    let load = |_: &Path| Policy::parse("p.yaml", &policy);
+    match Scenario::from_source(&source, Path::new(""), load) {
+        Ok((scenario, _)) => scenario,
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+const BROKERS: &str = "brokers: { period: 200ms, timeout: 1s, fabric-period: 1s, fabric-timeout: 5s }\n";
+
+fn run(scenario: &Scenario, check: bool) -> RunOutcome {
+    let outcome = simulate(scenario, 1, &Options { check }, &mut |_| ControlFlow::Continue(()));
+    outcome.expect("the scenario runs")
+}
+
+/// The mean of what `of` gives, summed over the hosts whose names begin with one of `hosts`, in Mb/s.
+fn mean(outcome: &RunOutcome, hosts: &[&str], (from, to): (f64, f64), of: fn(&MeterSample) -> u64) -> f64 {
+    let results = &outcome.results;
+    let at = |sample: &MeterSample| sample.at.picos() as f64 / 1e12;
+    let chosen = |sample: &&MeterSample| {
+        let name = &results.hosts[sample.host.index()];
+        hosts.iter().any(|host| name.starts_with(host)) && at(sample) > from + 1e-9 && at(sample) < to + 1e-9
+    };
+    let bytes: u64 = results.meter_samples.iter().filter(chosen).map(of).sum();
+    bytes as f64 * 8.0 / (to - from) / 1e6
+}
+
+fn sent(outcome: &RunOutcome, hosts: &[&str], window: (f64, f64)) -> f64 {
+    mean(outcome, hosts, window, |sample| sample.sent)
+}
+
+fn received(outcome: &RunOutcome, hosts: &[&str], window: (f64, f64)) -> f64 {
+    mean(outcome, hosts, window, |sample| sample.received)
+}
+
+fn near(what: &str, found: f64, expected: f64, percent: f64) {
+    assert!((found - expected).abs() <= expected * percent / 100.0, "{what}: {found:.1} Mb/s, not {expected:.1}");
+}
+
+const TO_C: &str =
+    "  - { service: s, from: [a1, a2, b1, b2], to: [c1, c2], pattern: full-mesh, flows: 2, start: 0s, stop: 10s }\n";
+
+/// What a policy says of a machine holds without any broker.
+#[test]
+fn a_machine_receives_what_it_may() {
+    let services = "  s: { match: [ { port: 80 } ], machine: { rx: { max: 50Mb/s } } }\n";
+    for enforcement in ["shaper", "eyeq", "parley"] {
+        let outcome = run(&scenario(services, &format!("enforcement: {enforcement}\n"), TO_C), true);
+        for host in ["c1", "c2"] {
+            near(&format!("{enforcement}, {host}"), received(&outcome, &[host], (2.0, 10.0)), 50.0, 3.0);
+        }
+        assert_eq!(outcome.brokers.sent > 0, enforcement == "parley");
+    }
+    let none = run(&scenario(services, "enforcement: none\n", TO_C), true);
+    assert!(none.results.meter_samples.is_empty() && none.results.services.is_empty());
+}
+
+/// A rack's limit on what it receives reaches the receive meters.
+#[test]
+fn a_rack_receives_what_it_may() {
+    let services = "  s: { match: [ { port: 80 } ], rack: { rx: { max: 60Mb/s } } }\n";
+    let outcome = run(&scenario(services, BROKERS, TO_C), true);
+    near("the rack", received(&outcome, &["c"], (3.0, 10.0)), 60.0, 5.0);
+    let last = outcome.results.meter_samples.iter().rev();
+    let capacities: Vec<_> = last.filter(|sample| sample.host.0 >= 6).take(2).map(|sample| sample.capacity).collect();
+    assert!(capacities.iter().all(|capacity| capacity.is_some_and(|rate| rate.bps() < 40_000_000)), "{capacities:?}");
+}
+
+/// All machines of a rack lose their brokers: the last limits stay for the timeout, then the static policy holds, until the brokers
+/// are back.
+#[test]
+fn without_brokers_limits_end_after_the_timeout() {
+    let services = "  s: { match: [ { port: 80 } ], rack: { tx: { max: 20Mb/s } } }\n";
+    let events = "events:\n  - { at: 4s, do: crash, broker: a }\n  - { at: 7s, do: restart, broker: a }\n";
+    let outcome = run(&scenario(services, &format!("{BROKERS}{events}"), TO_C), true);
+    near("limited", sent(&outcome, &["a"], (2.0, 4.0)), 20.0, 10.0);
+    near("still limited", sent(&outcome, &["a"], (4.0, 4.8)), 20.0, 10.0);
+    assert!(sent(&outcome, &["a"], (5.4, 7.0)) > 60.0, "{}", sent(&outcome, &["a"], (5.4, 7.0)));
+    near("limited again", sent(&outcome, &["a"], (8.0, 10.0)), 20.0, 10.0);
+    assert!(outcome.brokers.unheard > 0 || outcome.brokers.received < outcome.brokers.sent, "{:?}", outcome.brokers);
+}
+
+/// Two of four brokers end. What they said last stays known to the others, which keep their parts; forgotten, those take what the
+/// rack may have, while the two machines are under the static policy alone.
+#[test]
+fn what_silent_machines_said_is_kept_or_forgotten() {
+    let services = "  s: { match: [ { port: 80 } ], rack: { tx: { max: 60Mb/s } } }\n";
+    let traffic = TO_C.replace("[a1, a2, b1, b2]", "a");
+    let events = "events: [ { at: 4s, do: crash, broker: [a3, a4] } ]\n";
+    for (stale, part) in [("keep", 15.0), ("forget", 30.0)] {
+        let brokers = BROKERS.replace(" }", &format!(", stale: {stale} }}"));
+        let outcome = run(&scenario(services, &format!("{brokers}{events}"), &traffic), true);
+        for host in ["a1", "a2", "a3", "a4"] {
+            near(&format!("{stale}, {host} before"), sent(&outcome, &[host], (2.0, 4.0)), 15.0, 5.0);
+        }
+        near(&format!("{stale}, a3 at first"), sent(&outcome, &["a3"], (4.0, 4.8)), 15.0, 5.0);
+        for host in ["a1", "a2"] {
+            near(&format!("{stale}, {host} after"), sent(&outcome, &[host], (6.0, 10.0)), part, 5.0);
+        }
+        let alone = sent(&outcome, &["a3", "a4"], (6.0, 10.0));
+        assert!(alone > 80.0, "{stale}, a3 and a4 after: {alone}");
+    }
+}
+
+/// A limit over all racks, and another one later. The fabric broker crashes and comes back without anyone noticing before its timeout.
+#[test]
+fn the_fabric_is_held_over_three_racks() {
+    let services = "  s: { match: [ { port: 80 } ], fabric: { tx: { max: 60Mb/s } } }\n";
+    let events = "events:\n  - { at: 5s, policy: \"services.s.fabric.tx.max=30Mb/s\" }\n  - { at: 8s, do: crash, broker: fabric }\n";
+    let around: String = [("a", "b"), ("b", "c"), ("c", "a")]
+        .map(|(from, to)| {
+            format!(
+                "  - {{ service: s, from: {from}, to: {to}, pattern: full-mesh, flows: 2, start: 0s, stop: 10s }}\n"
+            )
+        })
+        .concat();
+    let outcome = run(&scenario(services, &format!("{BROKERS}{events}"), &around), true);
+    near("60", sent(&outcome, &["a", "b", "c"], (4.0, 5.0)), 60.0, 5.0);
+    near("30", sent(&outcome, &["a", "b", "c"], (8.0, 10.0)), 30.0, 5.0);
+}
+
+/// A run is the same each time, and watching it changes nothing.
+#[test]
+fn runs_repeat_with_checkers_on_and_off() {
+    let services =
+        "  s: { match: [ { port: 80 } ], machine: { rx: { max: 70Mb/s } }, rack: { tx: { max: 90Mb/s } } }\n";
+    for enforcement in ["shaper", "eyeq", "parley"] {
+        let scenario = scenario(services, &format!("enforcement: {enforcement}\n{BROKERS}"), TO_C);
+        let (one, other) = (run(&scenario, false), run(&scenario, true));
+        assert!(one == other, "{enforcement}");
+        assert!(one == run(&scenario, false), "{enforcement}");
+        assert!(one.results.simulated == SimTime::from_secs(10) && !one.results.meter_samples.is_empty());
+    }
+}
