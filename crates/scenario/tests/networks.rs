@@ -147,6 +147,7 @@ fn a_rate_is_a_load() {
     };
     // 8 hosts of 10 Gb/s.
     assert!((gap("load: 60%") / gap("rate: 48Gb/s") - 1.0).abs() < 1e-12);
+    assert!((gap("rate: 48Gb/s, per-sender: on") / gap("rate: 48Gb/s") - 1.0).abs() < 1e-12);
     assert!((gap("rate: 48Gb/s") / gap("rate: 96Gb/s") - 2.0).abs() < 1e-12);
 }
 
@@ -357,6 +358,7 @@ refusals! {
     priority: changed("priority: 1", "priority: 8");
     load_and_rate: changed("load: 60%", "load: 60%, rate: 48Gb/s");
     rate_zero_of_an_entry: changed("load: 60%", "rate: 0b/s");
+    per_sender: changed("load: 60%", "load: 60%, per-sender: each");
     connections_of_udp: changed("load: 60%, flows: 200", "load: 60%, connections: 24, transport: udp");
     connections_of_pfabric: changed("kind: list, file: flows.csv, transport: newreno", "kind: list, file: flows.csv, connections: 4, transport: pfabric");
     no_connection: changed("connections: 3", "connections: 0");

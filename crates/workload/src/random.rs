@@ -5,6 +5,9 @@
 //! sender, uniformly, and then a receiver, uniformly among the others; a size; perhaps a deadline. Gaps, pairs, sizes
 //! and deadlines come from separate streams of the seed, so at another load the same flows come at other times.
 //!
+//! With [`Random::per_sender`] every sender has an arrival process of its own, as when each machine runs a generator of load; with
+//! gaps that are not exponential that is burstier than one process of all.
+//!
 //! Worked example: 144 senders and receivers are 20,592 pairs; 20,000 flows use most of them at most once.
 //!
 //! Sources: pFabric (SIGCOMM 2013) §5; QJump (NSDI 2015) Fig 9; deadlines as D3 (SIGCOMM 2011) §6 and pFabric §5.4:
@@ -13,6 +16,8 @@
 use crate::arrivals::{ArrivalClock, exponential, later};
 use crate::error::{SpecError, SpecResult, at_least_one};
 use crate::{Arrivals, FlowStart, Hosts, MeanGap, Rng, SizeDistribution};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use weir_units::{MachineId, SimTime};
 
 /// When the last byte of a flow should be there, counted from its start.
@@ -45,6 +50,8 @@ pub struct Random {
     receivers: Hosts,
     arrivals: Arrivals,
     gap: MeanGap,
+    /// Whether each sender has a process of its own.
+    per_sender: bool,
     sizes: SizeDistribution,
     start: SimTime,
     until: SimTime,
@@ -67,7 +74,8 @@ impl Random {
     ) -> SpecResult<Self> {
         others_exist(&senders, &receivers)?;
         let (start, until, flows) = (SimTime::ZERO, SimTime::NEVER, u64::MAX);
-        Ok(Self { senders, receivers, arrivals, gap, sizes, start, until, flows, deadlines: None })
+        let (per_sender, deadlines) = (false, None);
+        Ok(Self { senders, receivers, arrivals, gap, per_sender, sizes, start, until, flows, deadlines })
     }
 
     /// Counts the first gap from `start`, and lets no flow start at `until` or later ([`SimTime::NEVER`]: no end).
@@ -87,6 +95,21 @@ impl Random {
     pub fn at_most(mut self, flows: u64) -> SpecResult<Self> {
         self.flows = at_least_one(flows, "flows")?;
         Ok(self)
+    }
+
+    /// Gives every sender an arrival process of its own, with a mean gap as many times as long as there are senders.
+    ///
+    /// # Errors
+    /// A gap of one sender that is out of range.
+    pub fn per_sender(mut self) -> SpecResult<Self> {
+        self.own_gap()?;
+        self.per_sender = true;
+        Ok(self)
+    }
+
+    /// The mean gap of one sender.
+    fn own_gap(&self) -> SpecResult<MeanGap> {
+        MeanGap::from_picos(self.gap.picos() * self.senders.len() as f64)
     }
 
     /// Gives every flow a deadline.
@@ -165,7 +188,10 @@ pub(crate) fn other(hosts: &Hosts, from: MachineId, rng: &mut Rng) -> MachineId 
 #[derive(Debug)]
 pub(crate) struct RandomState {
     spec: Random,
-    clock: ArrivalClock,
+    /// One for all senders, or one for each.
+    clocks: Vec<ArrivalClock>,
+    /// Their next arrivals.
+    due: BinaryHeap<Reverse<(SimTime, u32)>>,
     pairs: Rng,
     sizes: Rng,
     deadlines: Rng,
@@ -174,24 +200,36 @@ pub(crate) struct RandomState {
 
 impl RandomState {
     pub(crate) fn new(spec: Random, seed: u64) -> Self {
-        let clock = ArrivalClock::new(spec.arrivals, spec.gap, spec.start, Rng::stream(seed, 0));
+        let clock = |gap, stream| ArrivalClock::new(spec.arrivals, gap, spec.start, Rng::stream(seed, stream));
+        let clocks: Vec<_> = match spec.own_gap() {
+            // The streams below are those of pairs, sizes and deadlines.
+            Ok(gap) if spec.per_sender => (4..).take(spec.senders.len()).map(|stream| clock(gap, stream)).collect(),
+            _ => vec![clock(spec.gap, 0)],
+        };
+        let due = (0..).zip(&clocks).map(|(place, clock)| Reverse((clock.at(), place))).collect();
         let [pairs, sizes, deadlines] = [1, 2, 3].map(|stream| Rng::stream(seed, stream));
-        Self { spec, clock, pairs, sizes, deadlines, started: 0 }
+        Self { spec, clocks, due, pairs, sizes, deadlines, started: 0 }
     }
 
     pub(crate) fn next(&self) -> Option<SimTime> {
-        (self.started < self.spec.flows && self.clock.at() < self.spec.until).then_some(self.clock.at())
+        let &Reverse((at, _)) = self.due.peek()?;
+        (self.started < self.spec.flows && at < self.spec.until).then_some(at)
     }
 
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<FlowStart> {
         let at = self.next().filter(|&at| at <= now)?;
-        let from = self.spec.senders.at(self.pairs.place(self.spec.senders.len()));
+        let mut first = self.due.peek_mut()?;
+        let place = first.0.1 as usize;
+        self.clocks[place].advance();
+        first.0.0 = self.clocks[place].at();
+        drop(first);
+        let place = if self.spec.per_sender { place } else { self.pairs.place(self.spec.senders.len()) };
+        let from = self.spec.senders.at(place);
         let to = other(&self.spec.receivers, from, &mut self.pairs);
         let bytes = self.spec.sizes.sample(&mut self.sizes);
         let deadline = self.spec.deadlines.map(|deadlines| later(at, deadlines.draw(&mut self.deadlines)));
         let flow = FlowStart { deadline, ..FlowStart::new(at, from, to, bytes, self.started) };
         self.started += 1;
-        self.clock.advance();
         Some(flow)
     }
 

@@ -15,6 +15,7 @@ pub(crate) const ARRIVALS_WORDS: &[&str] = &["poisson", "constant", "uniform"];
 pub(crate) const ORDER_WORDS: &[&str] = &["random", "staggered"];
 pub(crate) const BARRIER_WORDS: &[&str] = &["all-to-all", "ring", "to-one"];
 pub(crate) const THINKING_WORDS: &[&str] = &["constant", "exponential"];
+pub(crate) const SWITCH_WORDS: &[&str] = &["on", "off"];
 /// Flows that a host may have under way by one entry.
 pub(crate) const MAX_PARALLEL: u32 = 10_000;
 /// Connections between two hosts: each is looked at for a message that finds none idle.
@@ -175,6 +176,13 @@ static RANDOM: Record = Record {
         ),
         Key::optional("gap", Shape::Scalar(&TIME), "The mean time between two flows, of all senders.", "gap: 100us"),
         ARRIVALS_KEY,
+        Key::optional(
+            "per-sender",
+            Shape::Scalar(&Scalar::Words { what: "a switch", words: SWITCH_WORDS }),
+            "Whether each sender has arrivals of its own, with a mean gap as many times as long as there are senders, as when every \
+             machine runs a generator; `off`: one process of all.",
+            "per-sender: on",
+        ),
         Key::optional("flows", Shape::Scalar(&MANY_FLOWS), "Ends after so many flows.", "flows: 20000"),
         CONNECTIONS_KEY,
         START,

@@ -3,8 +3,8 @@
 use super::names::Names;
 use super::{Files, Reader};
 use crate::language::{
-    ARRIVALS_WORDS, LOAD_TOO_MUCH, MAX_CONNECTIONS, MAX_FLOWS, MAX_MANY_FLOWS, SERVICE_TRAFFIC, Sizes, TRANSPORT,
-    sizes_of,
+    ARRIVALS_WORDS, LOAD_TOO_MUCH, MAX_CONNECTIONS, MAX_FLOWS, MAX_MANY_FLOWS, SERVICE_TRAFFIC, SWITCH_WORDS, Sizes,
+    TRANSPORT, sizes_of,
 };
 use crate::model::{ServiceTransfers, Traffic};
 use std::collections::HashMap;
@@ -284,6 +284,10 @@ impl<F: Files> Reader<'_, F> {
         let random = match flows {
             Field::Absent => random,
             field => self.accept(item, "flows", random.at_most(u64::try_from(field.value()?).ok()?))?,
+        };
+        let random = match item.field("per-sender", |text| scalar::word(text, "", SWITCH_WORDS)) {
+            Field::Value(0, _) => self.accept(item, "gap", random.per_sender())?,
+            _ => random,
         };
         match deadlines? {
             Some(deadlines) => self.accept(item, "deadline", random.deadlines(deadlines)),

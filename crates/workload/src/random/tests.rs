@@ -56,6 +56,30 @@ fn senders_are_equally_loaded_when_the_sides_overlap() {
     assert!(own.abs_diff(10_000) < 4 * 87, "{own}");
 }
 
+/// Each sender's own gaps are uniform between 0 and twice its mean, and all of them together keep the rate.
+#[test]
+fn every_sender_may_have_its_own_arrivals() {
+    let n = 80_000;
+    let spec = Random::new(hosts(0..8), hosts(0..10), Arrivals::Uniform, gap(1e6), fixed(1))
+        .and_then(|spec| spec.at_most(n))
+        .expect("a workload");
+    let own = run(&spec.clone().per_sender().expect("a gap"), 4);
+    assert!(own.is_sorted_by_key(|flow| flow.at));
+    let last = own[own.len() - 1].at.picos() as f64;
+    assert!((last / (n as f64 * 1e6) - 1.0).abs() < 0.01, "{last}");
+    for sender in 0..8 {
+        let times: Vec<_> = own.iter().filter(|flow| flow.from.0 == sender).map(|flow| flow.at.picos()).collect();
+        let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.iter().all(|&gap| gap <= 16_000_001), "twice eight times the gap of all");
+        let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
+        // Uniform: a standard deviation of 8/√3 µs, over 10,000 gaps.
+        assert!((mean - 8e6).abs() < 4.0 * 8e6 / (3.0_f64 * 1e4).sqrt(), "{mean}");
+    }
+    // Gaps of all together are longer than twice their mean now and then, which one process of all never gives.
+    let longest = |flows: &[FlowStart]| flows.windows(2).map(|pair| (pair[1].at - pair[0].at).picos()).max();
+    assert!(longest(&own) > Some(4_000_000) && longest(&run(&spec, 4)) <= Some(2_000_001));
+}
+
 #[test]
 fn ends_by_number_and_by_time() {
     let spec = Random::new(hosts(0..2), hosts(0..2), Arrivals::Constant, gap(1e6), fixed(9)).expect("a workload");
