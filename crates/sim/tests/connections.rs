@@ -296,3 +296,19 @@ fn bursts_of_udp() {
         assert!(if on { (390..=402).contains(rate) } else { *rate < 5 }, "sample {place}: {rate} Mb/s");
     }
 }
+
+/// The example in the tree: every message takes its ideal time at least, nearly all are over, and large ones wait.
+#[test]
+fn the_example() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/connections.scenario.yaml");
+    let (scenario, notes) = Scenario::read(&path).unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(notes.is_empty());
+    let options = Options { check: true };
+    let outcome = simulate(&scenario, 1, &options, &mut |_| ControlFlow::Continue(())).expect("the scenario runs");
+    let flows = &outcome.results.flows;
+    let over: Vec<&FlowRecord> = flows.iter().filter(|flow| flow.finished.is_some()).collect();
+    assert!(flows.len() > 250 && over.len() * 10 > flows.len() * 9, "{} of {}", over.len(), flows.len());
+    // A segment may carry the end of one message and the beginning of the next: a frame at 5 Gb/s is 2.4 µs.
+    assert!(over.iter().all(|flow| time(flow) + SimTime::from_micros(6) >= flow.ideal));
+    assert!(over.iter().any(|flow| time(flow) > flow.ideal + flow.ideal));
+}
