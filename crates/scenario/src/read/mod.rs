@@ -10,7 +10,7 @@
 //! | `network`, `links`, `queue` | `network:` |
 //! | `policy` | what refers to a policy |
 //! | `names` | hosts, groups and links by name |
-//! | `traffic`, `transfers`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
+//! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
 //! | `overload` | random traffic that is more than hosts' links carry |
 //!
@@ -26,6 +26,7 @@ mod network;
 mod overload;
 mod policy;
 mod queue;
+mod random;
 mod rounds;
 mod traffic;
 mod transfers;

@@ -1,0 +1,125 @@
+//! `kind: random` and `bursts`: flows between random pairs, how often they arrive, and their deadlines.
+
+use super::names::Names;
+use super::traffic::Context;
+use super::{Files, Reader};
+use crate::language::{ARRIVALS_WORDS, LOAD_TOO_MUCH, MAX_MANY_FLOWS, SWITCH_WORDS};
+use weir_document::{Field, Node, Span, scalar};
+use weir_latency::Load;
+use weir_units::{Bandwidth, Duration, MachineId, SimTime};
+use weir_workload::{
+    Arrivals, Bursts, Deadlines, Framing, Hosts, MeanGap, Random, SizeDistribution, Spec, mean_gap, mean_gap_of_rate,
+};
+
+impl<F: Files> Reader<'_, F> {
+    pub(super) fn random(&mut self, item: &Node, context: Context<'_, '_>) -> Option<Random> {
+        let names = context.names;
+        let (from, to) = (self.hosts_of(item, "from", names), self.hosts_of(item, "to", names));
+        let sizes = item.get("sizes").and_then(|node| self.sizes(node));
+        let gap = self.gap(item, from.as_deref(), sizes.as_ref(), names);
+        let interval = self.interval(item, context.duration);
+        let deadlines = self.deadlines(item);
+        let arrivals = item.field("arrivals", |text| scalar::word(text, "", ARRIVALS_WORDS));
+        let arrivals = match arrivals {
+            Field::Absent => Arrivals::Poisson,
+            field => Arrivals::ALL[field.value()?],
+        };
+        let flows = item.field("flows", |text| scalar::integer(text, "", 1, MAX_MANY_FLOWS.into()));
+        let (from, to) = (Hosts::new(from?, "senders"), Hosts::new(to?, "receivers"));
+        let (from, to) = (self.accept(item, "from", from)?, self.accept(item, "to", to)?);
+        let (start, stop) = interval?;
+        let random = self.accept(item, "to", Random::new(from, to, arrivals, gap?, sizes?))?;
+        let until = self.until(item, "flows", stop);
+        let random = self.accept(item, "stop", random.times(start.into(), until))?;
+        let random = match flows {
+            Field::Absent => random,
+            field => self.accept(item, "flows", random.at_most(u64::try_from(field.value()?).ok()?))?,
+        };
+        let random = match item.field("per-sender", |text| scalar::word(text, "", SWITCH_WORDS)) {
+            Field::Value(0, _) => self.accept(item, "gap", random.per_sender())?,
+            _ => random,
+        };
+        match deadlines? {
+            Some(deadlines) => self.accept(item, "deadline", random.deadlines(deadlines)),
+            None => Some(random),
+        }
+    }
+
+    /// The mean gap of random traffic, from `gap`, `load` or `rate`.
+    fn gap(
+        &mut self,
+        item: &Node,
+        from: Option<&[MachineId]>,
+        sizes: Option<&SizeDistribution>,
+        names: &Names<'_>,
+    ) -> Option<MeanGap> {
+        let load = item.field("load", |text| scalar::percent(text, "", LOAD_TOO_MUCH));
+        let rate = item.field("rate", |text| scalar::rate(text, false, false));
+        let gap = item.field("gap", |text| scalar::time(text, false));
+        let mut written = ["load", "rate", "gap"].into_iter().filter_map(|key| Some((key, item.get(key)?.span)));
+        let Some((first, span)) = written.next() else {
+            self.error(
+                Span::new(item.span.start, item.span.start),
+                "it is not said how often flows arrive",
+                "write `load: 60%`, a `rate: 10Gb/s`, or the mean time between two flows as `gap: 100us`",
+            );
+            return None;
+        };
+        if let Some((second, at)) = written.next() {
+            let cause = format!("both `{first}` and `{second}` say how often flows arrive");
+            self.problems.error_with(at, cause, "write one of them", (span, "the other one"));
+            return None;
+        }
+        let graph = names.graph;
+        let framing = || Framing::new(graph.packets.payload, graph.packets.headers);
+        match (load, rate, gap) {
+            (.., Field::Value(gap, _)) => self.accept(item, "gap", MeanGap::from_time(gap.into())),
+            (_, Field::Value(rate, _), _) => {
+                let framing = self.accept(item, "rate", framing())?;
+                self.accept(item, "rate", mean_gap_of_rate(rate, sizes?.mean_wire_bytes(framing)))
+            }
+            (Field::Value(load, span), ..) => {
+                let capacity: Bandwidth = from?.iter().map(|host| graph.hosts[host.index()].up.rate).sum();
+                let framing = self.accept(item, "load", framing())?;
+                // Millionths are thousands of billionths; below one by the check.
+                let Ok(load) = Load::from_billionths(load as u32 * 1_000) else {
+                    self.error(span, "a load is above zero and below 100%", "for example `60%`");
+                    return None;
+                };
+                self.accept(item, "load", mean_gap(load, capacity, sizes?.mean_wire_bytes(framing)))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn bursts(&mut self, item: &Node, context: Context<'_, '_>) -> Option<Spec> {
+        let names = context.names;
+        let (from, to) = (self.hosts_of(item, "from", names), self.hosts_of(item, "to", names));
+        let on = item.field("on", |text| scalar::time(text, false));
+        let off = item.field("off", |text| scalar::time(text, true));
+        let spread = item.field("spread", |text| scalar::time(text, false));
+        let (start, stop) = self.interval(item, context.duration)?;
+        let or_none = |field: Field<Duration>| match field {
+            Field::Absent => Some(Duration::ZERO),
+            field => field.value(),
+        };
+        let (off, spread) = (or_none(off)?, or_none(spread)?);
+        let (from, to) = (Hosts::new(from?, "senders"), Hosts::new(to?, "receivers"));
+        let (from, to) = (self.accept(item, "from", from)?, self.accept(item, "to", to)?);
+        let bursts = self.accept(item, "to", Bursts::new(from, to, on.value()?.into(), off.into()))?;
+        self.accept(item, "spread", bursts.times(start.into(), spread.into(), stop.into())).map(Spec::Bursts)
+    }
+
+    /// A deadline or a distribution of them; the outer `None` only if something was reported.
+    fn deadlines(&mut self, item: &Node) -> Option<Option<Deadlines>> {
+        let Some(node) = item.get("deadline") else { return Some(None) };
+        let time = |field: Field<Duration>| field.value().map(SimTime::from);
+        if node.scalar().is_some() {
+            return Some(Some(Deadlines::Fixed(time(node.read(|text| scalar::time(text, false)))?)));
+        }
+        let mean = time(node.field("mean", |text| scalar::time(text, false)))?;
+        let floor = node.field("floor", |text| scalar::time(text, false));
+        let floor = if floor == Field::Absent { SimTime::ZERO } else { time(floor)? };
+        Some(Some(Deadlines::Exponential { mean, floor }))
+    }
+}
