@@ -1,7 +1,7 @@
 //! What the fabric broker said: taken, told on in the rack, forgotten.
 //!
 //! The fabric broker's word reaches one machine of the rack (its leader), which tells it to all others at once and
-//! then repeats a part of it each period, so that a lost datagram or a machine that starts late costs little. The word
+//! then repeats a part of it every other period, so that a lost datagram or a machine that starts late costs little. The word
 //! carries the fabric broker's own `(epoch, round)`, so any machine may relay it, often or twice, and two that relay
 //! different words cannot confuse anyone: the newer one stays. Its age travels with it, so that all machines of the
 //! rack forget it at the same time, the fabric's timeout after it arrived (Parley §5.3: 50 s).
@@ -167,8 +167,12 @@ impl RackBroker {
         news
     }
 
-    /// Repeats one part of the newest word.
+    /// Repeats one part of the newest word, every other period: with 1,000 limited services in a rack of 40 the leader
+    /// stays below 3 Mb/s with all that it sends.
     pub(super) fn repeat_limits(&mut self) {
+        if self.round.is_multiple_of(2) {
+            return;
+        }
         if let Some((limits, until)) = self.fabric.repeat()
             && self.now < *until
         {
