@@ -36,8 +36,9 @@ lint:          ## Format and lints, warnings refused
 unit:          ## All tests of the workspace, the fault worlds and the lab's among them
 	$(CARGO) test --workspace --locked
 
-faults:        ## Rack brokers under faults: SEED=n replays one world, SEEDS=n runs more
-	$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS))
+faults:        ## Brokers under faults: SEED=n replays a rack's world, FABRIC_SEED=n a fabric's, SEEDS=n runs more
+	$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) \
+	    $(if $(FABRIC_SEED),--fabric-seed $(FABRIC_SEED)) $(if $(SEEDS),--seeds $(SEEDS))
 
 fuzz-corpus:   ## Replay the committed fuzz seeds (stable Rust)
 	$(CARGO) test --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-corpus --no-default-features
@@ -58,8 +59,9 @@ pictures: demo ## Draw the pictures of the documents again: the demo's, the simu
 	./tools/sim-pictures.sh
 	./tools/plan-pictures.sh
 
-bench:         ## The water-filling table and the simulator's speed (docs/performance.md)
+bench:         ## The water-filling table, the fabric broker's period and the simulator's speed (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling
+	$(CARGO) bench --locked -p weir-control --bench fabric_broker
 	$(CARGO) bench --locked -p weir-sim --bench engine
 
 bench-sim:     ## The simulator on the common work: packet-hops/s, memory, growth, checkers, instructions (some minutes)

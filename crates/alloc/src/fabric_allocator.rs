@@ -7,6 +7,11 @@
 //! service that has all it asks for, which most have, is settled by its sum alone; only the racks of one that the
 //! fabric holds back are filled.
 //!
+//! Since its racks differ in nothing but their demands, both rules come to one level: a rack gets its demand, at most
+//! the level. Guess the level as if all racks stood at it; those that ask for less keep their demand, the others
+//! share the rest, which raises the level; a few scans settle it. Guarantees only decide when they do not all fit,
+//! which is left to [`Filling`], as are demands that would take too many scans.
+//!
 //! The result is the one of the split tree, bit for bit (a property test compares them).
 //!
 //! Worked example: `a` at most 10 over three racks that could send 8, 8 and 1: the sum 17 is above 10, so the racks
@@ -16,7 +21,7 @@
 use crate::fill::{Child, Decision, Filling};
 use crate::tree::{Scratch, ShareTree, TreeShares};
 use std::sync::Arc;
-use weir_policy::{Policy, Share};
+use weir_policy::{Policy, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, ServiceId};
 
 /// Shares the fabric among (rack, service). Make one per policy and keep it.
@@ -29,27 +34,21 @@ pub struct FabricAllocator {
     sums: Vec<Bandwidth>,
     shares: TreeShares,
     scratch: Scratch,
-    children: Vec<Child>,
-    filling: Filling,
+    /// One service's demands in bit/s, and limits, by rack.
+    demands: Vec<u64>,
+    limits: Vec<Bandwidth>,
 }
 
-/// What the racks of one service got.
+/// Scans after which the level is left to [`Filling`]; random demands need fewer than 10.
+const SCANS: u32 = 64;
+
+/// The limits of one service's racks.
 #[derive(Debug, Clone, Copy)]
 pub enum RackRows<'a> {
-    /// All that they asked for: no rack is limited.
+    /// All have what they asked for: no rack is limited.
     Demands,
-    /// By rack: what it got and what decided it.
-    Shares(&'a [Bandwidth], &'a [Decision]),
-}
-
-impl RackRows<'_> {
-    /// The limit of a rack; [`Bandwidth::UNLIMITED`] where its demand is below its share.
-    pub fn limit(&self, rack: usize) -> Bandwidth {
-        match self {
-            Self::Shares(shares, decisions) if decisions[rack] != Decision::Demand => shares[rack],
-            _ => Bandwidth::UNLIMITED,
-        }
-    }
+    /// By rack; [`Bandwidth::UNLIMITED`] where the demand is below the share.
+    Limits(&'a [Bandwidth]),
 }
 
 impl FabricAllocator {
@@ -64,8 +63,8 @@ impl FabricAllocator {
             sums: Vec::new(),
             shares: TreeShares::default(),
             scratch: Scratch::default(),
-            children: Vec::new(),
-            filling: Filling::default(),
+            demands: Vec::new(),
+            limits: Vec::new(),
         }
     }
 
@@ -108,10 +107,122 @@ impl FabricAllocator {
             let service = self.policy.services().get(self.leaves[leaf]);
             // The rack's maximum already holds in the rack.
             let share = Share { max: Bandwidth::UNLIMITED, ..service.share(ContentionPoint::Rack, direction) };
-            self.children.clear();
-            self.children.extend(racks.iter().map(|rack| Child::new(share, demand(rack))));
-            self.filling.fill(service.sharing(), has, &self.children);
-            take(leaf, RackRows::Shares(&self.filling.shares, &self.filling.decisions));
+            self.demands.clear();
+            self.demands.extend(racks.iter().map(|rack| demand(rack).bps()));
+            self.limits.clear();
+            match level(has.bps(), share.min.bps(), &self.demands) {
+                Some(level) => level.limit(&self.demands, &mut self.limits),
+                None => fill(service.sharing(), share, has, &self.demands, &mut self.limits),
+            }
+            take(leaf, RackRows::Limits(&self.limits));
+        }
+    }
+}
+
+/// What each rack gets at most: `whole` bit/s, and one more each for the first `left` racks that ask for it.
+struct Level {
+    whole: u64,
+    left: u64,
+}
+
+/// The level at which equal racks with these demands take `has`, which is less than they ask for. `None` if their
+/// guarantees of `min` each do not leave anything to share, or after too many scans.
+fn level(has: u64, min: u64, demands: &[u64]) -> Option<Level> {
+    if has == 0 || min > 0 && demands.iter().map(|demand| u128::from(min.min(*demand))).sum::<u128>() >= u128::from(has)
+    {
+        return None;
+    }
+    let (mut below, mut below_count) = (0u64, 0u64);
+    for _ in 0..SCANS {
+        let (rest, above) = (has - below, demands.len() as u64 - below_count);
+        let whole = rest / above;
+        // Whoever is at or below the guess stays there: the level only rises. Their sum is at most `has`.
+        let (mut sum, mut count) = (0, 0);
+        for demand in demands {
+            let full = u64::from(*demand <= whole);
+            // Without a branch: which demands are small falls at random.
+            sum += demand & full.wrapping_neg();
+            count += full;
+        }
+        if count == below_count {
+            return Some(Level { whole, left: rest - whole * above });
+        }
+        (below, below_count) = (sum, count);
+    }
+    None
+}
+
+impl Level {
+    /// Whoever asks for as much as the level, or more, is limited to it.
+    fn limit(&self, demands: &[u64], limits: &mut Vec<Bandwidth>) {
+        let mut left = self.left;
+        let whole = Bandwidth::from_bps(self.whole);
+        // A demand that the level just reaches is limited as well, but not one below a fraction above it.
+        let least = if self.left == 0 { self.whole } else { self.whole + 1 };
+        limits.extend(demands.iter().map(|demand| if *demand >= least { whole } else { Bandwidth::UNLIMITED }));
+        for limit in limits.iter_mut().filter(|limit| !limit.is_unlimited()) {
+            if left == 0 {
+                break;
+            }
+            *limit += Bandwidth::from_bps(1);
+            left -= 1;
+        }
+    }
+}
+
+/// The general rule, for what a level cannot say.
+fn fill(sharing: Sharing, share: Share, has: Bandwidth, demands: &[u64], limits: &mut Vec<Bandwidth>) {
+    let children: Vec<Child> = demands.iter().map(|demand| Child::new(share, Bandwidth::from_bps(*demand))).collect();
+    let mut filling = Filling::default();
+    filling.fill(sharing, has, &children);
+    let limited = |(share, decision): (&Bandwidth, &Decision)| match decision {
+        Decision::Demand => Bandwidth::UNLIMITED,
+        _ => *share,
+    };
+    limits.extend(filling.shares.iter().zip(&filling.decisions).map(limited));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_units::Weight;
+
+    fn limits(has: u64, demands: &[u64]) -> Vec<u64> {
+        let mut limits = Vec::new();
+        level(has, 0, demands).expect("there is something to share").limit(demands, &mut limits);
+        limits.iter().map(|limit| limit.bps()).collect()
+    }
+
+    #[test]
+    fn worked_example() {
+        let free = u64::MAX;
+        assert_eq!(limits(100, &[80, 80, 10]), [45, 45, free]);
+        // One bit is left over: it goes to the first that asks for it.
+        assert_eq!(limits(101, &[10, 80, 80]), [free, 46, 45]);
+        // A demand that the level just reaches is limited too, one below a fraction is not.
+        assert_eq!(limits(135, &[45, 80, 80]), [45, 45, 45]);
+        assert_eq!(limits(136, &[45, 80, 80]), [free, 46, 45]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_level_is_what_filling_finds(
+            demands in proptest::collection::vec(prop_oneof![0u64..50, 0u64..1_000, 0u64..10_000_000_000], 1..200),
+            part in 0u64..1_000,
+            min in prop_oneof![2 => Just(0u64), 1 => 1u64..800],
+            clip: bool,
+        ) {
+            let has = (demands.iter().sum::<u64>() * part / 1_000).max(1);
+            prop_assume!(has < demands.iter().sum());
+            let sharing = if clip { Sharing::Fill } else { Sharing::Add };
+            let min_rate = Bandwidth::from_bps(min);
+            let share = Share { min: min_rate, weight: Weight::from_thousandths(1_500).expect("in range"), ..Share::default() };
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            let Some(level) = level(has, min, &demands) else { return Ok(()) };
+            level.limit(&demands, &mut found);
+            fill(sharing, share, Bandwidth::from_bps(has), &demands, &mut expected);
+            prop_assert_eq!(found, expected);
         }
     }
 }

@@ -118,6 +118,63 @@ services:
     assert_eq!(table(&policy, &active(1)), ["m1,mr,tx → 1 Gb/s, max of mr at machine"]);
 }
 
+#[test]
+fn fig_5_a_service_shares_what_it_is_guaranteed_with_those_nested_in_it() {
+    // DFS at least 30, in it VMs at most 10 and HBase at least 20; S2 at most 10; 50 in all.
+    let text = r#"
+weir: 1
+network: { nic: 100Gb/s, racks: { r1: { uplink: 50Gb/s, machines: [m1, m2] } } }
+services:
+  dfs:
+    rack: { min: 30Gb/s }
+    services:
+      vms: { match: [ { protocol: tcp, port: 1 } ], rack: { max: 10Gb/s } }
+      hb: { match: [ { protocol: tcp, port: 2 } ], rack: { min: 20Gb/s } }
+  s2: { match: [ { protocol: tcp, port: 3 } ], rack: { max: 10Gb/s } }
+"#;
+    let policy = policy(text);
+    // Everybody backlogged: S2 its maximum, DFS the other 40: in it VMs their maximum, HBase the rest.
+    let all = "m1,dfs/vms,tx,unlimited\nm1,dfs/hb,tx,unlimited\nm2,s2,tx,unlimited\n";
+    let expected = [
+        "m1,dfs/hb,tx → 30 Gb/s, rack r1",
+        "m1,dfs/vms,tx → 10 Gb/s, max of dfs/vms at rack",
+        "m2,s2,tx → 10 Gb/s, max of s2 at rack",
+    ];
+    assert_eq!(table(&policy, all), expected);
+    // HBase alone has all that S2 leaves; without HBase, VMs stay at their maximum and 30 are not used.
+    let without_vms = table(&policy, "m1,dfs/hb,tx,unlimited\nm2,s2,tx,unlimited\n");
+    assert_eq!(without_vms[0], "m1,dfs/hb,tx → 40 Gb/s, rack r1");
+    let without_hb = table(&policy, "m1,dfs/vms,tx,unlimited\nm2,s2,tx,unlimited\n");
+    assert_eq!(without_hb[0], "m1,dfs/vms,tx → 10 Gb/s, max of dfs/vms at rack");
+    // With less to share, DFS keeps its 30 and in it HBase its 20: the excess is what the others divide.
+    let tight = Arc::new(Policy::parse("policy.yaml", &text.replace("50Gb/s", "32Gb/s")).expect("valid").0);
+    let tight = table(&tight, all);
+    assert_eq!(tight[0], "m1,dfs/hb,tx → 25.5 Gb/s, rack r1");
+    assert_eq!(tight[1], "m1,dfs/vms,tx → 5.5 Gb/s, rack r1");
+    assert_eq!(tight[2], "m2,s2,tx → 1 Gb/s, rack r1");
+}
+
+#[test]
+fn a_tenth_of_the_uplink_stays_free_under_a_peak_load_cap() {
+    let text = r#"
+weir: 1
+network: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } } }
+services:
+  a: { match: [ { protocol: tcp, port: 1 } ], rack: { weight: 1 } }
+  b: { match: [ { protocol: tcp, port: 2 } ], rack: { weight: 2 } }
+  c: { match: [ { protocol: tcp, port: 3 } ], rack: { weight: 6 } }
+caps: { rack: 9Gb/s }
+"#;
+    let policy = policy(text);
+    let all = "m1,a,tx,unlimited\nm1,b,tx,unlimited\nm2,c,tx,unlimited\n";
+    let weighted = ["m1,a,tx → 1 Gb/s, rack r1", "m1,b,tx → 2 Gb/s, rack r1", "m2,c,tx → 6 Gb/s, rack r1"];
+    assert_eq!(table(&policy, all), weighted);
+    // Below the cap nobody is limited, and one alone gets no more than the cap.
+    assert_eq!(table(&policy, "m1,a,tx,4Gb/s\nm2,c,tx,6Gb/s\n")[0], "m1,a,tx → 3 Gb/s, rack r1");
+    assert_eq!(table(&policy, "m1,a,tx,4Gb/s\nm2,c,tx,4Gb/s\n")[0], "m1,a,tx → 4 Gb/s, demand");
+    assert_eq!(table(&policy, "m2,c,tx,unlimited\n"), ["m2,c,tx → 9 Gb/s, rack r1"]);
+}
+
 const FIG_6: &str = r#"
 weir: 1
 network: { nic: 100Gb/s, racks: { r: { uplink: 50Gb/s, machines: [m1, m2] } } }

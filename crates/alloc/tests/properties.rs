@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use weir_alloc::tree::{Holder, Scratch, ShareTree, TreeShares};
-use weir_alloc::{Constraint, FabricAllocator, NetworkShares, Step, allocate, explain};
+use weir_alloc::{Constraint, FabricAllocator, NetworkShares, RackRows, Step, allocate, explain};
 use weir_policy::{Policy, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 
@@ -351,7 +351,10 @@ proptest! {
             tree.share(capacity, &demands, |_| Bandwidth::UNLIMITED, &mut shares, &mut scratch);
             let mut found = Vec::new();
             allocator.allocate(direction, &demands, |demand| *demand, |_, rows| {
-                found.extend((0..racks).map(|rack| rows.limit(rack)));
+                match rows {
+                    RackRows::Demands => found.extend(vec![Bandwidth::UNLIMITED; racks]),
+                    RackRows::Limits(limits) => found.extend(limits),
+                }
             });
             let expected: Vec<Bandwidth> = (0..demands.len())
                 .map(|part| match shares.holder(&tree, part) {

@@ -36,7 +36,7 @@ use crate::same_names::{self, OtherNames};
 use answers::Answers;
 use racks::Rack;
 use std::sync::Arc;
-use weir_alloc::FabricAllocator;
+use weir_alloc::{FabricAllocator, RackRows};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Instant, PerDirection, RackId};
 
@@ -150,7 +150,12 @@ impl FabricBroker {
                 |rate| rate.bandwidth(),
                 |leaf, rows| {
                     let limits = &mut limits[leaf * racks..(leaf + 1) * racks];
-                    limits.iter_mut().enumerate().for_each(|(rack, limit)| *limit = CodedRate::of(rows.limit(rack)));
+                    match rows {
+                        RackRows::Demands => limits.fill(CodedRate::UNLIMITED),
+                        RackRows::Limits(rates) => {
+                            limits.iter_mut().zip(rates).for_each(|(limit, rate)| *limit = CodedRate::of(*rate));
+                        }
+                    }
                 },
             );
         }

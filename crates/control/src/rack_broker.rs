@@ -244,4 +244,6 @@ impl RackBroker {
 }
 
 #[cfg(test)]
+mod fabric_tests;
+#[cfg(test)]
 mod tests;

@@ -18,9 +18,9 @@
 //! in its rack may have all 20.
 
 use crate::fill::{Child, Filling};
-use crate::rack::{InstanceShare, RackAllocator, RackShares};
+use crate::rack::{Constraint, InstanceShare, RackAllocator, RackShares};
 use weir_policy::Share;
-use weir_units::{Bandwidth, ContentionPoint, Direction};
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId};
 
 impl RackAllocator {
     /// What the instance of the `leaf`-th service on the `machine`-th machine may take while the fabric leaves the
@@ -50,6 +50,37 @@ impl RackAllocator {
         let left = limit.saturating_sub(shares.of_service(self, leaf));
         let part = (u128::from(left.bps()) * u128::from(own.share.bps())).checked_div(used).unwrap_or(0);
         if_all_asked.max(own.share + Bandwidth::from_bps(part as u64))
+    }
+}
+
+impl RackAllocator {
+    /// The most that the `leaf`-th service could take of the rack's uplink if nothing but its own maxima held it:
+    /// what its machines ask for, at most what their interfaces, its maxima and the uplink let through.
+    pub fn most(&self, direction: Direction, leaf: usize, demands: &[Bandwidth]) -> Bandwidth {
+        let (policy, service) = (self.policy(), self.leaves()[leaf]);
+        let at_machine = |(place, machine): (usize, &MachineId)| {
+            let capacity = policy.machine_capacity(*machine, direction);
+            let ceiling = policy.machine_ceiling(service, direction);
+            demands[self.instance(leaf, place)].min(capacity).min(ceiling)
+        };
+        let all: Bandwidth = self.machines().iter().enumerate().map(at_machine).sum();
+        let mut most = all.min(policy.rack_capacity(self.rack(), direction));
+        let mut at = Some(service);
+        while let Some(id) = at {
+            let service = policy.services().get(id);
+            most = most.min(service.share(ContentionPoint::Rack, direction).max);
+            at = service.parent();
+        }
+        most
+    }
+}
+
+impl RackShares {
+    /// Whether a limit of the fabric holds any instance of the `leaf`-th service.
+    pub fn is_held_by_fabric(&self, allocator: &RackAllocator, leaf: usize) -> bool {
+        let mut instances =
+            (0..allocator.machines().len()).map(|place| self.instances[allocator.instance(leaf, place)]);
+        instances.any(|instance| instance.decided_by == Constraint::Fabric)
     }
 }
 

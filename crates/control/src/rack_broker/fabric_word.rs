@@ -5,6 +5,9 @@
 //! carries the fabric broker's own `(epoch, round)`, so any machine may relay it, often or twice, and two that relay
 //! different words cannot confuse anyone: the newer one stays. Its age travels with it, so that all machines of the
 //! rack forget it at the same time, the fabric's timeout after it arrived (Parley §5.3: 50 s).
+//!
+//! Whoever recorded a word can replay it, but only to a machine that heard neither it nor a newer one: that machine
+//! then keeps it until the next word, or for the timeout. It is still a word that the fabric broker said of this rack.
 
 use super::{Mode, Output, RackBroker};
 use crate::fabric_message::{LimitsRelay, RackLimits, RateRow};

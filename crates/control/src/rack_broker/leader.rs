@@ -8,11 +8,19 @@
 //! by their stamps and takes the larger of what two machines say in one period; and limits are the rack's, whoever
 //! hands them on. With no leader the fabric broker keeps the last report.
 //!
-//! What it says of a service: what the rack's own sharing gives it without limits of the fabric, or with them if that
-//! is more (others that the fabric holds leave room); over the interval since the last report the largest of all
-//! periods. The largest, because a service that happens to be silent when the report is made would otherwise count as
-//! idle and be let go, all racks' services of that kind in turn. A service that is held by a limit counts as backlogged
-//! and is offered its part of the uplink, so the fabric sees what it would take, not what it was left.
+//! What it says of a service: what the rack's sharing gives it, or, where a limit of the fabric holds it, the most that
+//! it could take there without that limit. Without the second the fabric would see what it left the service, find that
+//! all racks together just fit, let them go, and hold them again a period later. What the service could take is not
+//! computed exactly (that would be a sharing for each service that is held, with all limits but its own): it is what
+//! its machines ask for, at most its maximum and the uplink. Too large a demand does no harm: if the rack has less for
+//! it than the fabric then allows, the rack holds it, and it is reported as what it gets.
+//!
+//! Over the interval since the last report the largest of all periods counts. A service that happens to be silent when
+//! the report is made would otherwise count as idle and be let go, all racks' services of that kind in turn.
+//!
+//! Worked example: an uplink of 9 in each of three racks, `a` and `b` backlogged, 14 and 10 in the whole fabric. First
+//! 4.5 and 4.5: `b` is held to 3.3, so `a` gets 5.7, three times which is above 14: held to 4.7. From then on both say
+//! 9, and the limits stay.
 //!
 //! Every machine keeps that interval, so that whoever leads next can speak for the past.
 
@@ -20,7 +28,7 @@ use super::{Mode, Output, RackBroker};
 use crate::fabric_message::{RackReport, RateRow};
 use crate::parts::split;
 use crate::rate::rounded;
-use weir_alloc::{RackShares, speaks_of_fabric};
+use weir_alloc::speaks_of_fabric;
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection};
 
@@ -33,8 +41,6 @@ pub(super) struct Lead {
     next_report: Instant,
     /// By leaf: the largest demand at the fabric of any period since the last report.
     offered: PerDirection<Vec<Bandwidth>>,
-    /// The rack's shares without limits of the fabric, where there are such.
-    without: RackShares,
 }
 
 impl Lead {
@@ -44,7 +50,6 @@ impl Lead {
             leads: false,
             next_report: now + period,
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
-            without: RackShares::default(),
         }
     }
 }
@@ -63,7 +68,8 @@ impl RackBroker {
         }
         self.offer();
         let leads = self.leads();
-        let begins = leads && !std::mem::replace(&mut self.lead.leads, leads);
+        let led = std::mem::replace(&mut self.lead.leads, leads);
+        let begins = leads && !led;
         let due = self.now >= self.lead.next_report;
         if leads && (due || begins) {
             self.report_rack();
@@ -79,16 +85,15 @@ impl RackBroker {
 
     /// Adds this period to the interval.
     fn offer(&mut self) {
-        let allocator = &self.allocator;
         for direction in Direction::ALL {
-            let held = !self.fabric.in_force(direction).is_empty();
-            if held {
-                allocator.allocate(direction, &self.demands[direction], &[], &mut self.lead.without);
-            }
+            let shares = &self.shares[direction];
             for (leaf, offered) in self.lead.offered[direction].iter_mut().enumerate() {
-                let without = if held { self.lead.without.of_service(allocator, leaf) } else { Bandwidth::ZERO };
-                let with = self.shares[direction].of_service(allocator, leaf);
-                *offered = (*offered).max(with).max(without);
+                let now = if shares.is_held_by_fabric(&self.allocator, leaf) {
+                    self.allocator.most(direction, leaf, &self.demands[direction])
+                } else {
+                    shares.of_service(&self.allocator, leaf)
+                };
+                *offered = now.max(*offered);
             }
         }
     }

@@ -1,0 +1,227 @@
+//! The fabric's limits in a rack: in force, relayed, forgotten; who leads.
+
+use super::*;
+use crate::fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow};
+use crate::rate::rounded;
+use crate::report::UsageReport;
+use weir_units::{Bytes, Duration, RackId, ServiceId};
+
+const A: ServiceId = ServiceId(0);
+
+fn policy(max: &str) -> Arc<Policy> {
+    let text = format!(
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }}, \
+         r2: {{ uplink: 10Gb/s, machines: [m3] }} }} }}\nservices:\n  \
+         a: {{ match: [ {{ protocol: tcp, port: 1 }} ], fabric: {{ max: {max} }} }}\n  \
+         b: {{ match: [ {{ protocol: tcp, port: 2 }} ] }}\n"
+    );
+    Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0)
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
+}
+
+fn gbps(rate: u64) -> Bandwidth {
+    rounded(Bandwidth::from_gbps(rate))
+}
+
+/// What the fabric broker says of `a` in r1.
+fn limits(round: u64, a: Bandwidth) -> RackLimits {
+    RackLimits {
+        rack: RackId(0),
+        policy: policy("6Gb/s").digest(),
+        epoch: 1,
+        round,
+        first: ServiceId(0),
+        last: ServiceId(u32::MAX),
+        rows: vec![RateRow { service: A, rates: PerDirection { tx: a, rx: Bandwidth::UNLIMITED } }],
+    }
+}
+
+struct Host {
+    broker: RackBroker,
+    sent: u64,
+    said: Vec<UsageReport>,
+    relayed: Vec<LimitsRelay>,
+    reported: Vec<RackReport>,
+}
+
+impl Host {
+    fn new(machine: u32, now: u64) -> Self {
+        let config = RackBrokerConfig::default();
+        let broker = RackBroker::new(&policy("6Gb/s"), MachineId(machine), now + 1, config, at(now));
+        Self { broker, sent: 0, said: vec![], relayed: vec![], reported: vec![] }
+    }
+
+    fn input(&mut self, seconds: u64, input: Input<'_>) {
+        self.broker.handle_input(at(seconds), input);
+        while let Some(output) = self.broker.poll_output() {
+            match output {
+                Output::ReadMeters => {
+                    let bytes = PerDirection { tx: Bytes::new(self.sent), rx: Bytes::ZERO };
+                    self.broker.handle_input(at(seconds), Input::Meters(&[MeterReading { service: A, bytes }]));
+                }
+                Output::Broadcast(report) => self.said.push(report),
+                Output::Relay(relay) => self.relayed.push(relay),
+                Output::ReportRack(report) => self.reported.push(report),
+                Output::SetLimits(_) => {}
+            }
+        }
+    }
+
+    /// A period in which `a` sent this many Mb/s: its limit from then on.
+    fn period(&mut self, seconds: u64, mbps: u64) -> Bandwidth {
+        self.sent += mbps * 125_000;
+        self.input(seconds, Input::Timeout);
+        self.broker.limit(Direction::Tx, 0)
+    }
+}
+
+/// Both machines of r1 through a period, each hearing the other.
+fn together(hosts: [&mut Host; 2], seconds: u64, mbps: [u64; 2]) -> [Bandwidth; 2] {
+    let [m1, m2] = hosts;
+    let limits = [m1.period(seconds, mbps[0]), m2.period(seconds, mbps[1])];
+    let (first, second) = (std::mem::take(&mut m1.said), std::mem::take(&mut m2.said));
+    first.iter().for_each(|report| m2.input(seconds, Input::Report(report)));
+    second.iter().for_each(|report| m1.input(seconds, Input::Report(report)));
+    limits
+}
+
+/// The rack after five seconds of 4 Gb/s each: its leader has listened long enough.
+fn rack() -> (Host, Host) {
+    let (mut m1, mut m2) = (Host::new(0, 0), Host::new(1, 0));
+    together([&mut m1, &mut m2], 0, [0, 0]);
+    for second in 1..=5 {
+        together([&mut m1, &mut m2], second, [4_000, 4_000]);
+    }
+    (m1, m2)
+}
+
+#[test]
+fn the_leader_reports_at_once_and_then_every_ten_seconds() {
+    let (mut m1, mut m2) = rack();
+    assert!(m1.broker.leads() && !m2.broker.leads());
+    assert_eq!(m1.reported.len(), 1);
+    let row = RateRow { service: A, rates: PerDirection { tx: rounded(gbps(4) + gbps(4)), rx: Bandwidth::ZERO } };
+    assert_eq!(m1.reported[0].rows, [row]);
+    // Then every ten seconds from its start; in the interval a silent moment does not count.
+    for second in 6..=30 {
+        together([&mut m1, &mut m2], second, [4_000 * (second % 2), 0]);
+    }
+    assert_eq!((m1.reported.len(), m2.reported.len()), (4, 0));
+    assert_eq!(m1.reported[3].rows[0].rates.tx, gbps(4));
+    assert_eq!(m1.broker.counters().rack_reports, 4);
+}
+
+#[test]
+fn the_next_machine_leads_when_the_leader_falls_silent() {
+    let (mut m1, mut m2) = rack();
+    together([&mut m1, &mut m2], 6, [4_000, 4_000]);
+    // Two machines: one that hears nobody is on its own and leads nothing.
+    for second in 7..=11 {
+        m2.period(second, 4_000);
+    }
+    assert_eq!((m2.broker.mode(), m2.broker.leads()), (Mode::Static, false));
+    // The first comes back and hears the other; it leads when it has listened for the timeout.
+    let mut m1 = Host::new(0, 12);
+    for second in 12..17 {
+        together([&mut m1, &mut m2], second, [4_000, 4_000]);
+        assert!(!m1.broker.leads() && !m2.broker.leads(), "at {second} s");
+    }
+    together([&mut m1, &mut m2], 17, [4_000, 4_000]);
+    assert!(m1.broker.leads() && m1.reported.len() == 1 && m2.reported.is_empty());
+}
+
+#[test]
+fn limits_are_relayed_kept_and_forgotten() {
+    let (mut m1, mut m2) = rack();
+    m1.input(5, Input::Fabric(&limits(1, gbps(6))));
+    let relay = m1.relayed.pop().expect("it is told at once");
+    assert_eq!((relay.age, &relay.limits), (Duration::ZERO, &limits(1, gbps(6))));
+    m2.input(5, Input::Relay(&relay));
+    let half = Bandwidth::from_bps(gbps(6).bps() / 2);
+    assert_eq!(together([&mut m1, &mut m2], 6, [4_000, 4_000]), [half, half]);
+    assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), gbps(6));
+    // Held by the fabric, both are offered what they could take of the uplink, not what they were left.
+    together([&mut m1, &mut m2], 7, [3_000, 3_000]);
+    together([&mut m1, &mut m2], 8, [3_000, 3_000]);
+    // One pauses: it keeps its part of the limit, the other takes what it can.
+    together([&mut m1, &mut m2], 9, [0, 3_000]);
+    let [paused, other] = together([&mut m1, &mut m2], 10, [0, 3_000]);
+    assert_eq!((paused, other), (half, gbps(6)));
+    // Repeated now and then, with its age; and what is known is not news.
+    let repeated = m1.relayed.last().expect("it is repeated");
+    assert!(repeated.age >= Duration::from_secs(2));
+    m2.input(10, Input::Relay(repeated));
+    assert_eq!((m2.broker.counters().limits_accepted, m2.broker.counters().limits_known), (1, 1));
+    // 50 s after the word came, also where it came by relay.
+    for second in 11..55 {
+        together([&mut m1, &mut m2], second, [3_000, 3_000]);
+        assert!(m1.broker.hears_fabric() && m2.broker.hears_fabric(), "at {second} s");
+    }
+    // What is left is the rack's own limit: both were held and are offered half of the uplink.
+    assert_eq!(together([&mut m1, &mut m2], 55, [3_000, 3_000]), [Bandwidth::from_gbps(5); 2]);
+    assert!(!m1.broker.hears_fabric() && !m2.broker.hears_fabric());
+    assert_eq!(m2.broker.counters().fabric_fallbacks, 1);
+    // Too old to be told on, and too old to be taken.
+    m1.relayed.clear();
+    together([&mut m1, &mut m2], 56, [3_000, 3_000]);
+    together([&mut m1, &mut m2], 57, [3_000, 3_000]);
+    assert!(m1.relayed.is_empty());
+    m2.input(57, Input::Relay(&LimitsRelay { age: Duration::from_secs(50), limits: limits(2, gbps(1)) }));
+    assert_eq!(m2.broker.counters().limits_expired, 1);
+}
+
+#[test]
+fn what_the_fabric_did_not_say_of_this_rack_is_counted() {
+    let (mut m1, _) = rack();
+    m1.input(5, Input::Fabric(&limits(3, gbps(6))));
+    let altered = |change: fn(&mut RackLimits)| {
+        let mut limits = limits(9, gbps(1));
+        change(&mut limits);
+        limits
+    };
+    for wrong in [
+        limits(2, gbps(1)),
+        limits(3, gbps(1)),
+        altered(|limits| limits.rack = RackId(1)),
+        altered(|limits| limits.policy ^= 1),
+        altered(|limits| limits.rows[0].service = ServiceId(7)),
+        altered(|limits| limits.rows.push(limits.rows[0])),
+        altered(|limits| limits.last = ServiceId(0)),
+        altered(|limits| limits.first = ServiceId(1)),
+    ] {
+        m1.input(5, Input::Fabric(&wrong));
+    }
+    let counters = *m1.broker.counters();
+    assert_eq!((counters.limits_replayed, counters.limits_known), (1, 1));
+    assert_eq!((counters.limits_other_rack, counters.limits_other_policy), (1, 1));
+    // The last but one speaks of `a` alone, which it may.
+    assert_eq!((counters.limits_malformed, counters.limits_accepted), (3, 2));
+}
+
+#[test]
+fn a_policy_changes_at_run_time_and_what_was_heard_stays() {
+    let (mut m1, mut m2) = rack();
+    m1.input(5, Input::Fabric(&limits(1, gbps(6))));
+    for host in [&mut m1, &mut m2] {
+        host.broker.set_policy(&policy("3Gb/s")).expect("the same racks, machines and services");
+    }
+    together([&mut m1, &mut m2], 6, [4_000, 4_000]);
+    assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), gbps(6));
+    // What is under way from before is of another policy.
+    m1.input(6, Input::Fabric(&limits(2, gbps(1))));
+    assert_eq!(m1.broker.counters().limits_other_policy, 1);
+    // A policy that does not speak of the fabric ends its limits.
+    let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] }, \
+                r2: { uplink: 10Gb/s, machines: [m3] } } }\nservices:\n  \
+                a: { match: [ { protocol: tcp, port: 1 } ] }\n  b: { match: [ { protocol: tcp, port: 2 } ] }\n";
+    let silent = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
+    m1.broker.set_policy(&silent).expect("the same racks, machines and services");
+    m1.period(7, 3_000);
+    assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), Bandwidth::UNLIMITED);
+    assert!(!m1.broker.hears_fabric());
+    let other = Arc::new(Policy::parse("policy.yaml", &text.replace("m3", "m4")).expect("the policy is valid").0);
+    assert_eq!(m1.broker.set_policy(&other), Err(OtherNames));
+}

@@ -1,0 +1,289 @@
+//! What must hold under one fabric, watched from outside.
+//!
+//! Always:
+//! - the limits that a machine holds of the fabric are what the fabric broker computed for its rack, and never go back
+//!   to older ones while its broker lives;
+//! - **no fabric limit is older than the fabric's timeout** (50 s, and the time that datagrams were on their way): the
+//!   bound on how long a guarantee can be broken by what the fabric believed, however long it is away;
+//! - a machine that hears nobody has no limits at all (5 s): the same bound for what its rack believed;
+//! - a rack's limits leave each service its guarantee there, or what the fabric allows it if that is less, as far as
+//!   the machines' demands reach; and the fabric's computation leaves each service its guarantee over all racks, holds
+//!   its maximum and the cap.
+//!
+//! Two fabric periods after the last fault (and one of the rack's) all machines of a rack know the same word of the
+//! fabric broker, and one leads each rack. Three later traffic keeps every maximum and the cap.
+
+use super::draw::{MACHINES, PER_RACK, RACKS};
+use super::node::SECOND;
+use super::world::{World, name};
+use std::collections::HashMap;
+use weir_control::rack_broker::LOWEST_LIMIT;
+use weir_control::{FabricBroker, Mode, RackBroker, RackLimits, RuntimeLimit};
+use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, RackId};
+
+/// What the fabric broker told a rack, and when.
+struct Answer {
+    at: u64,
+    limits: Vec<PerDirection<Bandwidth>>,
+}
+
+pub(crate) struct Checkers {
+    leaves: Vec<weir_units::ServiceId>,
+    /// By (rack, epoch, round).
+    answers: HashMap<(u32, u64, u64), Answer>,
+    /// By machine and leaf: the newest stamp seen in its broker.
+    stamps: Vec<Vec<(u64, u64)>>,
+    fabric_limits: u64,
+    guarantees: u64,
+    /// The policy has no guarantee to keep.
+    unguaranteed: bool,
+    rounds: u64,
+}
+
+impl Checkers {
+    pub(crate) fn new(world: &World) -> Self {
+        Self {
+            leaves: world.leaves.clone(),
+            answers: HashMap::new(),
+            stamps: vec![vec![(0, 0); world.leaves.len()]; MACHINES],
+            fabric_limits: 0,
+            guarantees: 0,
+            unguaranteed: world.policy.services().iter().all(|(_, service)| {
+                ContentionPoint::ALL.iter().all(|point| service.share(*point, Direction::Tx).min == Bandwidth::ZERO)
+            }),
+            rounds: 0,
+        }
+    }
+
+    pub(crate) fn restarted(&mut self, node: usize) {
+        if let Some(stamps) = self.stamps.get_mut(node) {
+            stamps.fill((0, 0));
+        }
+    }
+
+    pub(crate) fn answered(&mut self, now: u64, limits: &RackLimits) {
+        let unlimited = PerDirection::both(Bandwidth::UNLIMITED);
+        let answer = self
+            .answers
+            .entry((limits.rack.0, limits.epoch, limits.round))
+            .or_insert_with(|| Answer { at: now, limits: vec![unlimited; self.leaves.len()] });
+        for row in &limits.rows {
+            if let Some(leaf) = self.leaves.iter().position(|id| *id == row.service) {
+                answer.limits[leaf] = row.rates;
+            }
+        }
+    }
+
+    /// After every input of a machine's broker.
+    pub(crate) fn step(&mut self, machine: usize, broker: &RackBroker) -> Result<(), String> {
+        let counters = broker.counters();
+        if counters.malformed + counters.other_policy + counters.limits_malformed + counters.limits_other_policy > 0 {
+            return Err(format!("{} counted a genuine message as wrong: {counters:?}", name(machine)));
+        }
+        for leaf in 0..self.leaves.len() {
+            let Some(stamp) = broker.fabric_stamp(leaf) else { continue };
+            if stamp < self.stamps[machine][leaf] {
+                return Err(format!("{} went back to an older word of the fabric", name(machine)));
+            }
+            self.stamps[machine][leaf] = stamp;
+            if !self.answers.contains_key(&((machine / PER_RACK) as u32, stamp.0, stamp.1)) {
+                return Err(format!("{} believes a word {stamp:?} that was never said", name(machine)));
+            }
+        }
+        Ok(())
+    }
+
+    /// At the end of a machine's period.
+    pub(crate) fn limited(
+        &mut self,
+        world: &World,
+        machine: usize,
+        broker: &RackBroker,
+        limits: &[RuntimeLimit],
+    ) -> Result<(), String> {
+        let rack = RackId((machine / PER_RACK) as u32);
+        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited()) {
+            if broker.mode() == Mode::Static {
+                return Err(format!("{} hears nobody and still limits {limit:?}", name(machine)));
+            }
+            let leaf = self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
+            let fabric = broker.fabric_limit(limit.direction, leaf);
+            if limit.limit > fabric.max(LOWEST_LIMIT) {
+                return Err(format!("{} has {limit:?}, more than the rack's {fabric}", name(machine)));
+            }
+            let demand = broker.demands(limit.direction)[broker.allocator().instance(leaf, machine % PER_RACK)];
+            if fabric.is_unlimited() && demand < limit.limit && limit.limit > LOWEST_LIMIT {
+                return Err(format!("{} is limited although its demand of {demand} is less: {limit:?}", name(machine)));
+            }
+        }
+        for direction in Direction::ALL {
+            for leaf in 0..self.leaves.len() {
+                let fabric = broker.fabric_limit(direction, leaf);
+                if !fabric.is_unlimited() {
+                    self.fabric_limits += 1;
+                    self.genuine(world, machine, broker, direction, leaf)?;
+                }
+                self.rack_guarantee(world, rack, broker, direction, leaf)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A limit of the fabric is what it said of this rack, and not too long ago.
+    fn genuine(
+        &self,
+        world: &World,
+        machine: usize,
+        broker: &RackBroker,
+        direction: Direction,
+        leaf: usize,
+    ) -> Result<(), String> {
+        let stamp = broker.fabric_stamp(leaf).ok_or("a limit whose word is forgotten")?;
+        let answer = &self.answers[&((machine / PER_RACK) as u32, stamp.0, stamp.1)];
+        let fabric = broker.fabric_limit(direction, leaf);
+        if answer.limits[leaf][direction] != fabric {
+            let said = answer.limits[leaf][direction];
+            return Err(format!("{} holds {fabric} of the fabric, which said {said}", name(machine)));
+        }
+        let timeout = world.config.fabric_timeout.nanos();
+        // A word that a machine missed can be replayed to it, and is then fresh to it: see `fabric_word.rs`.
+        if world.drawn.replay > 0.0 {
+            return Ok(());
+        }
+        // To the rack, and each time that a machine passes it on.
+        let on_the_way = 4 * world.drawn.delay_ms * 1_000_000;
+        let bound = timeout + timeout / 1_000 * world.drawn.skew_per_mille * 2 + on_the_way + SECOND;
+        let age = world.now - answer.at;
+        if age > bound {
+            return Err(format!("{} holds a word of the fabric that is {:.1} s old", name(machine), age as f64 / 1e9));
+        }
+        Ok(())
+    }
+
+    /// A rack's sharing leaves a service its guarantee at the rack, as far as its machines can use it and the fabric
+    /// allows it.
+    fn rack_guarantee(
+        &mut self,
+        world: &World,
+        rack: RackId,
+        broker: &RackBroker,
+        direction: Direction,
+        leaf: usize,
+    ) -> Result<(), String> {
+        let (policy, allocator) = (&world.policy, broker.allocator());
+        let service = policy.services().get(self.leaves[leaf]);
+        let demand = |place: usize, leaf: usize| broker.demands(direction)[allocator.instance(leaf, place)];
+        let nic = policy.machine_capacity(allocator.machines()[0], direction);
+        let sure: Bandwidth = (0..PER_RACK)
+            .map(|place| {
+                let others = (0..self.leaves.len()).filter(|other| *other != leaf).map(|other| demand(place, other));
+                demand(place, leaf).min(nic.saturating_sub(others.sum()))
+            })
+            .sum();
+        let promised = service.share(ContentionPoint::Rack, direction).min.min(sure);
+        let promised = promised.min(broker.fabric_limit(direction, leaf));
+        self.guarantees += u64::from(promised > Bandwidth::ZERO);
+        let has = broker.shares(direction).of_service(allocator, leaf);
+        if has < promised {
+            return Err(format!("{} has {has} in rack {}, guaranteed {promised}", service.path(), rack.0 + 1));
+        }
+        Ok(())
+    }
+
+    /// At the end of a period of the fabric broker.
+    pub(crate) fn allocated(&mut self, world: &World, fabric: &FabricBroker) -> Result<(), String> {
+        self.rounds += 1;
+        // A part's limit is told rounded down.
+        let almost =
+            |rate: Bandwidth| Bandwidth::from_bps(rate.bps() - (rate.bps() >> 16)).saturating_sub(LOWEST_LIMIT);
+        for direction in Direction::ALL {
+            if fabric.round() == 0 {
+                continue;
+            }
+            let mut all = Bandwidth::ZERO;
+            for (leaf, service) in self.leaves.iter().enumerate() {
+                let racks = (0..RACKS as u32).map(RackId);
+                let wants: Bandwidth = racks.clone().map(|rack| fabric.demand(rack, leaf, direction)).sum();
+                let has: Bandwidth = racks
+                    .map(|rack| fabric.demand(rack, leaf, direction).min(fabric.limit(rack, leaf, direction)))
+                    .sum();
+                let share = world.policy.services().get(*service).share(ContentionPoint::Fabric, direction);
+                self.guarantees += u64::from(share.min.min(wants) > Bandwidth::ZERO);
+                if has > share.max || has < almost(share.min.min(wants)) {
+                    return Err(format!("service {leaf} has {has} of {wants} over all racks: {share:?}"));
+                }
+                all += has;
+            }
+            let capacity = world.policy.fabric_capacity(direction);
+            if all > capacity {
+                return Err(format!("{all} was shared out of the fabric's {capacity}"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fabric_step(&self, fabric: &FabricBroker) -> Result<(), String> {
+        let counters = fabric.counters();
+        if counters.malformed + counters.other_policy + counters.unknown_machine > 0 {
+            return Err(format!("the fabric broker counted a genuine report as wrong: {counters:?}"));
+        }
+        Ok(())
+    }
+
+    /// Two fabric periods after the last fault.
+    pub(crate) fn knowledge(&self, world: &World) -> Result<(), String> {
+        for rack in 0..RACKS {
+            let mut words = Vec::new();
+            for machine in rack * PER_RACK..(rack + 1) * PER_RACK {
+                let broker = world.nodes[machine].rack().ok_or("a machine is still dead")?;
+                if !broker.hears_fabric() || broker.leads() != (machine == rack * PER_RACK) {
+                    let (hears, leads) = (broker.hears_fabric(), broker.leads());
+                    return Err(format!("{}: hears the fabric {hears}, leads {leads}", name(machine)));
+                }
+                words.extend((0..self.leaves.len()).map(|leaf| broker.fabric_stamp(leaf)));
+            }
+            let (oldest, newest) = (words.iter().min(), words.iter().max());
+            let (Some(Some(oldest)), Some(Some(newest))) = (oldest, newest) else {
+                return Err(format!("rack {} knows nothing of the fabric", rack + 1));
+            };
+            // A new word may be on its way through the rack just now.
+            if oldest.0 != newest.0 || newest.1 - oldest.1 > 1 {
+                return Err(format!("rack {} knows words from {oldest:?} to {newest:?}", rack + 1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Five fabric periods after the last fault: maxima and caps hold over all machines.
+    pub(crate) fn obedience(&self, world: &World) -> Result<(), String> {
+        // A thousandth: each report closes a part of what is left.
+        let spare = |of: Bandwidth| {
+            let skew = of.bps() / 1_000 * world.drawn.skew_per_mille;
+            LOWEST_LIMIT.bps() * (MACHINES * self.leaves.len()) as u64 + skew + of.bps() / 1_000
+        };
+        for direction in Direction::ALL {
+            let mut all = Bandwidth::ZERO;
+            for (leaf, service) in self.leaves.iter().enumerate() {
+                let used: Bandwidth = world.traffic.iter().map(|traffic| traffic.usage(direction, leaf)).sum();
+                let share = world.policy.services().get(*service).share(ContentionPoint::Fabric, direction);
+                if used.bps() > share.max.bps().saturating_add(spare(used)) {
+                    return Err(format!("service {leaf} sends {used} of {} ({direction})", share.max));
+                }
+                all += used;
+            }
+            let capacity = world.policy.fabric_capacity(direction);
+            if all.bps() > capacity.bps() + spare(capacity) {
+                return Err(format!("{all} is sent through a fabric of {capacity} ({direction})"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A world in which nothing was said would pass everything. Whether the fabric ever limited anybody.
+    pub(crate) fn something_happened(&self) -> Result<bool, String> {
+        if self.rounds < 3 || self.answers.is_empty() {
+            return Err(format!("the fabric broker computed only {} times", self.rounds));
+        }
+        Ok(self.fabric_limits > 0 && self.guarantees + u64::from(self.unguaranteed) > 0)
+    }
+}

@@ -1,0 +1,95 @@
+//! Machines and the fabric broker's host: clocks, traffic, and what survives a broker's crash.
+
+use std::sync::Arc;
+use weir_control::{FabricBroker, RackBroker};
+use weir_units::{Bandwidth, Bytes, Direction, Instant, PerDirection};
+
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// A clock that began at some time and runs a little fast or slow.
+pub(crate) struct Clock {
+    pub(crate) offset: u64,
+    /// In millionths.
+    pub(crate) speed: u64,
+}
+
+impl Clock {
+    /// What it shows at a true time.
+    pub(crate) fn local(&self, time: u64) -> Instant {
+        Instant::from_nanos(self.offset + (u128::from(time) * u128::from(self.speed) / 1_000_000) as u64)
+    }
+    /// The first true time at which it shows `local`.
+    pub(crate) fn global(&self, local: Instant) -> u64 {
+        let ticks = u128::from(local.nanos().saturating_sub(self.offset));
+        (ticks * 1_000_000).div_ceil(u128::from(self.speed)) as u64
+    }
+}
+
+pub(crate) enum Broker {
+    Rack(Box<RackBroker>),
+    Fabric(Box<FabricBroker>),
+}
+
+/// A host: its broker comes and goes, its clock and its number of starts stay.
+pub(crate) struct Node {
+    pub(crate) broker: Option<Broker>,
+    pub(crate) clock: Clock,
+    /// Starts so far: timers of an earlier start are recognised by it.
+    pub(crate) incarnation: u64,
+    /// Kept on disk.
+    pub(crate) epoch: u64,
+    pub(crate) partition: u8,
+    pub(crate) started: u64,
+}
+
+impl Node {
+    pub(crate) fn rack(&self) -> Option<&RackBroker> {
+        match &self.broker {
+            Some(Broker::Rack(broker)) => Some(broker),
+            _ => None,
+        }
+    }
+}
+
+/// The traffic of a machine: a fluid that goes on whether the broker lives or not.
+pub(crate) struct Traffic {
+    pub(crate) offered: PerDirection<Vec<Bandwidth>>,
+    pub(crate) limits: PerDirection<Vec<Bandwidth>>,
+    /// Bits × 10^9 sent so far, so that nothing is lost to rounding.
+    sent: PerDirection<Vec<u128>>,
+    until: u64,
+}
+
+impl Traffic {
+    pub(crate) fn new(leaves: usize) -> Self {
+        Self {
+            offered: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
+            limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]),
+            sent: PerDirection::both(vec![0; leaves]),
+            until: 0,
+        }
+    }
+    pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
+        self.offered[direction][leaf].min(self.limits[direction][leaf])
+    }
+    pub(crate) fn count(&mut self, now: u64) {
+        let time = u128::from(now - self.until);
+        self.until = now;
+        for direction in Direction::ALL {
+            for leaf in 0..self.sent[direction].len() {
+                self.sent[direction][leaf] += u128::from(self.usage(direction, leaf).bps()) * time;
+            }
+        }
+    }
+    pub(crate) fn bytes(&self, leaf: usize) -> PerDirection<Bytes> {
+        let bytes = |sent: u128| Bytes::new((sent / (8 * u128::from(SECOND))) as u64);
+        PerDirection { tx: bytes(self.sent.tx[leaf]), rx: bytes(self.sent.rx[leaf]) }
+    }
+}
+
+/// A datagram on its way.
+pub(crate) struct Flight {
+    pub(crate) to: usize,
+    pub(crate) from: usize,
+    pub(crate) bytes: Arc<[u8]>,
+}

@@ -1,0 +1,393 @@
+//! The world: events in time, and what a driver does with a broker's outputs.
+
+use super::checkers::Checkers;
+use super::draw::{Drawn, FAULTY_SECONDS, MACHINES, PER_RACK, RACKS};
+use super::node::{Broker, Clock, Flight, Node, SECOND, Traffic};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use weir_control::{
+    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, MeterReading, Output, RackBroker,
+    RackBrokerConfig,
+};
+use weir_policy::Policy;
+use weir_units::{Bandwidth, MachineId, PerDirection, ServiceId};
+use weir_wire::{Key, Message};
+
+const MILLISECOND: u64 = 1_000_000;
+/// The host of the fabric broker; before it come the machines.
+pub(crate) const FABRIC: usize = MACHINES;
+/// After the last fault, until all machines of a rack know the same of the fabric: two of its periods (a report may just
+/// have been lost, and the broker may just have computed), one of the rack's, and what slow clocks add.
+pub(crate) const KNOW_WITHIN_SECONDS: u64 = 22;
+/// And until traffic obeys: three more. Each report shows what a service uses under limits that the last one made, and
+/// one that is held makes room for the next.
+pub(crate) const OBEY_WITHIN_SECONDS: u64 = 52;
+
+enum Event {
+    Timer { node: usize, incarnation: u64 },
+    Deliver(Flight),
+    Crash,
+    FabricCrash,
+    Restart { node: usize },
+    Partition,
+    Heal,
+    Load,
+    FaultsEnd,
+    DatapathTimeout { machine: usize, incarnation: u64 },
+}
+
+pub(crate) struct World {
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) config: RackBrokerConfig,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) traffic: Vec<Traffic>,
+    pub(crate) leaves: Vec<ServiceId>,
+    pub(crate) drawn: Drawn,
+    pub(crate) now: u64,
+    rng: SmallRng,
+    key: Key,
+    faulty: bool,
+    /// Datagrams that an attacker heard.
+    heard: Vec<Arc<[u8]>>,
+    events: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    bodies: Vec<Option<Event>>,
+    verbose: bool,
+}
+
+/// Runs one seed: whether the fabric ever limited anybody, or what was wrong.
+pub(crate) fn run(seed: u64, verbose: bool) -> Result<bool, String> {
+    let mut world = World::new(seed, verbose);
+    let mut checkers = Checkers::new(&world);
+    let at = |seconds: u64| (FAULTY_SECONDS + seconds) * SECOND;
+    while let Some(Reverse((time, _, body))) = world.events.pop() {
+        if time > at(OBEY_WITHIN_SECONDS + 3) {
+            break;
+        }
+        world.now = time;
+        let event = world.bodies[body].take().expect("an event happens once");
+        let told = |failure: String| format!("at {:.3} s: {failure}", time as f64 / 1e9);
+        world.step(event, &mut checkers).map_err(told)?;
+        if time > at(KNOW_WITHIN_SECONDS) {
+            checkers.knowledge(&world).map_err(told)?;
+        }
+        if time > at(OBEY_WITHIN_SECONDS) {
+            checkers.obedience(&world).map_err(told)?;
+        }
+    }
+    checkers.something_happened()
+}
+
+impl World {
+    fn new(seed: u64, verbose: bool) -> Self {
+        let drawn = Drawn::new(seed);
+        let policy = drawn.policy();
+        let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
+        let mut rng = SmallRng::seed_from_u64(seed ^ 0xfab_5eed);
+        let skew = drawn.skew_per_mille * 1_000;
+        let nodes = (0..=FABRIC).map(|_| Node {
+            broker: None,
+            clock: Clock {
+                offset: rng.random_range(0..1_000_000 * SECOND),
+                speed: rng.random_range(1_000_000 - skew..=1_000_000 + skew),
+            },
+            incarnation: 0,
+            epoch: 0,
+            partition: 0,
+            started: 0,
+        });
+        let nodes = nodes.collect();
+        let mut world = Self {
+            config: RackBrokerConfig { stale: drawn.stale, ..RackBrokerConfig::default() },
+            nodes,
+            traffic: (0..MACHINES).map(|_| Traffic::new(leaves.len())).collect(),
+            leaves,
+            policy,
+            now: 0,
+            rng,
+            key: Key::new([9; 32]).expect("a key"),
+            faulty: true,
+            heard: Vec::new(),
+            events: BinaryHeap::new(),
+            bodies: Vec::new(),
+            verbose,
+            drawn,
+        };
+        for node in 0..=FABRIC {
+            let at = world.rng.random_range(0..SECOND);
+            world.schedule(at, Event::Restart { node });
+        }
+        for machine in 0..MACHINES {
+            (0..world.leaves.len()).for_each(|leaf| world.draw_load(machine, leaf));
+        }
+        world.schedule(FAULTY_SECONDS * SECOND, Event::FaultsEnd);
+        world.schedule_next(world.drawn.load_every_ms, Event::Load);
+        world.schedule_next(world.drawn.crash_every_s * 1_000, Event::Crash);
+        world.schedule_next(world.drawn.fabric_crash_every_s * 1_000, Event::FabricCrash);
+        world.schedule_next(world.drawn.partition_every_s * 1_000, Event::Partition);
+        world
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.bodies.push(Some(event));
+        let body = self.bodies.len() - 1;
+        self.events.push(Reverse((at, body as u64, body)));
+    }
+
+    /// Somewhere around `mean_ms` from now; never if zero.
+    fn schedule_next(&mut self, mean_ms: u64, event: Event) {
+        if mean_ms > 0 {
+            let at = self.now + self.rng.random_range(0..2 * mean_ms) * MILLISECOND;
+            self.schedule(at, event);
+        }
+    }
+
+    fn log(&self, text: impl FnOnce() -> String) {
+        if self.verbose {
+            println!("{:>10.6} s  {}", self.now as f64 / 1e9, text());
+        }
+    }
+
+    fn draw_load(&mut self, machine: usize, leaf: usize) {
+        self.traffic[machine].count(self.now);
+        for direction in weir_units::Direction::ALL {
+            let most = [0, 1_000, 10_000, 10_000][self.rng.random_range(0..4)];
+            let load = Bandwidth::from_mbps(self.rng.random_range(0..=most));
+            self.traffic[machine].offered[direction][leaf] = load;
+        }
+    }
+
+    fn step(&mut self, event: Event, checkers: &mut Checkers) -> Result<(), String> {
+        match event {
+            Event::Timer { node, incarnation } => {
+                if self.nodes[node].incarnation == incarnation && self.nodes[node].broker.is_some() {
+                    self.drive(node, None, checkers)?;
+                }
+            }
+            Event::Deliver(flight) => {
+                let cut_off = self.nodes[flight.to].partition != self.nodes[flight.from].partition;
+                if self.nodes[flight.to].broker.is_some() && !cut_off {
+                    let message = weir_wire::decode(&flight.bytes, &self.key).map_err(|error| error.to_string())?;
+                    self.drive(flight.to, Some(message), checkers)?;
+                }
+            }
+            Event::Crash if self.faulty => {
+                let machine = self.rng.random_range(0..MACHINES);
+                self.crash(machine, 6_000);
+                self.schedule_next(self.drawn.crash_every_s * 1_000, Event::Crash);
+            }
+            Event::FabricCrash if self.faulty => {
+                self.crash(FABRIC, self.drawn.fabric_away_s * 1_000);
+                self.schedule_next(self.drawn.fabric_crash_every_s * 1_000, Event::FabricCrash);
+            }
+            Event::Restart { node } => {
+                if self.nodes[node].broker.is_none() {
+                    self.restart(node, checkers)?;
+                }
+            }
+            Event::Partition if self.faulty => {
+                let sides = self.rng.random_range(2..4);
+                self.nodes.iter_mut().for_each(|node| node.partition = self.rng.random_range(0..sides));
+                self.log(|| "the network is partitioned".to_owned());
+                self.schedule_next(8_000, Event::Heal);
+                self.schedule_next(self.drawn.partition_every_s * 1_000, Event::Partition);
+            }
+            Event::Heal => self.nodes.iter_mut().for_each(|node| node.partition = 0),
+            Event::Load if self.faulty => {
+                let (machine, leaf) = (self.rng.random_range(0..MACHINES), self.rng.random_range(0..self.leaves.len()));
+                self.draw_load(machine, leaf);
+                self.schedule_next(self.drawn.load_every_ms, Event::Load);
+            }
+            Event::FaultsEnd => {
+                self.log(|| "faults end".to_owned());
+                self.faulty = false;
+                for node in 0..=FABRIC {
+                    self.nodes[node].partition = 0;
+                    if self.nodes[node].broker.is_none() {
+                        self.restart(node, checkers)?;
+                    }
+                }
+            }
+            Event::DatapathTimeout { machine, incarnation } => {
+                let node = &self.nodes[machine];
+                if node.incarnation == incarnation && node.broker.is_none() {
+                    self.traffic[machine].count(self.now);
+                    let leaves = self.leaves.len();
+                    self.traffic[machine].limits = PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]);
+                }
+            }
+            Event::Crash | Event::FabricCrash | Event::Partition | Event::Load => {}
+        }
+        Ok(())
+    }
+
+    fn crash(&mut self, node: usize, away_ms: u64) {
+        if self.nodes[node].broker.take().is_none() {
+            return;
+        }
+        self.log(|| format!("{} crashes", name(node)));
+        let incarnation = self.nodes[node].incarnation;
+        if node != FABRIC {
+            let at = self.now + self.config.timeout.nanos();
+            self.schedule(at, Event::DatapathTimeout { machine: node, incarnation });
+        }
+        self.schedule_next(away_ms, Event::Restart { node });
+    }
+
+    fn restart(&mut self, node: usize, checkers: &mut Checkers) -> Result<(), String> {
+        let policy = Arc::clone(&self.policy);
+        let local = self.nodes[node].clock.local(self.now);
+        let n = &mut self.nodes[node];
+        n.incarnation += 1;
+        n.started = self.now;
+        // The clock may have been set back while the host was down; the stored number may not go back.
+        n.epoch = (n.epoch + 1).max(local.nanos() / SECOND);
+        n.broker = Some(if node == FABRIC {
+            let config = FabricBrokerConfig { stale: self.drawn.stale, ..FabricBrokerConfig::default() };
+            Broker::Fabric(Box::new(FabricBroker::new(&policy, n.epoch, config, local)))
+        } else {
+            Broker::Rack(Box::new(RackBroker::new(&policy, MachineId(node as u32), n.epoch, self.config, local)))
+        });
+        self.log(|| format!("{} starts", name(node)));
+        checkers.restarted(node);
+        self.drive(node, None, checkers)
+    }
+
+    /// An input (a message, or time), then all outputs, then the next timer.
+    fn drive(&mut self, node: usize, message: Option<Message>, checkers: &mut Checkers) -> Result<(), String> {
+        let mut broker = self.nodes[node].broker.take().expect("the caller knows that it lives");
+        let local = self.nodes[node].clock.local(self.now);
+        let next = match &mut broker {
+            Broker::Rack(rack) => {
+                match &message {
+                    None => rack.handle_input(local, Input::Timeout),
+                    Some(message) => match message.rack_input() {
+                        Some(input) => rack.handle_input(local, input),
+                        None => return Err(self.put_back(node, broker, "a rack report at a machine")),
+                    },
+                }
+                while let Some(output) = rack.poll_output() {
+                    self.carry_out(node, rack, output, checkers)?;
+                }
+                checkers.step(node, rack)?;
+                rack.poll_timeout()
+            }
+            Broker::Fabric(fabric) => {
+                match &message {
+                    None => fabric.handle_input(local, FabricInput::Timeout),
+                    // Old datagrams are replayed to anybody.
+                    Some(message) => match message.fabric_input() {
+                        Some(input) => fabric.handle_input(local, input),
+                        None => return Err(self.put_back(node, broker, "a rack's message at the fabric broker")),
+                    },
+                }
+                if message.is_none() {
+                    checkers.allocated(self, fabric)?;
+                }
+                while let Some(FabricOutput::SendLimits { to, limits }) = fabric.poll_output() {
+                    checkers.answered(self.now, &limits);
+                    self.send(node, to.index(), &limits.into());
+                }
+                checkers.fabric_step(fabric)?;
+                fabric.poll_timeout()
+            }
+        };
+        let next = next.ok_or("a broker without a next period")?;
+        if next <= local {
+            return Err(format!("{} has its next period at {next}, which is not after {local}", name(node)));
+        }
+        self.nodes[node].broker = Some(broker);
+        if message.is_none() {
+            let at = self.nodes[node].clock.global(next).max(self.now + 1);
+            let incarnation = self.nodes[node].incarnation;
+            self.schedule(at, Event::Timer { node, incarnation });
+        }
+        Ok(())
+    }
+
+    fn put_back(&mut self, node: usize, broker: Broker, failure: &str) -> String {
+        self.nodes[node].broker = Some(broker);
+        failure.to_owned()
+    }
+
+    fn carry_out(
+        &mut self,
+        machine: usize,
+        rack: &mut RackBroker,
+        output: Output,
+        checkers: &mut Checkers,
+    ) -> Result<(), String> {
+        let local = self.nodes[machine].clock.local(self.now);
+        match output {
+            Output::ReadMeters => {
+                self.traffic[machine].count(self.now);
+                let reading = |(leaf, service): (usize, &ServiceId)| MeterReading {
+                    service: *service,
+                    bytes: self.traffic[machine].bytes(leaf),
+                };
+                let readings: Vec<MeterReading> = self.leaves.iter().enumerate().map(reading).collect();
+                rack.handle_input(local, Input::Meters(&readings));
+            }
+            Output::Broadcast(report) => self.broadcast(machine, &report.into()),
+            Output::Relay(relay) => self.broadcast(machine, &relay.into()),
+            Output::ReportRack(report) => {
+                self.log(|| format!("{} reports {:?}", name(machine), report.rows));
+                self.send(machine, FABRIC, &report.into());
+            }
+            Output::SetLimits(limits) => {
+                self.traffic[machine].count(self.now);
+                for limit in &limits {
+                    let leaf = self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
+                    self.traffic[machine].limits[limit.direction][leaf] = limit.limit;
+                }
+                checkers.limited(self, machine, rack, &limits)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn broadcast(&mut self, from: usize, message: &Message) {
+        let rack = from / PER_RACK;
+        debug_assert!(rack < RACKS);
+        for peer in (rack * PER_RACK..(rack + 1) * PER_RACK).filter(|peer| *peer != from) {
+            self.send(from, peer, message);
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, message: &Message) {
+        let bytes: Arc<[u8]> = weir_wire::encode(message, &self.key).into();
+        let faulty = self.faulty;
+        let mut chance = |p: f64| faulty && self.rng.random_bool(p);
+        let (lost, twice, replayed) =
+            (chance(self.drawn.loss), chance(self.drawn.duplication), chance(self.drawn.replay));
+        for _ in 0..u64::from(!lost) + u64::from(twice) {
+            self.deliver(to, from, Arc::clone(&bytes));
+        }
+        if replayed && !self.heard.is_empty() {
+            let old = Arc::clone(&self.heard[self.rng.random_range(0..self.heard.len())]);
+            // Only to somebody who could have been meant: what a broker cannot use is tested elsewhere.
+            let is_report = old[5] == 3;
+            if is_report == (to == FABRIC) {
+                self.deliver(to, from, old);
+            }
+        }
+        if self.drawn.replay > 0.0 {
+            self.heard.push(bytes);
+        }
+    }
+
+    fn deliver(&mut self, to: usize, from: usize, bytes: Arc<[u8]>) {
+        let longest = if self.faulty { self.drawn.delay_ms } else { 1 };
+        let at = self.now + self.rng.random_range(0..=longest * MILLISECOND);
+        // Nothing from before the end of the faults arrives after it: a delay is a fault too.
+        if !self.faulty || at < FAULTY_SECONDS * SECOND {
+            self.schedule(at, Event::Deliver(Flight { to, from, bytes }));
+        }
+    }
+}
+
+pub(crate) fn name(node: usize) -> String {
+    if node == FABRIC { "the fabric broker".to_owned() } else { format!("m{}", node + 1) }
+}
