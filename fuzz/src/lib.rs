@@ -14,6 +14,7 @@
 //! | [`flow_list()`] | a list of flows, as CSV | `table` |
 //! | [`sizes()`] | a distribution of flow sizes, as CSV | `table` |
 //! | [`rack_datagram()`] | a rack datagram, with or without its tag | `rack_datagram` |
+//! | [`fabric_datagram()`] | one between racks and the fabric broker | `fabric_datagram` |
 //!
 //! The functions know nothing of the fuzzing engine, so `tests/corpora.rs` replays the committed seeds with
 //! stable Rust: a crash that was found and fixed is committed to `corpus/<target>/` under a telling name and
@@ -27,6 +28,7 @@
 //! ```
 
 mod demands;
+mod fabric_datagram;
 mod policy;
 mod rack_datagram;
 mod refusal;
@@ -35,6 +37,7 @@ mod shares;
 mod table;
 
 pub use demands::demands;
+pub use fabric_datagram::{fabric_datagram, seeds as fabric_datagram_seeds};
 pub use policy::policy;
 pub use rack_datagram::{rack_datagram, seeds as rack_datagram_seeds};
 pub use scenario::scenario;

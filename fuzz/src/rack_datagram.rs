@@ -1,6 +1,6 @@
 //! Rack datagrams, and the broker behind them.
 
-use crate::{fixed_policy, shares};
+use crate::{fabric_datagram, fixed_policy, shares};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::sync::{Arc, LazyLock};
@@ -13,12 +13,12 @@ use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, PerD
 use weir_wire::{DecodeError, Key, Message, decode, encode};
 
 /// The broker under test is the first machine's, so that all others of its rack are peers.
-const SELF: MachineId = MachineId(0);
+pub(crate) const SELF: MachineId = MachineId(0);
 const KEY: [u8; 32] = [7; 32];
 
-static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| Arc::new(fixed_policy()));
+pub(crate) static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| Arc::new(fixed_policy()));
 
-fn key() -> Key {
+pub(crate) fn key() -> Key {
     Key::new(KEY).expect("it is not zero")
 }
 
@@ -37,6 +37,11 @@ fn tagged(message: &[u8]) -> Vec<u8> {
 /// # Panics
 /// If any of that does not hold: a finding.
 pub fn rack_datagram(data: &[u8]) -> bool {
+    datagram(data)
+}
+
+/// The same of any kind of datagram.
+pub(crate) fn datagram(data: &[u8]) -> bool {
     // Only a seed with a true tag passes; the engine cannot forge one.
     let mut accepted = false;
     if let Ok(message) = decode(data, &key()) {
@@ -72,6 +77,7 @@ fn take(message: &Message) {
         // fingerprint, the same is also said under the broker's own.
         hear(&UsageReport { policy: POLICY.digest(), ..report.clone() });
     }
+    fabric_datagram::take(message);
 }
 
 /// What the decoder promises of a report.
@@ -216,13 +222,16 @@ impl Driver {
     }
 }
 
+/// A message's bytes without its tag.
+pub(crate) fn untagged(message: &Message) -> Vec<u8> {
+    let mut datagram = encode(message, &key());
+    datagram.truncate(datagram.len() - 16);
+    datagram
+}
+
 /// The seeds of this target by name: messages without their tag, one with it, and broken ones.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let untagged = |report: &UsageReport| {
-        let mut datagram = encode(&report.clone().into(), &key());
-        datagram.truncate(datagram.len() - 16);
-        datagram
-    };
+    let untagged = |report: &UsageReport| untagged(&report.clone().into());
     let leaves: Vec<ServiceId> = POLICY.services().leaves().map(|(id, _)| id).collect();
     let row = |service: ServiceId, mbps: u64, backlogged: bool| {
         let demand = |mbps, backlogged| Demand { usage: rounded(Bandwidth::from_mbps(mbps)), backlogged };
@@ -242,9 +251,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         UsageReport { first: leaves[1], last: leaves[1], rows: vec![row(leaves[1], 10_000, true)], ..idle.clone() };
     let largest = Demand { usage: CodedRate::of(Bandwidth::MAX).bandwidth(), backlogged: true };
     let full = UsageReport {
-        rows: (0..ROWS_PER_PART as u32)
-            .map(|i| UsageRow { service: ServiceId(i), tx: largest, rx: largest })
-            .collect(),
+        rows: (0..ROWS_PER_PART as u32).map(|i| UsageRow { service: ServiceId(i), tx: largest, rx: largest }).collect(),
         ..idle.clone()
     };
     let altered = |at: usize, byte: u8| {

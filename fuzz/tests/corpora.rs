@@ -63,12 +63,19 @@ fn rack_datagram() {
     replay("rack_datagram", weir_fuzz::rack_datagram);
 }
 
+#[test]
+fn fabric_datagram() {
+    replay("fabric_datagram", weir_fuzz::fabric_datagram);
+}
+
 /// The binary seeds are what the format says today. `WEIR_WRITE_SEEDS=1` writes them anew.
 #[test]
 fn the_binary_seeds_are_of_this_format() {
     let write = std::env::var_os("WEIR_WRITE_SEEDS").is_some();
-    for (name, bytes) in weir_fuzz::rack_datagram_seeds() {
-        let path = corpus("rack_datagram").join(name);
+    let rack = weir_fuzz::rack_datagram_seeds().into_iter().map(|seed| ("rack_datagram", seed));
+    let fabric = weir_fuzz::fabric_datagram_seeds().into_iter().map(|seed| ("fabric_datagram", seed));
+    for (target, (name, bytes)) in rack.chain(fabric) {
+        let path = corpus(target).join(name);
         if write {
             fs::write(&path, &bytes).expect("it can be written");
         }
