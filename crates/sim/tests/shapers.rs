@@ -185,3 +185,52 @@ fn eyeq_levels() {
     near("of weight 1", both[0], 3000.0, 5.0);
     near("of weight 2", both[1], 6000.0, 5.0);
 }
+
+/// A receiver that cannot answer any more: after a second its sender's limiter is forgotten, and what waited for it goes on.
+#[test]
+fn a_limiter_that_hears_nothing_goes() {
+    let (mut world, hosts) = star(2, 1);
+    world.set_shapers(parley(2, &[at_most(1)]));
+    let flow = world.add_flow(flow(hosts[0], hosts[1], 0), &udp(None));
+    run(&mut world, SimTime::from_millis(500));
+    assert!(world.destination_rate(hosts[0], SERVICE, hosts[1]).is_some_and(|rate| rate.bps() < 1_100_000_000));
+    assert!(world.waiting_for_destinations() > 0);
+    // Its cable is cut in the direction in which it sends.
+    world.take_down(world.interface(hosts[1]));
+    let still = rates(&mut world, &[flow], SimTime::from_millis(600), SimTime::from_millis(1400));
+    near("for a second", still[0], 1000.0, 3.0);
+    let free = rates(&mut world, &[flow], SimTime::from_millis(1600), SimTime::from_millis(1700));
+    near("then", free[0], 10_000.0, 1.0);
+    assert_eq!(world.destination_rate(hosts[0], SERVICE, hosts[1]), None);
+    assert_eq!(world.waiting_for_destinations(), 0);
+}
+
+/// What shapers make of packets' ECN bits is theirs: transports that did not ask do the same to the packet, and DCTCP hears of marks.
+#[test]
+fn marks_reach_those_who_asked() {
+    let both = |transport: &Parameters| {
+        [false, true].map(|shaped| {
+            let (mut world, hosts) = star(3, 1);
+            if shaped {
+                // No capacity, no feedback: nothing but the bits.
+                let mut config = parley(3, &[Share::default()]);
+                config.capacities = vec![PerDirection::both(Bandwidth::UNLIMITED); 3];
+                world.set_shapers(config);
+            }
+            let flows: Vec<FlowId> =
+                (0..2).map(|i| world.add_flow(flow(hosts[i], hosts[2], i as u32), transport)).collect();
+            run(&mut world, SimTime::from_millis(200));
+            let sums: Vec<u64> = flows.iter().map(|&flow| delivered(&world, flow)).collect();
+            (sums, world.counters())
+        })
+    };
+    for transport in [Parameters::default(), Parameters::Cubic(Default::default())] {
+        let [without, with] = both(&transport);
+        assert_eq!((without.0, without.1.dropped), (with.0, with.1.dropped), "{}", transport.protocol());
+        assert!(without.1.marked == 0 && with.1.marked > 0 && with.1.dropped > 0);
+    }
+    let [without, with] = both(&Parameters::Dctcp(Default::default()));
+    // Acknowledgements are ECN-capable only under shapers, and none of them finds a queue.
+    assert_eq!((without.0, without.1), (with.0, with.1));
+    assert!(with.1.marked > 0 && with.1.dropped == 0);
+}

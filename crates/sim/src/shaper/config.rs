@@ -190,3 +190,66 @@ fn weight(policy: &Policy, leaf: ServiceId, direction: Direction) -> Weight {
     let thousandths = u32::try_from((part / whole).max(1)).unwrap_or(u32::MAX);
     Weight::from_thousandths(thousandths).unwrap_or(Weight::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(nic: &str, services: &str, caps: &str) -> Arc<Policy> {
+        let text = format!(
+            "weir: 1\nnetwork:\n  nic: {nic}\n  racks:\n    r: {{ uplink: 40Gb/s, machines: [m1, m2, m3] }}\n\
+             services:\n{services}{caps}"
+        );
+        match Policy::parse("p.yaml", &text) {
+            Ok((policy, _)) => Arc::new(policy),
+            Err(errors) => panic!("{errors}"),
+        }
+    }
+
+    const SERVICES: &str =
+        "  vm: { match: [ { port: 1 } ], machine: { max: 3Gb/s }, shaper: { interval: 1ms, burst: 9kB } }
+  dfs:
+    machine: { weight: 2, min: 1Gb/s, max: 8Gb/s }
+    services:
+      hbase: { match: [ { port: 2 } ], machine: { min: 1Gb/s }, senders: { m2: 2 } }
+      other: { match: [ { port: 3 } ] }
+";
+
+    #[test]
+    fn a_policy_becomes_shares_of_leaves() {
+        let policy = policy("10Gb/s", SERVICES, "caps: { machine: { rx: 9.5Gb/s } }\n");
+        let config = ShaperConfig::parley(&policy, None, Some(Bytes::new(30_000)));
+        let of = |path: &str| {
+            let place = policy.services().leaves().position(|(_, service)| service.path() == path);
+            &config.services[place.expect("a leaf")]
+        };
+        let (vm, hbase, other) = (of("vm"), of("dfs/hbase"), of("dfs/other"));
+        for service in [vm, hbase, other] {
+            assert_eq!(service.shares.rx.weight, Weight::ONE);
+        }
+        assert_eq!((vm.interval, vm.burst), (Duration::from_millis(1), Bytes::new(9_000)));
+        assert_eq!((other.interval, other.burst), (Duration::from_micros(200), Bytes::new(30_000)));
+        assert_eq!((hbase.shares.tx.min, hbase.shares.tx.max), (Bandwidth::from_gbps(1), Bandwidth::from_gbps(8)));
+        assert_eq!(vm.shares.rx.max, Bandwidth::from_gbps(3));
+        assert_eq!(hbase.senders, [(HostId(1), "2".parse().expect("a weight"))]);
+        // The machine's cap; EyeQ's share of the link where that is less.
+        let eyeq = ShaperConfig::eyeq(&policy, None, None);
+        let capacities = |config: &ShaperConfig| (config.capacities[2].tx.bps(), config.capacities[2].rx.bps());
+        assert_eq!(capacities(&config), (10_000_000_000, 9_500_000_000));
+        assert_eq!(capacities(&eyeq), (9_800_000_000, 9_000_000_000));
+    }
+
+    #[test]
+    fn slow_interfaces_have_long_intervals() {
+        let parameters = |nic: &str, interval: Option<Duration>| {
+            let config = ShaperConfig::parley(&policy(nic, "  s: { match: [ { port: 1 } ] }\n", ""), interval, None);
+            config.of(&config.services[0])
+        };
+        let (slow, fast) = (parameters("100Mb/s", None), parameters("40Gb/s", None));
+        assert_eq!((slow.interval, slow.interface.interval), (Duration::from_millis(20), Duration::from_millis(100)));
+        assert_eq!((slow.feedback_interval, slow.destination.ask_after.nanos()), (slow.interval, 50_000_000));
+        assert_eq!((fast.interval, fast.interface.interval), (Duration::from_micros(200), Duration::from_millis(1)));
+        let said = parameters("100Mb/s", Some(Duration::from_millis(1)));
+        assert_eq!((said.interval, said.feedback_interval), (Duration::from_millis(1), Duration::from_millis(1)));
+    }
+}
