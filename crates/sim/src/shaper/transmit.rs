@@ -148,6 +148,8 @@ impl<O: Observer> World<O> {
                 if let Some(at) = slot.release.set(slot.wakes(now, departure, silence)) {
                     self.events.push(at, Event::Destination(place));
                 }
+                // Under overload tens of thousands of packets wait: this one is far away by now.
+                self.packets.fetch(id);
                 return;
             }
             let size = self.packets.get(id).size;
