@@ -234,3 +234,31 @@ fn marks_reach_those_who_asked() {
     assert_eq!((without.0, without.1), (with.0, with.1));
     assert!(with.1.marked > 0 && with.1.dropped == 0);
 }
+
+/// EyeQ's sending side: services share 9.8 Gb/s of a host's 10 by weight, whoever they send to; one that is alone has it all.
+#[test]
+fn eyeq_shares_what_is_sent() {
+    let (mut world, hosts) = star(4, 2);
+    let weight = |weight: &str| Share { weight: weight.parse().expect("a weight"), ..Share::default() };
+    let mut config = parley(4, &[Share::default(), Share::default()]);
+    config.parameters = ShaperParameters::EYEQ;
+    config.services[0].shares.tx = weight("1");
+    config.services[1].shares.tx = weight("2");
+    config.capacities = vec![PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) }; 4];
+    config.transmit = Some(weir_sim::shaper::EYEQ_TRANSMIT);
+    world.set_shapers(config);
+    // Two receivers for the second service, so that no receiver holds it back.
+    let second =
+        |to: usize| FlowSpec { class: Class(1), start: SimTime::from_millis(300), ..flow(hosts[0], hosts[to], 1) };
+    let flows = [
+        world.add_flow(flow(hosts[0], hosts[1], 0), &udp(None)),
+        world.add_flow(second(2), &udp(None)),
+        world.add_flow(second(3), &udp(None)),
+    ];
+    let alone = rates(&mut world, &flows, SimTime::from_millis(200), SimTime::from_millis(300));
+    let both = rates(&mut world, &flows, SimTime::from_millis(600), SimTime::from_millis(800));
+    // Its receiver has 9 Gb/s.
+    near("alone", alone[0], 9000.0, 3.0);
+    near("of weight 1", both[0], 9800.0 / 3.0, 3.0);
+    near("of weight 2", both[1] + both[2], 9800.0 * 2.0 / 3.0, 3.0);
+}

@@ -127,6 +127,13 @@ impl ShaperConfig {
         parameters
     }
 
+    /// What of a sending interface's capacity belongs to a service by its weight among all.
+    pub(super) fn part_by_weight(&self, weight: Weight, capacity: Bandwidth) -> Bandwidth {
+        let all: u128 = self.services.iter().map(|service| u128::from(service.shares.tx.weight.thousandths())).sum();
+        let part = u128::from(capacity.bps()) * u128::from(weight.thousandths()) / all.max(1);
+        Bandwidth::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
     /// The meters of a host's interface.
     pub(super) fn interface(&self, now: Instant, capacity: PerDirection<Bandwidth>) -> Interface {
         let meter = |direction: Direction, law: InterfaceParameters| {

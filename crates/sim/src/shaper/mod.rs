@@ -182,14 +182,19 @@ impl<O: Observer> World<O> {
         self.shaping.slots.iter().map(|slot| slot.count as usize).sum()
     }
 
-    /// The share of each service at an interface, and what remains of it under the brokers' limit and the machine's.
+    /// A service's part of what an interface can carry now; `None` where that level does not exist.
     fn share_of(&self, host: HostId, class: Class, direction: Direction) -> Option<Bandwidth> {
         let interface = &self.shaping.interfaces[host.index()];
         let meter = match direction {
             Direction::Rx => Some(&interface.receive),
             Direction::Tx => interface.transmit.as_ref(),
         };
-        let config = &self.shaping.config;
-        meter.map(|meter| meter.share(&config.services[class.index()].shares[direction], config.sharing))
+        let (meter, config) = (meter?, &self.shaping.config);
+        let mut share = config.services[class.index()].shares[direction];
+        if direction == Direction::Tx {
+            // EyeQ's classes may always send what is theirs by weight.
+            share.min = share.min.max(config.part_by_weight(share.weight, meter.capacity())).min(share.max);
+        }
+        Some(meter.share(&share, config.sharing))
     }
 }

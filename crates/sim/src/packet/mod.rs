@@ -13,11 +13,14 @@
 //! preamble, frame check and gap. With the default headers (Ethernet 14, IPv4 20, TCP 32) a full frame of a
 //! 1500 B MTU is 1514 B. Linux's HTB and TBF count the same, so a limit means the same in the simulator and in the lab.
 
+mod extension;
+mod list;
+
+pub(crate) use extension::{Extension, Extensions};
+pub(crate) use list::List;
+
 use crate::ids::{Class, End, FlowId, HostId, PacketId, PortId};
 use crate::pages;
-use std::sync::Arc;
-use weir_transport::SackBlocks;
-use weir_transport::d3::RateHeader;
 use weir_units::{Bandwidth, SimTime};
 
 /// Bytes of an Ethernet header: two addresses and the type (IEEE 802.3).
@@ -260,122 +263,6 @@ impl Arena {
     }
 }
 
-/// A first-in first-out list of packets, through their `next`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct List {
-    pub(crate) head: PacketId,
-    tail: PacketId,
-}
-
-impl Default for List {
-    fn default() -> Self {
-        Self { head: PacketId::NONE, tail: PacketId::NONE }
-    }
-}
-
-impl List {
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.head == PacketId::NONE
-    }
-
-    /// Puts a packet at the end. Its `next` must be [`PacketId::NONE`].
-    #[inline]
-    pub(crate) fn push(&mut self, packets: &mut Arena, id: PacketId) {
-        debug_assert_eq!(packets.get(id).next, PacketId::NONE, "a packet in two lists");
-        if self.head == PacketId::NONE {
-            self.head = id;
-        } else {
-            packets.get_mut(self.tail).next = id;
-        }
-        self.tail = id;
-    }
-
-    /// Takes the first packet.
-    #[inline]
-    pub(crate) fn pop(&mut self, packets: &mut Arena) -> Option<PacketId> {
-        let id = self.head;
-        if id == PacketId::NONE {
-            return None;
-        }
-        let packet = packets.get_mut(id);
-        self.head = packet.next;
-        packet.next = PacketId::NONE;
-        Some(id)
-    }
-
-    /// The packets, first to last.
-    pub(crate) fn iter<'a>(&self, packets: &'a Arena) -> impl Iterator<Item = PacketId> + use<'a> {
-        let mut at = self.head;
-        std::iter::from_fn(move || {
-            let id = at;
-            (id != PacketId::NONE).then(|| {
-                at = packets.get(id).next;
-                id
-            })
-        })
-    }
-
-    /// Takes a packet out of the middle; linear in the packets before it.
-    pub(crate) fn take(&mut self, packets: &mut Arena, wanted: PacketId) {
-        let next = packets.get(wanted).next;
-        if self.head == wanted {
-            self.head = next;
-        } else {
-            let before = self.iter(packets).find(|&id| packets.get(id).next == wanted);
-            let Some(before) = before else { return };
-            packets.get_mut(before).next = next;
-            if self.tail == wanted {
-                self.tail = before;
-            }
-        }
-        packets.get_mut(wanted).next = PacketId::NONE;
-    }
-}
-
-/// What few packets carry.
-#[derive(Debug, Clone)]
-pub(crate) enum Extension {
-    /// What was received out of order.
-    Sack(SackBlocks),
-    /// A rate request, or on an acknowledgement what was granted.
-    Rate(Box<RateHeader>),
-    /// The bytes of a control datagram.
-    Datagram(Arc<[u8]>),
-}
-
-/// The extensions of the packets that exist.
-#[derive(Debug, Default)]
-pub(crate) struct Extensions {
-    places: Vec<Option<Extension>>,
-    free: Vec<u32>,
-}
-
-impl Extensions {
-    /// The place of a packet without one.
-    pub(crate) const NONE: u32 = u32::MAX;
-
-    pub(crate) fn insert(&mut self, extension: Extension) -> u32 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            (self.places.len() - 1) as u32
-        });
-        self.places[place as usize] = Some(extension);
-        place
-    }
-    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut Extension> {
-        self.places.get_mut(place as usize)?.as_mut()
-    }
-    /// Takes an extension out; `None` for a packet without one.
-    pub(crate) fn remove(&mut self, place: u32) -> Option<Extension> {
-        let extension = self.places.get_mut(place as usize)?.take();
-        if extension.is_some() {
-            self.free.push(place);
-        }
-        extension
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -413,33 +300,5 @@ mod tests {
         let feedback = Feedback { from: HostId(7), class: Class(3), rate: Bandwidth::from_mbps(4167) };
         let packet = Packet::of_feedback(feedback, 64, HostId(1), Class(9));
         assert_eq!((packet.feedback(), packet.to, packet.class), (feedback, HostId(1), Class(9)));
-    }
-
-    #[test]
-    fn lists_are_first_in_first_out() {
-        let mut arena = Arena::default();
-        let ids: Vec<PacketId> = (0..5).map(|_| arena.insert(packet())).collect();
-        let mut list = List::default();
-        for &id in &ids {
-            list.push(&mut arena, id);
-        }
-        assert_eq!(list.iter(&arena).collect::<Vec<_>>(), ids);
-        for place in [2, 0, 4] {
-            list.take(&mut arena, ids[place]);
-        }
-        list.push(&mut arena, ids[2]);
-        let order: Vec<PacketId> = std::iter::from_fn(|| list.pop(&mut arena)).collect();
-        assert_eq!(order, [ids[1], ids[3], ids[2]]);
-        assert!(list.is_empty());
-    }
-
-    #[test]
-    fn extensions_come_and_go() {
-        let mut extensions = Extensions::default();
-        let place = extensions.insert(Extension::Datagram(vec![1, 2].into()));
-        assert!(extensions.get_mut(place).is_some());
-        assert!(matches!(extensions.remove(place), Some(Extension::Datagram(bytes)) if bytes[..] == [1, 2]));
-        assert_eq!(extensions.insert(Extension::Sack(SackBlocks::default())), place);
-        assert!(extensions.remove(Extensions::NONE).is_none());
     }
 }

@@ -1,0 +1,65 @@
+//! What few packets carry, in a table beside the packets.
+//!
+//! Example: an acknowledgement with selective blocks holds the number 7; place 7 of the table has the blocks until it arrives.
+
+use std::sync::Arc;
+use weir_transport::SackBlocks;
+use weir_transport::d3::RateHeader;
+
+/// What few packets carry.
+#[derive(Debug, Clone)]
+pub(crate) enum Extension {
+    /// What was received out of order.
+    Sack(SackBlocks),
+    /// A rate request, or on an acknowledgement what was granted.
+    Rate(Box<RateHeader>),
+    /// The bytes of a control datagram.
+    Datagram(Arc<[u8]>),
+}
+
+/// The extensions of the packets that exist.
+#[derive(Debug, Default)]
+pub(crate) struct Extensions {
+    places: Vec<Option<Extension>>,
+    free: Vec<u32>,
+}
+
+impl Extensions {
+    /// The place of a packet without one.
+    pub(crate) const NONE: u32 = u32::MAX;
+
+    pub(crate) fn insert(&mut self, extension: Extension) -> u32 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            (self.places.len() - 1) as u32
+        });
+        self.places[place as usize] = Some(extension);
+        place
+    }
+    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut Extension> {
+        self.places.get_mut(place as usize)?.as_mut()
+    }
+    /// Takes an extension out; `None` for a packet without one.
+    pub(crate) fn remove(&mut self, place: u32) -> Option<Extension> {
+        let extension = self.places.get_mut(place as usize)?.take();
+        if extension.is_some() {
+            self.free.push(place);
+        }
+        extension
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_come_and_go() {
+        let mut extensions = Extensions::default();
+        let place = extensions.insert(Extension::Datagram(vec![1, 2].into()));
+        assert!(extensions.get_mut(place).is_some());
+        assert!(matches!(extensions.remove(place), Some(Extension::Datagram(bytes)) if bytes[..] == [1, 2]));
+        assert_eq!(extensions.insert(Extension::Sack(SackBlocks::default())), place);
+        assert!(extensions.remove(Extensions::NONE).is_none());
+    }
+}
