@@ -12,7 +12,7 @@ TARGET ?= policy
 FUZZ_TIME ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build lint unit faults fuzz fuzz-corpus bench bench-sim schema pictures clean
+.PHONY: help setup demo results test build lint unit faults fuzz fuzz-corpus bench bench-sim schema pictures clean
 
 help:          ## Say what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ build: setup   ## Build the program: target/release/weir
 demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, side by side
 	@mkdir -p $(OUT)
 	./target/release/weir reproduce parley-fig14 --body both --report $(OUT)/parley-fig14 --force
+
+results: build ## Run every published experiment in its quick setting and write docs/results.md (some minutes)
+	./target/release/weir reproduce --all --write docs/results.md
 
 test: setup lint unit fuzz-corpus ## Every check and test; those that need root are skipped with a line otherwise
 
@@ -54,8 +57,8 @@ fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario, flow_list, si
 
 pictures: demo ## Draw the pictures of the documents again: the demo's, the simulator's and the planner's
 	@mkdir -p docs/pictures
-	cp $(OUT)/parley-fig14/lab.svg docs/pictures/parley-fig14-lab.svg
-	cp $(OUT)/parley-fig14/sim.svg docs/pictures/parley-fig14-sim.svg
+	cp $(OUT)/parley-fig14/small-lab.svg docs/pictures/parley-fig14-lab.svg
+	cp $(OUT)/parley-fig14/small-sim.svg docs/pictures/parley-fig14-sim.svg
 	./tools/sim-pictures.sh
 	./tools/plan-pictures.sh
 
@@ -68,7 +71,7 @@ bench-sim:     ## The simulator on the common work: packet-hops/s, memory, growt
 	$(CARGO) bench --locked -p weir-sim --bench common_work
 
 schema:        ## Write the JSON Schemas anew from the model
-	WEIR_UPDATE_SCHEMA=1 $(CARGO) test --locked -p weir-policy -p weir-scenario --test schema
+	WEIR_UPDATE_SCHEMA=1 $(CARGO) test --locked -p weir-policy -p weir-scenario -p weir-experiment --test schema
 
 clean:         ## Delete what was built and what the demo wrote
 	$(CARGO) clean

@@ -23,7 +23,6 @@ mod papers;
 mod plan;
 mod progress;
 mod report_files;
-mod reproduce_page;
 mod run_file;
 mod run_files;
 mod run_page;

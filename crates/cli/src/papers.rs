@@ -1,48 +1,135 @@
 //! The published experiments, inside the program: they run wherever it does.
 
 use crate::error::CommandError;
-use std::path::Path;
-use weir_scenario::Experiment;
+use std::path::{Path, PathBuf};
+use weir_experiment::Experiment;
 
-/// The experiments by id.
-pub(crate) const IDS: &[&str] = &["parley-fig14"];
-
-/// Every file that an experiment needs, by its path from the root of the tree.
-const FILES: &[(&str, &str)] = &[
-    ("papers/parley-fig14.yaml", include_str!("../../../papers/parley-fig14.yaml")),
-    ("scenarios/parley-fig14.scenario.yaml", include_str!("../../../scenarios/parley-fig14.scenario.yaml")),
-    ("scenarios/parley-fig14.policy.yaml", include_str!("../../../scenarios/parley-fig14.policy.yaml")),
+/// The experiments by id, in the order of the paper.
+pub(crate) const IDS: &[&str] = &[
+    "parley-fig1",
+    "parley-mm1",
+    "parley-fig4",
+    "parley-fig5",
+    "parley-fig6",
+    "parley-fig9",
+    "parley-fig12",
+    "parley-overheads",
+    "parley-table2",
+    "parley-fig13",
+    "parley-fig14",
+    "parley-table3",
+    "parley-fig15",
 ];
 
-/// Writes the files below `directory` and reads one experiment. Agents of the lab read the policy there.
-pub(crate) fn read(id: &str, directory: &Path) -> Result<Experiment, CommandError> {
-    if !IDS.contains(&id) {
-        return Err(CommandError::refused(format!("there is no experiment `{id}`"))
-            .hint(format!("known experiments: {}; see `weir reproduce --list`", IDS.join(", "))));
+macro_rules! files {
+    ($($name:literal,)*) => { &[$(($name, include_str!(concat!("../../../", $name)))),*] };
+}
+
+/// Every file that experiments need, by its path from the root of the tree.
+const FILES: &[(&str, &str)] = files![
+    "papers/parley-fig1.yaml",
+    "papers/parley-fig12.yaml",
+    "papers/parley-fig13.yaml",
+    "papers/parley-fig14.yaml",
+    "papers/parley-fig15.yaml",
+    "papers/parley-fig4.yaml",
+    "papers/parley-fig5.yaml",
+    "papers/parley-fig6.yaml",
+    "papers/parley-fig9.yaml",
+    "papers/parley-mm1.yaml",
+    "papers/parley-overheads.yaml",
+    "papers/parley-table2.yaml",
+    "papers/parley-table3.yaml",
+    "scenarios/parley-fig1-m2-idle.demands.csv",
+    "scenarios/parley-fig1-vms-idle.demands.csv",
+    "scenarios/parley-fig1.demands.csv",
+    "scenarios/parley-fig1.policy.yaml",
+    "scenarios/parley-fig12.policy.yaml",
+    "scenarios/parley-fig12.scenario.yaml",
+    "scenarios/parley-fig13.policy.yaml",
+    "scenarios/parley-fig13.scenario.yaml",
+    "scenarios/parley-fig14-full.scenario.yaml",
+    "scenarios/parley-fig14.policy.yaml",
+    "scenarios/parley-fig14.scenario.yaml",
+    "scenarios/parley-fig15-burst.policy.yaml",
+    "scenarios/parley-fig15.policy.yaml",
+    "scenarios/parley-fig15.scenario.yaml",
+    "scenarios/parley-fig4.policy.yaml",
+    "scenarios/parley-fig4.scenario.yaml",
+    "scenarios/parley-fig5.demands.csv",
+    "scenarios/parley-fig5.policy.yaml",
+    "scenarios/parley-fig6.demands.csv",
+    "scenarios/parley-fig6.policy.yaml",
+    "scenarios/parley-fig9.policy.yaml",
+    "scenarios/parley-fig9.scenario.yaml",
+    "scenarios/parley-table3.scenario.yaml",
+    "scenarios/parley-testbed.policy.yaml",
+];
+
+/// The program's files, written to a directory of their own: scenarios name each other by paths, and agents of the lab read
+/// policies themselves.
+#[derive(Debug)]
+pub(crate) struct Papers(tempfile::TempDir);
+
+impl Papers {
+    /// Writes the files.
+    pub(crate) fn unpack() -> Result<Self, CommandError> {
+        let directory = tempfile::tempdir()
+            .map_err(|error| CommandError::failed(format!("cannot make a temporary directory: {error}")))?;
+        for (name, text) in FILES {
+            let path = directory.path().join(name);
+            let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+            written
+                .and_then(|()| std::fs::write(&path, text))
+                .map_err(|error| CommandError::cannot_write(&path, error))?;
+        }
+        Ok(Self(directory))
     }
-    for (name, text) in FILES {
-        let path = directory.join(name);
-        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
-        written.map_err(|error| CommandError::cannot_write(&path, error))?;
+
+    /// Reads one experiment.
+    pub(crate) fn read(&self, id: &str) -> Result<Experiment, CommandError> {
+        if !IDS.contains(&id) {
+            return Err(CommandError::refused(format!("there is no experiment `{id}`"))
+                .hint(format!("known experiments: {}; see `weir reproduce --list`", IDS.join(", "))));
+        }
+        Ok(Experiment::read(self.0.path().join("papers").join(format!("{id}.yaml")))?.0)
     }
-    Ok(Experiment::read(directory.join("papers").join(format!("{id}.yaml")))?.0)
+
+    /// A file by its path from the root of the tree, as people know it.
+    pub(crate) fn in_tree(&self, path: &Path) -> PathBuf {
+        // The paper's own directory and the way up from it go.
+        let below = path.strip_prefix(self.0.path().join("papers")).unwrap_or(path);
+        below.strip_prefix("..").unwrap_or(below).to_owned()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn tree() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    }
+
     #[test]
     fn every_paper_of_the_tree_is_in_the_program() {
-        let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers");
-        for entry in std::fs::read_dir(papers).expect("papers/") {
+        for entry in std::fs::read_dir(tree().join("papers")).expect("papers/") {
             let path = entry.expect("an entry").path();
             let id = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
             assert!(IDS.contains(&id), "{id} is not listed in IDS");
         }
-        let directory = tempfile::tempdir().expect("a directory");
+    }
+
+    #[test]
+    fn every_experiment_reads_from_the_program_alone() {
+        let papers = Papers::unpack().expect("a directory");
         for id in IDS {
-            assert_eq!(read(id, directory.path()).map(|experiment| experiment.id).ok().as_deref(), Some(*id));
+            let experiment = papers.read(id).unwrap_or_else(|error| panic!("{id}: {error:?}"));
+            assert_eq!(experiment.id, *id);
+            for run in &experiment.runs {
+                assert!(tree().join(papers.in_tree(&run.path)).exists(), "{}", run.path.display());
+            }
         }
+        assert!(papers.read("parley-fig99").is_err());
     }
 }

@@ -31,6 +31,11 @@ impl ReportFiles {
         Ok(run_files::write_services(&self.directory, file, command)?)
     }
 
+    /// A directory below, made if it is not there; whoever asked for this one has settled what becomes of older files.
+    pub(crate) fn below(&self, name: &str) -> Result<Self, CommandError> {
+        Ok(Self { directory: ResultsDirectory::prepare(&self.directory.join(name), true)?.path().to_owned() })
+    }
+
     /// Writes a file beside the old one and puts it in its place, so that no half file is ever seen.
     pub(crate) fn replace(&self, name: &str, text: &str) -> Result<PathBuf, CommandError> {
         let path = self.directory.join(name);

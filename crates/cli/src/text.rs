@@ -33,6 +33,16 @@ pub(crate) fn time(seconds: f64) -> String {
     weir_report::Unit::Time.format_short(seconds)
 }
 
+/// A time as people say it: `20 s`, `10 min`, `2 h`.
+pub(crate) fn about(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 1.0 => time(seconds),
+        _ if seconds < 120.0 => format!("{seconds:.0} s"),
+        _ if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3_600.0),
+    }
+}
+
 /// A word of a command line as a shell takes it: quoted where it must be.
 pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,%+@-".contains(c);
@@ -101,6 +111,7 @@ mod tests {
     fn numbers_and_words() {
         assert_eq!([7, 999, 1_234_567].map(whole), ["7", "999", "1,234,567"]);
         assert_eq!(time(0.001_234_56), "1.235 ms");
+        assert_eq!([0.5, 90.0, 600.0, 9_000.0].map(about), ["500 ms", "90 s", "10 min", "2 h"]);
         assert_eq!(shell_word("transport.min-rto=1ms"), "transport.min-rto=1ms");
         assert_eq!(shell_word("traffic[0].load=60%"), "'traffic[0].load=60%'");
         assert_eq!(shell_word("it's"), r"'it'\''s'");

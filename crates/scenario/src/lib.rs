@@ -10,7 +10,6 @@
 //! | [`language`] | what a file may contain, as one description; the JSON Schema |
 //! | `read` | file → scenario |
 //! | [`result`](RunResult) | what a run gives |
-//! | [`experiment`] | published experiments and their values |
 //!
 //! Worked example, a file beside `parley-fig14.policy.yaml`:
 //!
@@ -43,7 +42,6 @@
 //! # Ok::<(), weir_document::Diagnostics>(())
 //! ```
 
-pub mod experiment;
 mod governed;
 pub mod graph;
 pub mod language;
@@ -52,7 +50,6 @@ mod read;
 mod result;
 pub mod topology;
 
-pub use experiment::{Experiment, PublishedValue};
 pub use governed::{
     BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, Governed, PolicyChange, ShaperSettings, Stale,
 };

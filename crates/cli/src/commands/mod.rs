@@ -8,7 +8,7 @@ mod key;
 mod lab;
 mod plan;
 mod report;
-pub(crate) mod reproduce;
+mod reproduce;
 mod schema;
 mod sim;
 

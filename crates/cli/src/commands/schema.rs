@@ -21,12 +21,14 @@ pub(crate) struct Args {
 enum Format {
     Policy,
     Scenario,
+    Paper,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let schema = match args.format {
         Format::Policy => schema::schema("Weir policy", &weir_policy::language::POLICY),
         Format::Scenario => schema::schema("Weir scenario", &weir_scenario::language::SCENARIO),
+        Format::Paper => schema::schema("Weir paper", &weir_experiment::language::PAPER),
     };
     ui.print(&schema::to_file(&schema))?;
     Ok(Exit::Done)

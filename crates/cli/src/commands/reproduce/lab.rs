@@ -1,0 +1,88 @@
+//! What the lab can run of an experiment: scenarios whose traffic is long-lived TCP under rack brokers.
+
+use super::BodyRun;
+use super::figures::Drawn;
+use crate::commands::lab;
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use crate::output::Ui;
+use crate::progress::Stopwatch;
+use crate::run_files;
+use std::path::Path;
+use weir_experiment::figure::Line;
+use weir_experiment::{Experiment, Reading, RunData, Setting, outcomes};
+use weir_lab::LabError;
+use weir_results::ResultsDirectory;
+use weir_scenario::RunResult;
+use weir_units::Duration;
+
+/// Runs them one after the other; `None` if there is nothing that the lab can run. The inner error is the lab's.
+pub(super) fn run(
+    experiment: &Experiment,
+    setting: Setting,
+    directory: Option<&Path>,
+    interrupt: &Interrupt,
+    ui: &mut Ui,
+) -> Result<Result<Option<BodyRun>, LabError>, CommandError> {
+    let can = |run: &usize| experiment.runs[*run].scenario.get(setting).simulator_only().is_none();
+    let runs: Vec<usize> = (0..experiment.runs.len()).filter(can).collect();
+    if runs.is_empty() {
+        return Ok(Ok(None));
+    }
+    let clock = Stopwatch::start();
+    let mut measured: Vec<Option<Reading>> = vec![None; experiment.values.len()];
+    let mut lines: Vec<(usize, usize, Vec<Line>)> = Vec::new();
+    let (mut complete, mut seed) = (true, 1);
+    for place in &runs {
+        let run = &experiment.runs[*place];
+        let scenario = run.scenario.get(setting);
+        seed = scenario.seed();
+        ui.tell(&format!("{} {} on Linux, about {}\n", experiment.id, run.name, scenario.duration()))?;
+        let outcome = match lab::run_watched(scenario, interrupt, ui)? {
+            Ok(outcome) => outcome,
+            Err(error) => return Ok(Err(error)),
+        };
+        complete &= !outcome.interrupted;
+        let data = RunData { scenario, services: &outcome.result, results: None, until: until(&outcome.result) };
+        for (value, reading) in experiment.values.iter().zip(&mut measured) {
+            if value.measure.run() == Some(*place) {
+                *reading = data.reading(run, &value.measure, setting);
+            }
+        }
+        for (figure, of) in experiment.figures.iter().enumerate() {
+            let own = of.kind.lines(*place, &data, setting);
+            lines.extend((!own.is_empty()).then_some((figure, *place, own)));
+        }
+        if let Some(directory) = directory {
+            let directory = directory.join("runs").join(format!("{}-lab", run.name));
+            ResultsDirectory::prepare(&directory, true)?;
+            let file = lab::to_file(scenario, &outcome);
+            run_files::write_services(&directory, &file, &format!("weir reproduce {} --body lab", experiment.id))?;
+        }
+        if interrupt.is_asked() {
+            break;
+        }
+    }
+    let all = outcomes(experiment, &measured);
+    let of_figure = |figure: usize| -> Vec<(usize, Vec<Line>)> {
+        lines.iter().filter(|(of, ..)| *of == figure).map(|(_, run, lines)| (*run, lines.clone())).collect()
+    };
+    let drawn = |figure: usize| Drawn::new(experiment, figure, &of_figure(figure), &all, setting);
+    let figures = (0..experiment.figures.len()).map(drawn).collect();
+    let own = |value: &weir_experiment::Value| value.measure.run().is_some_and(|run| runs.contains(&run));
+    let measures: Vec<bool> = experiment.values.iter().map(own).collect();
+    Ok(Ok(Some(BodyRun {
+        body: "lab",
+        seed,
+        outcomes: all.into_iter().zip(measures).map(|(outcome, own)| own.then_some(outcome)).collect(),
+        figures,
+        complete,
+        failures: Vec::new(),
+        wall_s: clock.seconds(),
+    })))
+}
+
+/// How far a run came: the end of its last sample.
+fn until(result: &RunResult) -> Duration {
+    result.samples.last().map_or(Duration::ZERO, |sample| sample.at)
+}

@@ -1,0 +1,251 @@
+//! `weir reproduce`: published experiments, published beside measured.
+//!
+//! | file | does |
+//! |---|---|
+//! | `work` | the runs of one or all experiments on threads |
+//! | `lab` | those that the lab can run, on Linux |
+//! | `print` | tables and JSON |
+//! | `figures`, `page` | what `--report` writes |
+//! | `results` | what `--write` writes |
+
+mod figures;
+mod help;
+mod lab;
+mod page;
+mod print;
+mod results;
+mod work;
+
+use crate::error::{CommandError, Exit};
+use crate::interrupt::Interrupt;
+use crate::output::{Style, Table, Ui};
+use crate::papers::{self, Papers};
+use crate::report_files::ReportFiles;
+use crate::{json, text};
+use serde_json::json;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use weir_experiment::{Experiment, Outcome, Setting, Verdict};
+use weir_lab::LabError;
+
+/// The options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = help::TEXT)]
+pub(crate) struct Args {
+    /// The experiment
+    #[arg(required_unless_present_any = ["list", "all"], conflicts_with = "all")]
+    id: Option<String>,
+    /// Run all experiments
+    #[arg(long)]
+    all: bool,
+    /// The full setting, which takes longer; `--list` says how long
+    #[arg(long)]
+    full: bool,
+    /// Where to run it: sim, lab or both
+    #[arg(long, value_enum, default_value_t, hide_default_value = true, hide_possible_values = true)]
+    body: Body,
+    /// The first seed of the simulator; the scenario's where not given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many runs at once; as many as there are processors where not given
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write results, figures and report.html into this directory
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Write into DIR even if it has files
+    #[arg(long, requires = "report")]
+    force: bool,
+    /// Write the table of all experiments to this file
+    #[arg(long, value_name = "FILE", requires = "all")]
+    write: Option<PathBuf>,
+    /// List the experiments
+    #[arg(long, conflicts_with_all = ["id", "all", "report", "write"])]
+    list: bool,
+}
+
+/// Where an experiment runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Body {
+    #[default]
+    Sim,
+    Lab,
+    Both,
+}
+
+/// What one body gave for an experiment.
+struct BodyRun {
+    /// `sim` or `lab`.
+    body: &'static str,
+    /// The first seed.
+    seed: u64,
+    /// By value of the experiment; `None` for those that this body does not measure.
+    outcomes: Vec<Option<Outcome>>,
+    /// By figure.
+    figures: Vec<figures::Drawn>,
+    /// Whether everything was run to its end.
+    complete: bool,
+    /// Runs that failed, and why.
+    failures: Vec<String>,
+    /// Wall-clock seconds.
+    wall_s: f64,
+}
+
+impl BodyRun {
+    /// Whether all that is expected is so.
+    fn agrees(&self) -> bool {
+        let is_fine = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Shown | Verdict::Agrees);
+        self.failures.is_empty() && self.outcomes.iter().flatten().all(is_fine)
+    }
+}
+
+/// An experiment with what its bodies gave.
+struct Reproduced {
+    experiment: Experiment,
+    bodies: Vec<BodyRun>,
+    /// Why there is no run of the lab although one was asked for.
+    no_lab: Option<String>,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let papers = Papers::unpack()?;
+    if args.list {
+        return list(&papers, args.json, ui);
+    }
+    let ids: Vec<&str> = match &args.id {
+        Some(id) => vec![id],
+        None => papers::IDS.to_vec(),
+    };
+    let setting = if args.full { Setting::Full } else { Setting::Quick };
+    let experiments = ids.into_iter().map(|id| papers.read(id)).collect::<Result<Vec<_>, _>>()?;
+    let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
+    for experiment in &experiments {
+        let takes = text::about(experiment.takes.get(setting).as_secs_f64());
+        let Experiment { id, title, .. } = experiment;
+        ui.tell(&format!("{id}: {title}; {} setting, about {takes} on two cores\n", setting.name()))?;
+    }
+    let interrupt =
+        Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+
+    let mut all: Vec<Reproduced> =
+        experiments.into_iter().map(|experiment| Reproduced { experiment, bodies: Vec::new(), no_lab: None }).collect();
+    let mut failed = false;
+    if args.body != Body::Sim {
+        for reproduced in &mut all {
+            failed |= run_lab(args, reproduced, setting, &interrupt, ui)?;
+        }
+    }
+    if args.body != Body::Lab && !interrupt.is_asked() {
+        let experiments: Vec<&Experiment> = all.iter().map(|reproduced| &reproduced.experiment).collect();
+        let directory = args.report.as_deref();
+        let work =
+            work::Work { papers: &papers, experiments, setting, seed: args.seed, directory, interrupt: &interrupt };
+        let runs = work.run(args.jobs, ui)?;
+        for (reproduced, run) in all.iter_mut().zip(runs) {
+            reproduced.bodies.push(run);
+        }
+    }
+    if let Some(files) = &files {
+        let page = page::write(files, &all, setting, args.all, ui)?;
+        ui.tell(&format!("report: {}\n", page.display()))?;
+    }
+    for reproduced in &all {
+        if args.json {
+            for body in &reproduced.bodies {
+                json::write(ui.out(), &print::to_json(reproduced, body, setting))?;
+            }
+        } else {
+            print::print(reproduced, ui)?;
+        }
+    }
+    let interrupted = interrupt.is_asked();
+    if let Some(path) = &args.write {
+        write_results(path, &all, setting, interrupted, ui)?;
+    }
+    if interrupted {
+        let title = ui.on_err(Style::Held, "interrupted:");
+        ui.tell(&format!("{title} what was done until then is above\n"))?;
+        return Ok(Exit::Interrupted);
+    }
+    let agrees = all.iter().flat_map(|reproduced| &reproduced.bodies).all(BodyRun::agrees);
+    Ok(if failed || !agrees { Exit::Failed } else { Exit::Done })
+}
+
+/// Runs in the lab what it can run; whether something failed that should not have.
+fn run_lab(
+    args: &Args,
+    reproduced: &mut Reproduced,
+    setting: Setting,
+    interrupt: &Interrupt,
+    ui: &mut Ui,
+) -> Result<bool, CommandError> {
+    if interrupt.is_asked() {
+        return Ok(false);
+    }
+    let both = args.body == Body::Both;
+    match lab::run(&reproduced.experiment, setting, args.report.as_deref().filter(|_| !args.all), interrupt, ui)? {
+        Ok(Some(run)) => reproduced.bodies.push(run),
+        Ok(None) if both || args.all => {}
+        Ok(None) => {
+            return Err(CommandError::refused(format!("the lab can run nothing of {}", reproduced.experiment.id))
+                .hint("leave `--body` out to simulate it"));
+        }
+        Err(LabError::Missing(what)) if both => {
+            ui.tell("the lab cannot run on this host, so the simulator runs alone:\n")?;
+            for one in &what {
+                ui.tell(&format!("  missing: {one}\n"))?;
+            }
+            reproduced.no_lab = Some(LabError::Missing(what).to_string());
+        }
+        // What the simulator has to say is worth having even if the lab broke down.
+        Err(error) if both && !interrupt.is_asked() => {
+            reproduced.no_lab = Some(error.to_string());
+            super::lab::refusal(error).print(ui);
+            return Ok(true);
+        }
+        Err(error) => return Err(super::lab::refusal(error)),
+    }
+    Ok(false)
+}
+
+fn write_results(
+    path: &Path,
+    all: &[Reproduced],
+    setting: Setting,
+    interrupted: bool,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
+    if interrupted {
+        let title = ui.on_err(Style::Held, "kept:");
+        return Ok(ui.tell(&format!("{title} {} is as it was, since not everything was run\n", path.display()))?);
+    }
+    crate::run_files::write_text(path, &results::text(all, setting))?;
+    Ok(ui.tell(&format!("written: {}\n", path.display()))?)
+}
+
+fn list(papers: &Papers, as_json: bool, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let mut table = Table::new(&["id", ">quick", ">full", "source", "what"]);
+    let mut values = Vec::new();
+    for id in papers::IDS {
+        let Experiment { title, source, takes, .. } = papers.read(id)?;
+        values.push(json!({
+            "id": id,
+            "title": title,
+            "source": source,
+            "quick_s": takes.quick.as_secs_f64(),
+            "full_s": takes.full.as_secs_f64(),
+        }));
+        let takes = [takes.quick, takes.full].map(|takes| text::about(takes.as_secs_f64()));
+        let [quick, full] = takes;
+        table.row([(*id).to_owned(), quick, full, source, title]);
+    }
+    if as_json {
+        json::write(ui.out(), &json!({ "experiments": values }))?;
+    } else {
+        ui.print_table(&table, 0)?;
+    }
+    Ok(Exit::Done)
+}

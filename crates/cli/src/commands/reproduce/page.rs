@@ -1,0 +1,139 @@
+//! The files of a reproduction: JSON, drawings, and a page for each experiment.
+
+use super::{BodyRun, Reproduced, print};
+use crate::error::CommandError;
+use crate::json;
+use crate::output::Ui;
+use crate::report_files::ReportFiles;
+use std::path::PathBuf;
+use weir_experiment::{Setting, Verdict};
+use weir_report::{Cell, Page, Panel, Table, side_by_side};
+
+/// The page.
+const PAGE: &str = "report.html";
+
+/// Writes `report.html`, `reproduce-BODY.json` and `FIGURE-BODY.svg`; with several experiments in a directory for each, below
+/// a page that leads to them. Gives the page's path.
+pub(super) fn write(
+    files: &ReportFiles,
+    all: &[Reproduced],
+    setting: Setting,
+    several: bool,
+    ui: &mut Ui,
+) -> Result<PathBuf, CommandError> {
+    if let ([one], false) = (all, several) {
+        return write_one(files, one, setting);
+    }
+    let mut table = Table::new().text("experiment").text("source").number("agree").number("differ").number("not known");
+    for reproduced in all {
+        let id = &reproduced.experiment.id;
+        let below = files.below(id)?;
+        write_one(&below, reproduced, setting)?;
+        let outcomes = reproduced.bodies.iter().flat_map(|body| body.outcomes.iter().flatten());
+        let verdicts: Vec<Verdict> = outcomes.map(|outcome| outcome.verdict).collect();
+        let count = |verdict: Verdict| verdicts.iter().filter(|of| **of == verdict).count().to_string();
+        table.row([
+            Cell::link(format!("{id}: {}", reproduced.experiment.title), &format!("{id}/{PAGE}")),
+            reproduced.experiment.source.clone().into(),
+            count(Verdict::Agrees).into(),
+            count(Verdict::Differs).into(),
+            count(Verdict::Unknown).into(),
+        ]);
+    }
+    let page = Page::new("Published results, reproduced")
+        .paragraph(&format!("The {} setting of each experiment.", setting.name()))
+        .table(&table)
+        .heading("Again")
+        .code(&format!("weir reproduce --all{} --report DIR", option(setting)));
+    let path = files.replace(PAGE, &page.to_html())?;
+    ui.tell(&format!("{} pages below {}\n", all.len(), path.display()))?;
+    Ok(path)
+}
+
+fn option(setting: Setting) -> &'static str {
+    if setting == Setting::Full { " --full" } else { "" }
+}
+
+fn write_one(files: &ReportFiles, reproduced: &Reproduced, setting: Setting) -> Result<PathBuf, CommandError> {
+    let experiment = &reproduced.experiment;
+    for body in &reproduced.bodies {
+        files.replace(
+            &format!("reproduce-{}.json", body.body),
+            &json::to_text(&print::to_json(reproduced, body, setting)),
+        )?;
+        for figure in &body.figures {
+            if let Some(chart) = &figure.chart {
+                files.replace(&format!("{}-{}.svg", figure.id, body.body), &chart.to_svg())?;
+            }
+        }
+    }
+    let mut page = Page::new(format!("{}: {}", experiment.id, experiment.title)).paragraph(&format!(
+        "{}. {} setting.",
+        experiment.source,
+        setting.name()
+    ));
+    if let Some(missing) = &reproduced.no_lab {
+        page = page.notice(&format!("Simulated only: {missing}"));
+    }
+    for body in reproduced.bodies.iter().filter(|body| !body.complete) {
+        page = page.notice(&format!("{}: not everything was run.", name(body)));
+    }
+    for failure in reproduced.bodies.iter().flat_map(|body| &body.failures) {
+        page = page.notice(&format!("Failed: {failure}"));
+    }
+    for (place, figure) in experiment.figures.iter().enumerate() {
+        let charts = reproduced.bodies.iter().filter_map(|body| Some((body, body.figures[place].chart.as_ref()?)));
+        let charts: Vec<_> = charts.collect();
+        page = match charts.as_slice() {
+            [] => page,
+            [(_, chart)] => page.heading(&figure.title).chart(chart),
+            several => {
+                let panels: Vec<Panel<'_>> =
+                    several.iter().map(|(body, chart)| Panel::new(name(body), chart)).collect();
+                page.heading(&figure.title).push(side_by_side(&panels))
+            }
+        };
+    }
+    page = page.heading("Published beside measured").table(&table(reproduced));
+    for (metric, note) in print::notes(reproduced) {
+        page = page.paragraph(&format!("{metric}: {note}"));
+    }
+    for note in &experiment.notes {
+        page = page.paragraph(note);
+    }
+    let page = page.heading("Again").code(&format!("weir reproduce {}{} --report DIR", experiment.id, option(setting)));
+    files.replace(PAGE, &page.to_html())
+}
+
+/// What a body is called on a page.
+fn name(run: &BodyRun) -> &'static str {
+    if run.body == "lab" { "Linux: real hosts, real TCP" } else { "Simulator: the same brokers" }
+}
+
+fn table(reproduced: &Reproduced) -> Table {
+    let mut table = Table::new()
+        .text("metric")
+        .text("where")
+        .number("published")
+        .text("body")
+        .number("measured")
+        .number("difference")
+        .text("expected")
+        .text("");
+    for (place, value) in reproduced.experiment.values.iter().enumerate() {
+        for body in &reproduced.bodies {
+            let Some(outcome) = &body.outcomes[place] else { continue };
+            table.row([
+                value.metric.clone(),
+                value.place.clone(),
+                print::published(value),
+                body.body.to_owned(),
+                print::measured(value, outcome),
+                print::difference(outcome),
+                outcome.expected.clone(),
+                print::word(outcome.verdict).to_owned(),
+            ]);
+        }
+    }
+    table
+}

@@ -1,0 +1,84 @@
+//! The table of all experiments, as `docs/results.md` holds it.
+//!
+//! The order is that of the program's list, and no time of the day or of a run is in it, so that the file changes only where
+//! a result does. Values that are times of a computation differ from one computer to the next and say so.
+
+use super::{Reproduced, print};
+use weir_experiment::{Setting, Verdict};
+
+/// The file's text.
+pub(super) fn text(all: &[Reproduced], setting: Setting) -> String {
+    let option = if setting == Setting::Full { " --full" } else { "" };
+    let mut out = format!(
+        "# Published results, reproduced\n\n\
+         Written by `weir reproduce --all{option} --write docs/results.md`, in the {} setting of each experiment; not by hand. \
+         One of them alone: `weir reproduce ID{option}`, with `--report DIR` for its figures. What an experiment runs stands in \
+         `papers/ID.yaml`.\n\n\
+         A value agrees when it is what is expected of it; what is not compared has no word. A dash under “published” means that \
+         the source prints no number.\n\n\
+         | experiment | values | agree | differ | not known | only shown |\n|---|---:|---:|---:|---:|---:|\n",
+        setting.name()
+    );
+    for reproduced in all {
+        let verdicts: Vec<Verdict> = reproduced
+            .bodies
+            .iter()
+            .flat_map(|body| body.outcomes.iter().flatten().map(|outcome| outcome.verdict))
+            .collect();
+        let count = |verdict: Verdict| verdicts.iter().filter(|of| **of == verdict).count();
+        out += &format!(
+            "| [{id}](#{id}) | {} | {} | {} | {} | {} |\n",
+            verdicts.len(),
+            count(Verdict::Agrees),
+            count(Verdict::Differs),
+            count(Verdict::Unknown),
+            count(Verdict::Shown),
+            id = reproduced.experiment.id,
+        );
+    }
+    for reproduced in all {
+        out += &section(reproduced);
+    }
+    out
+}
+
+fn section(reproduced: &Reproduced) -> String {
+    let experiment = &reproduced.experiment;
+    let mut out = format!("\n## {}\n\n{}. {}.\n\n", experiment.id, experiment.title, experiment.source);
+    out += "| metric | where | published | measured | difference | expected | |\n|---|---|---:|---:|---:|---|---|\n";
+    for body in &reproduced.bodies {
+        for (value, outcome) in experiment.values.iter().zip(&body.outcomes) {
+            let Some(outcome) = outcome else { continue };
+            let cells = [
+                value.metric.clone(),
+                value.place.clone(),
+                print::published(value),
+                print::measured(value, outcome),
+                print::difference(outcome),
+                outcome.expected.clone(),
+                print::word(outcome.verdict).to_owned(),
+            ];
+            out += &format!("| {} |\n", cells.map(|cell| escaped(&cell)).join(" | "));
+        }
+    }
+    let failures = reproduced.bodies.iter().flat_map(|body| &body.failures);
+    let failures = failures.map(|failure| format!("Failed: {failure}"));
+    let differing = print::notes(reproduced).into_iter().map(|(metric, note)| format!("**{metric}**: {note}"));
+    let wall_clock = experiment.values.iter().any(|value| value.measure.is_wall_clock());
+    let computer =
+        wall_clock.then(|| "Times of a computation are this computer's, and change with every run.".to_owned());
+    let notes: Vec<String> =
+        failures.chain(differing).chain(experiment.notes.iter().cloned()).chain(computer).collect();
+    if !notes.is_empty() {
+        out.push('\n');
+    }
+    for note in notes {
+        out += &format!("- {}\n", note.trim_end());
+    }
+    out
+}
+
+/// What a cell of a table cannot hold as it stands.
+fn escaped(cell: &str) -> String {
+    cell.replace('|', "\\|")
+}

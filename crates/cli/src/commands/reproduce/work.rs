@@ -1,0 +1,300 @@
+//! The runs of experiments, on threads.
+//!
+//! Problem: an experiment is up to some tens of runs of very different lengths, `--all` is all of them, and whoever waits wants
+//! all cores busy and nothing lost to Ctrl-C. Approach: every run with every seed is a job of one pool, whatever experiment it
+//! belongs to; a job keeps readings and lines of figures and gives its packets' results back at once. What needs no run is
+//! computed afterwards, when nothing else takes the processor: some of it is the time of a computation.
+
+use super::BodyRun;
+use super::figures::Drawn;
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use crate::output::Ui;
+use crate::papers::Papers;
+use crate::progress::{self, Stopwatch, Watch};
+use crate::run_files::SimulatedRun;
+use crate::simulation::{self, Ran};
+use crate::sweep::{Ended, Event, Setting as Change, run_all};
+use crate::text;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use weir_experiment::figure::Line;
+use weir_experiment::{Experiment, Reading, RunData, Setting, compute, outcomes};
+use weir_results::{FileError, ResultsDirectory};
+use weir_scenario::Scenario;
+use weir_sim::{Options, Progress, RunOutcome};
+
+/// Running jobs that a line of progress names.
+const NAMED: usize = 2;
+
+/// All that is to run.
+pub(super) struct Work<'a> {
+    pub(super) papers: &'a Papers,
+    pub(super) experiments: Vec<&'a Experiment>,
+    pub(super) setting: Setting,
+    /// The first seed of every run, if not the scenario's.
+    pub(super) seed: Option<u64>,
+    /// Where the files of runs go.
+    pub(super) directory: Option<&'a Path>,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+/// One run with one seed.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    experiment: usize,
+    run: usize,
+    /// How many seeds come before it.
+    place: u32,
+}
+
+/// What a job gave.
+struct Done {
+    job: Job,
+    /// By value that needs this run.
+    readings: Vec<(usize, Option<Reading>)>,
+    /// By figure that shows this run; only of the first seed.
+    lines: Vec<(usize, Vec<Line>)>,
+    complete: bool,
+}
+
+impl Work<'_> {
+    /// Runs everything; one result for each experiment.
+    pub(super) fn run(&self, jobs: Option<NonZeroUsize>, ui: &mut Ui) -> Result<Vec<BodyRun>, CommandError> {
+        let todo = self.jobs();
+        let cores = jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        let clock = Stopwatch::start();
+        // By experiment: when its first run began and its last one ended.
+        let mut times: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        let done: Mutex<Vec<Done>> = Mutex::new(Vec::new());
+        let mut failures: Vec<(usize, String)> = Vec::new();
+        let mut disk: Option<FileError> = None;
+        let stop = AtomicBool::new(false);
+        let places: Vec<usize> = (0..todo.len()).collect();
+        let mut watch = Watch::new(ui.err_is_terminal());
+        let mut running: BTreeMap<usize, Option<Progress>> = BTreeMap::new();
+        let mut over = 0;
+        let work = |place: usize, step: &mut dyn FnMut(Progress)| self.one(todo[place], step, &done);
+        let threads = run_all(&places, cores, &stop, &work, &mut |event| {
+            match event {
+                Event::Started(place) => {
+                    running.insert(place, None);
+                    times.entry(todo[place].experiment).or_insert((clock.seconds(), 0.0));
+                }
+                Event::Step(place, progress) => drop(running.insert(place, Some(progress))),
+                Event::Ended(place, ended) => {
+                    running.remove(&place);
+                    over += 1;
+                    let experiment = todo[place].experiment;
+                    if let Some(times) = times.get_mut(&experiment) {
+                        times.1 = clock.seconds();
+                    }
+                    match ended {
+                        Ended::Complete | Ended::Interrupted => {}
+                        Ended::Failed(cause) => {
+                            failures.push((experiment, format!("{}: {}", self.name(todo[place]), cause.trim_end())));
+                        }
+                        Ended::Disk(error) => drop(disk.get_or_insert(error)),
+                    }
+                }
+            }
+            let part = over as f64 + running.values().flatten().map(progress::fraction).sum::<f64>();
+            let part = part / todo.len() as f64;
+            watch.show(part, ui, |elapsed| self.describe(&todo, over, &running, progress::left(part, elapsed)));
+        });
+        watch.finish();
+        threads.map_err(|error| CommandError::failed(format!("cannot start threads: {error}")))?;
+        if let Some(error) = disk {
+            return Err(error.into());
+        }
+        let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut all = Vec::new();
+        for experiment in 0..self.experiments.len() {
+            let done: Vec<&Done> = done.iter().filter(|done| done.job.experiment == experiment).collect();
+            let own: Vec<String> =
+                failures.iter().filter(|(of, _)| *of == experiment).map(|(_, cause)| cause.clone()).collect();
+            let jobs = todo.iter().filter(|job| job.experiment == experiment).count();
+            let (from, to) = times.get(&experiment).copied().unwrap_or_default();
+            all.push(self.gather(experiment, &done, jobs, own, to - from));
+        }
+        Ok(all)
+    }
+
+    /// Every run with every seed. Those of long experiments come first: a long run that begins last keeps one core busy and
+    /// leaves the others idle.
+    fn jobs(&self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for (experiment, of) in self.experiments.iter().enumerate() {
+            for (run, of) in of.runs.iter().enumerate() {
+                jobs.extend((0..*of.seeds.get(self.setting)).map(|place| Job { experiment, run, place }));
+            }
+        }
+        // Stable: within an experiment the file's order holds.
+        jobs.sort_by_key(|job| Reverse(*self.experiments[job.experiment].takes.get(self.setting)));
+        jobs
+    }
+
+    fn scenario(&self, job: Job) -> &Scenario {
+        self.experiments[job.experiment].runs[job.run].scenario.get(self.setting)
+    }
+
+    fn seed(&self, job: Job) -> u64 {
+        let first = self.seed.unwrap_or_else(|| self.scenario(job).seed());
+        first.wrapping_add(u64::from(job.place))
+    }
+
+    /// `parley-table3 none-50`, with the seed where there are several.
+    fn name(&self, job: Job) -> String {
+        let experiment = self.experiments[job.experiment];
+        let run = &experiment.runs[job.run];
+        match *run.seeds.get(self.setting) {
+            1 => format!("{} {}", experiment.id, run.name),
+            _ => format!("{} {} seed {}", experiment.id, run.name, self.seed(job)),
+        }
+    }
+
+    fn one(&self, job: Job, step: &mut dyn FnMut(Progress), done: &Mutex<Vec<Done>>) -> Ended {
+        if self.interrupt.is_asked() {
+            return Ended::Interrupted;
+        }
+        let (scenario, seed) = (self.scenario(job), self.seed(job));
+        let options = Options::default();
+        let step = &mut |now: Option<Progress>| now.into_iter().for_each(&mut *step);
+        let outcome = match simulation::run(scenario, seed, &options, self.interrupt, step) {
+            Ok(Ran::Outcome(outcome, _)) => *outcome,
+            Ok(Ran::Nothing) => return Ended::Interrupted,
+            Ok(Ran::Refused(error)) => return Ended::Failed(error.to_string()),
+            Ok(Ran::Broken(panic)) => return Ended::Failed(panic),
+            Err(error) => return Ended::Failed(format!("cannot start a thread: {error}")),
+        };
+        let interrupted = outcome.interrupted;
+        let read = self.read(job, &outcome);
+        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(read);
+        if let Some(directory) = self.directory_of(job) {
+            let written = self.write(job, seed, outcome, &directory);
+            if let Err(error) = written {
+                return Ended::Disk(error);
+            }
+        }
+        if interrupted { Ended::Interrupted } else { Ended::Complete }
+    }
+
+    /// What the experiment wants of a run.
+    fn read(&self, job: Job, outcome: &RunOutcome) -> Done {
+        let experiment = self.experiments[job.experiment];
+        let data = RunData {
+            scenario: self.scenario(job),
+            services: &outcome.uplink,
+            results: Some(&outcome.results),
+            // A run that ended before its time since nothing was left to do is a whole run.
+            until: if outcome.interrupted {
+                outcome.results.simulated.duration()
+            } else {
+                self.scenario(job).duration()
+            },
+        };
+        let run = &experiment.runs[job.run];
+        let values = experiment.values.iter().enumerate();
+        let own = values.filter(|(_, value)| value.measure.run() == Some(job.run));
+        let readings = own.map(|(place, value)| (place, data.reading(run, &value.measure, self.setting))).collect();
+        let figures = experiment.figures.iter().enumerate().filter(|_| job.place == 0);
+        let lines = figures.map(|(place, figure)| (place, figure.kind.lines(job.run, &data, self.setting)));
+        let lines = lines.filter(|(_, lines)| !lines.is_empty()).collect();
+        Done { job, readings, lines, complete: !outcome.interrupted }
+    }
+
+    fn directory_of(&self, job: Job) -> Option<PathBuf> {
+        let experiment = self.experiments[job.experiment];
+        let run = &experiment.runs[job.run];
+        let mut directory = self.directory?.to_owned();
+        if self.experiments.len() > 1 {
+            directory.push(&experiment.id);
+        }
+        let seeds = *run.seeds.get(self.setting);
+        let seed = if seeds > 1 { format!("-seed-{}", self.seed(job)) } else { String::new() };
+        directory.push("runs");
+        directory.push(format!("{}{seed}", run.name));
+        Some(directory)
+    }
+
+    fn write(&self, job: Job, seed: u64, outcome: RunOutcome, directory: &Path) -> Result<(), FileError> {
+        let run = &self.experiments[job.experiment].runs[job.run];
+        let set = run.set.get(self.setting);
+        let mut words = vec!["weir sim".to_owned()];
+        words.push(text::shell_word(&self.papers.in_tree(&run.path).display().to_string()));
+        words.extend(set.iter().map(|(path, value)| Change { path: path.clone(), value: value.clone() }.option()));
+        words.push(format!("--seed {seed}"));
+        ResultsDirectory::prepare(directory, true)?;
+        SimulatedRun::new(self.scenario(job), seed, outcome, set).write(directory, &words.join(" "))?;
+        Ok(())
+    }
+
+    /// An experiment's result from its jobs, and what needs no run.
+    fn gather(&self, experiment: usize, done: &[&Done], jobs: usize, failures: Vec<String>, ran: f64) -> BodyRun {
+        let of = self.experiments[experiment];
+        let clock = Stopwatch::start();
+        let reading = |place: usize| -> Option<Reading> {
+            let value = &of.values[place];
+            let Some(run) = value.measure.run() else {
+                return compute::value(&value.measure, self.setting, &|| clock.seconds()).ok();
+            };
+            let mut readings: Vec<(u32, Reading)> = Vec::new();
+            for done in done.iter().filter(|done| done.job.run == run) {
+                let (_, reading) = done.readings.iter().find(|(value, _)| *value == place)?;
+                readings.push((done.job.place, (*reading)?));
+            }
+            // A mean of fewer runs than asked for is another value. In the order of seeds: sums of floats depend on it.
+            readings.sort_unstable_by_key(|(place, _)| *place);
+            let all = readings.len() == *of.runs[run].seeds.get(self.setting) as usize;
+            let readings: Vec<Reading> = readings.into_iter().map(|(_, reading)| reading).collect();
+            Reading::mean(&readings).filter(|_| all)
+        };
+        let measured: Vec<Option<Reading>> = (0..of.values.len()).map(reading).collect();
+        let lines = |figure: usize| {
+            let mut lines: Vec<(usize, Vec<Line>)> = Vec::new();
+            for done in done {
+                let own = done.lines.iter().filter(|(of, _)| *of == figure);
+                lines.extend(own.map(|(_, lines)| (done.job.run, lines.clone())));
+            }
+            lines
+        };
+        let outcomes = outcomes(of, &measured);
+        let figures = 0..of.figures.len();
+        let figures = figures.map(|figure| Drawn::new(of, figure, &lines(figure), &outcomes, self.setting)).collect();
+        let seed = of.runs.first().map_or(1, |run| run.scenario.get(self.setting).seed());
+        BodyRun {
+            body: "sim",
+            seed: self.seed.unwrap_or(seed),
+            outcomes: outcomes.into_iter().map(Some).collect(),
+            figures,
+            complete: done.len() == jobs && done.iter().all(|done| done.complete),
+            failures,
+            wall_s: ran + clock.seconds(),
+        }
+    }
+
+    /// `40 s left; 3 of 12 runs; running parley-table3 none-50 (1 ms of 10 ms) and 1 more`.
+    fn describe(
+        &self,
+        todo: &[Job],
+        over: usize,
+        running: &BTreeMap<usize, Option<Progress>>,
+        left: Option<f64>,
+    ) -> String {
+        let left = left.map_or(String::new(), |left| format!("{} left; ", progress::wall(left)));
+        let mut line = format!("{left}{over} of {} runs", todo.len());
+        let name = |(place, now): (&usize, &Option<Progress>)| {
+            let now = now.as_ref().map_or("begins".to_owned(), progress::of_simulated_time);
+            format!("{} ({now})", self.name(todo[*place]))
+        };
+        let names: Vec<String> = running.iter().map(name).collect();
+        if !names.is_empty() {
+            line.push_str(&format!("; running {}", text::list(&names, NAMED)));
+        }
+        line
+    }
+}

@@ -1,0 +1,73 @@
+//! `weir reproduce` as people and scripts run it. Experiments that only compute are run; the others are read and listed.
+
+mod program;
+
+use program::{directory, files, json, run, shown, text};
+
+#[test]
+fn list() {
+    insta::assert_snapshot!(shown(&["reproduce", "--list"]));
+}
+
+#[test]
+fn every_experiment_is_listed_with_its_times() {
+    let listed = json(&run(&["reproduce", "--list", "--json"]));
+    let experiments = listed["experiments"].as_array().expect("a list");
+    assert!(experiments.len() > 5);
+    for experiment in experiments {
+        let (quick, full) = (experiment["quick_s"].as_f64(), experiment["full_s"].as_f64());
+        assert!(quick <= Some(60.0) && quick <= full, "{experiment}");
+    }
+}
+
+#[test]
+fn computed_experiments() {
+    insta::assert_snapshot!("fig1", shown(&["reproduce", "parley-fig1"]));
+    insta::assert_snapshot!("fig6", shown(&["reproduce", "parley-fig6"]));
+}
+
+#[test]
+fn json_has_the_rows_that_programs_expect() {
+    let output = run(&["reproduce", "parley-fig5", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let object = json(&output);
+    assert_eq!(
+        (&object["id"], &object["body"], &object["setting"]),
+        (&"parley-fig5".into(), &"sim".into(), &"quick".into())
+    );
+    assert!(object["seed"].is_u64() && object["wall_s"].is_f64());
+    let rows = object["rows"].as_array().expect("rows");
+    let row = &rows[0];
+    assert_eq!((row["metric"].as_str(), row["unit"].as_str()), (Some("rackswitch capacity"), Some("Gb/s")));
+    assert_eq!((row["published"].as_f64(), row["measured"].as_f64()), (Some(50.0), Some(50.0)));
+    assert!(row["note"].is_string() && row["verdict"] == "agrees");
+    assert!(rows.iter().any(|row| row["published"].is_null()), "a value that the source does not print");
+}
+
+#[test]
+fn a_report_has_a_page_figures_and_json() {
+    let directory = directory();
+    let report = directory.path().join("out");
+    let output = run(&["reproduce", "parley-fig6", "--report", &report.display().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let files = files(&report);
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["report.html", "reproduce-sim.json", "shares-sim.svg"]);
+    let page = text(&files["report.html"]);
+    assert!(page.contains("(M2,VM)") && page.contains("<svg") && page.contains("weir reproduce parley-fig6"));
+    let again = run(&["reproduce", "parley-fig6", "--report", &report.display().to_string()]);
+    assert_eq!(again.status.code(), Some(2), "a directory with files is not written to");
+}
+
+#[test]
+fn refusals() {
+    insta::assert_snapshot!(
+        [
+            shown(&["reproduce", "parley-fig99"]),
+            shown(&["reproduce"]),
+            shown(&["reproduce", "parley-fig1", "--all"]),
+            shown(&["reproduce", "parley-fig1", "--write", "results.md"]),
+            shown(&["reproduce", "parley-fig1", "--body", "lab"]),
+        ]
+        .join("\n")
+    );
+}

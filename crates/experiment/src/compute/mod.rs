@@ -1,0 +1,75 @@
+//! Values that need no run: shares of a policy, latency formulas, a queue of one server, brokers' bytes.
+//!
+//! | module | computes |
+//! |---|---|
+//! | `shares` | allocations, and what a policy says |
+//! | `queue` | a simulated M/M/1 queue |
+//! | `reports` | what rack brokers send |
+//! | `sharing` | how long sharing takes |
+//!
+//! Worked example: Parley section 4: congestion control that takes 10 ms to converge at 100 Mb/s lets 125,000 bytes in, which
+//! are 83.3 packets of 1500 bytes.
+
+mod queue;
+mod reports;
+mod shares;
+mod sharing;
+
+use crate::measure::{Reading, bps};
+use crate::model::{Measure, Setting};
+use weir_latency::{Burst, LatencyError, Mm1};
+
+/// Why a value cannot be computed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ComputeError {
+    /// It comes from a run.
+    #[error("this value comes from a run")]
+    NeedsRun,
+    /// A formula has no answer.
+    #[error(transparent)]
+    Latency(#[from] LatencyError),
+    /// More services than a policy can tell apart.
+    #[error("{0} services cannot be told apart by ports")]
+    TooManyServices(u32),
+}
+
+/// The value of a measure that needs no run, in the base unit. `clock` gives wall-clock seconds, for measures that take the time
+/// of a computation; all others do not look at it.
+///
+/// # Errors
+/// If the measure needs a run, or a formula has no answer.
+pub fn value(measure: &Measure, setting: Setting, clock: &dyn Fn() -> f64) -> Result<Reading, ComputeError> {
+    let value = match measure {
+        Measure::Allocation { policy, demands, service, machine, direction, share } => {
+            bps(shares::allocation(policy, demands, *service, *machine, *direction, *share))
+        }
+        Measure::PolicyShare { policy, service, point, direction, min } => {
+            let share = policy.services().get(*service).share(*point, *direction);
+            bps(if *min { share.min } else { share.max })
+        }
+        Measure::PolicyCapacity { policy, rack, direction } => bps(policy.rack_capacity(*rack, *direction)),
+        Measure::Bound { bound, capacity, load } => bound.completion_time(*capacity, *load)?.as_secs_f64(),
+        Measure::Burst { capacity, convergence, packet } => {
+            let burst = Burst::from_convergence(*convergence).size(*capacity);
+            burst.get() as f64 / packet.get() as f64
+        }
+        Measure::Mm1 { capacity, load, message, quantile } => {
+            Mm1::new(*message, *quantile)?.completion_time(*capacity, *load)?.as_secs_f64()
+        }
+        Measure::Mm1Queue { capacity, load, message, percentile, messages } => {
+            let mean_service = message.get() as f64 * 8.0 / bps(*capacity);
+            queue::percentile(mean_service, load.as_f64(), *messages.get(setting), *percentile)
+        }
+        Measure::SharingTime { services } => sharing::time(*services, clock),
+        Measure::ReportSize { services } => reports::size_of_rows(*services)? as f64,
+        Measure::RackReports { services, machines, period } => reports::rate(*services, *machines, *period)?,
+        Measure::FabricReports { services, racks, period } => reports::fabric_rate(*services, *racks, *period)?,
+        Measure::Bandwidth { .. }
+        | Measure::MeterRate { .. }
+        | Measure::CompletionTime { .. }
+        | Measure::Fairness { .. }
+        | Measure::Queue { .. }
+        | Measure::Settling { .. } => return Err(ComputeError::NeedsRun),
+    };
+    Ok(Reading::exact(value))
+}

@@ -1,0 +1,125 @@
+//! The lines of an experiment's figures, without a look: whoever draws adds axes and colours.
+//!
+//! Worked example: a figure of completion times has one line for each of its runs; a line of a million messages is thinned to
+//! [`QUANTILES`] points, which is more than a picture has columns.
+
+use crate::measure::RunData;
+use crate::model::{Counted, PerSetting, Setting, Stretch};
+use weir_units::Bytes;
+
+/// Points of a distribution, besides its ends.
+pub const QUANTILES: usize = 1_000;
+
+/// What is drawn beside the table.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// The name of its file; unique in the experiment.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// What it shows.
+    pub kind: FigureKind,
+}
+
+/// What a figure shows. Runs and values are places in the experiment.
+#[derive(Debug, Clone)]
+pub enum FigureKind {
+    /// Bandwidth over time in one run.
+    OverTime {
+        /// The run.
+        run: usize,
+        /// Whose bandwidth.
+        of: Vec<Counted>,
+    },
+    /// Distributions of completion times, one for each run.
+    CompletionTimes {
+        /// The runs.
+        runs: Vec<usize>,
+        /// The entry of the traffic.
+        entry: String,
+        /// Of flows that start in it.
+        stretch: PerSetting<Stretch>,
+    },
+    /// Distributions of a queue, one for each run.
+    Queues {
+        /// The runs.
+        runs: Vec<usize>,
+        /// The link.
+        link: String,
+        /// The size of a packet.
+        packet: Bytes,
+        /// Over the samples of it.
+        stretch: PerSetting<Stretch>,
+    },
+    /// Bars: published beside measured.
+    Values {
+        /// The values, all of one unit.
+        values: Vec<usize>,
+    },
+}
+
+/// A line of a figure: points in base units.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Line {
+    /// Ascending in x: (seconds, bit/s) over time; (value, share not above it) of a distribution.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl FigureKind {
+    /// The lines that one run gives, in the order in which they are drawn; none where the run is not part of the figure.
+    pub fn lines(&self, run: usize, data: &RunData<'_>, setting: Setting) -> Vec<Line> {
+        match self {
+            Self::OverTime { run: of_run, of } if *of_run == run => {
+                of.iter().map(|of| Line { points: data.over_time(of) }).collect()
+            }
+            Self::CompletionTimes { runs, entry, stretch } if runs.contains(&run) => {
+                let times = data.completion_times(entry, *stretch.get(setting));
+                // Who did not finish is larger than all that did: the line ends below 1.
+                let line = times.map(|(times, unknown)| distribution(&times[..times.len() - unknown], unknown));
+                vec![line.unwrap_or_default()]
+            }
+            Self::Queues { runs, link, packet, stretch } if runs.contains(&run) => {
+                let queues = data.queues(link, *stretch.get(setting), *packet);
+                vec![queues.map(|queues| distribution(&queues, 0)).unwrap_or_default()]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The cumulative distribution of ascending values and of `unknown` more that are larger.
+fn distribution(ascending: &[f64], unknown: usize) -> Line {
+    let all = (ascending.len() + unknown) as f64;
+    let places = match ascending.len() {
+        0 => return Line::default(),
+        count if count <= QUANTILES => (0..count).collect::<Vec<_>>(),
+        count => {
+            let mut places: Vec<usize> = (0..=QUANTILES).map(|part| part * (count - 1) / QUANTILES).collect();
+            // The tail is what people look at.
+            places.extend(count.saturating_sub(QUANTILES / 10)..count);
+            places.sort_unstable();
+            places.dedup();
+            places
+        }
+    };
+    let mut points = vec![(ascending[places[0]], 0.0)];
+    points.extend(places.into_iter().map(|place| (ascending[place], (place + 1) as f64 / all)));
+    Line { points }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_is_thinned_and_ends_where_it_is_known() {
+        let values: Vec<f64> = (0..100_000).map(f64::from).collect();
+        let line = distribution(&values, 100_000);
+        assert!(line.points.len() < 2 * QUANTILES);
+        assert_eq!(line.points.first(), Some(&(0.0, 0.0)));
+        assert_eq!(line.points.last(), Some(&(99_999.0, 0.5)));
+        let few = distribution(&[1.0, 2.0], 0);
+        assert_eq!(few.points, [(1.0, 0.0), (1.0, 0.5), (2.0, 1.0)]);
+        assert_eq!(distribution(&[], 3), Line::default());
+    }
+}

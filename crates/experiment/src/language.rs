@@ -1,0 +1,623 @@
+//! The language of files under `papers/`, as one static description.
+//!
+//! The check, `schemas/paper.schema.json` and the reference in `docs/papers.md` come from [`PAPER`]; names that refer to each
+//! other, to scenarios or to policies are checked by `read`.
+
+use crate::unit;
+use weir_document::quote;
+use weir_document::scalar::{self, Refusal, Scalar};
+use weir_document::shape::{Choice, Key, List, Map, Record, Shape};
+use weir_units::Duration;
+
+/// Bytes of a file.
+pub const MAX_FILE: u64 = 1 << 20;
+/// Seeds of a run: more runs of one thing than anybody waits for.
+pub const MAX_SEEDS: i128 = 100;
+/// Messages of a simulated queue: some ten seconds.
+pub const MAX_MESSAGES: i128 = 1_000_000_000;
+/// Services that brokers share among or report.
+pub const MAX_SERVICES: i128 = 1_000_000;
+/// Racks of a fabric.
+pub const MAX_RACKS: i128 = 1_000_000;
+/// Machines of a rack.
+pub const MAX_MACHINES: i128 = 10_000;
+
+static VERSION: Scalar = Scalar::Words { what: "a format version that this program reads", words: &["2"] };
+static ID: Scalar = Scalar::Checked {
+    what: "the name of an experiment",
+    check: check_id,
+    pattern: r"^[a-z0-9][a-z0-9-]{0,39}$",
+    example: "parley-fig14",
+};
+static NAME: Scalar =
+    Scalar::Checked { what: "a name", check: check_id, pattern: r"^[a-z0-9][a-z0-9-]{0,39}$", example: "alone" };
+static TEXT: Scalar = Scalar::Text { what: "a text" };
+static PATH: Scalar = Scalar::Text { what: "the path of a file" };
+static TIME: Scalar = Scalar::Duration { zero: false };
+static RATE: Scalar = Scalar::Rate { unlimited: false, zero: false };
+static SIZE: Scalar = Scalar::Bytes;
+static UNIT: Scalar = Scalar::Words { what: "a unit", words: unit::WORDS };
+static NUMBER: Scalar = Scalar::Decimal { what: "a number", min: 0, max: 999_999_999_999_000_000 };
+static SEEDS: Scalar = Scalar::Integer { what: "a number of seeds", min: 1, max: MAX_SEEDS };
+static SCALE: Scalar = Scalar::Integer { what: "a scale", min: 1, max: 1_000_000 };
+static LOAD: Scalar = Scalar::Percent { what: "a load", too_much: "a queue then grows without end" };
+static PERCENTILE: Scalar = Scalar::Percent { what: "a percentile", too_much: "that is not a percentile" };
+static TOLERANCE: Scalar = Scalar::Percent { what: "a tolerance", too_much: "everything would be within it" };
+static MESSAGES: Scalar = Scalar::Integer { what: "a number of messages", min: 1_000, max: MAX_MESSAGES };
+static SERVICES: Scalar = Scalar::Integer { what: "a number of services", min: 1, max: MAX_SERVICES };
+static MACHINES: Scalar = Scalar::Integer { what: "a number of machines", min: 2, max: MAX_MACHINES };
+static RACKS: Scalar = Scalar::Integer { what: "a number of racks", min: 1, max: MAX_RACKS };
+static SETTING: Scalar =
+    Scalar::Checked { what: "a change", check: check_change, pattern: r"^[^=]+=.*$", example: "traffic[0].load=50%" };
+static STRETCH: Scalar = Scalar::Checked {
+    what: "a stretch of a run",
+    check: |text| stretch(text).map(drop),
+    pattern: r"^[^-]+-[^-]+$",
+    example: "10s-20s",
+};
+
+static SET: List = List { what: "a list of changes", item: Shape::Scalar(&SETTING), min: 1 };
+static NOTES: List = List { what: "a list of notes", item: Shape::Scalar(&TEXT), min: 0 };
+static NAMES: List = List { what: "a list of names", item: Shape::Scalar(&TEXT), min: 1 };
+static VALUES: List = List { what: "a list of values", item: Shape::Record(&VALUE), min: 1 };
+static FIGURES: List = List { what: "a list of figures", item: Shape::Choice(&FIGURE), min: 0 };
+static RUNS: Map = Map { what: "runs by name", name: &NAME, value: Shape::Record(&RUN), min: 1 };
+static STRETCHES: Map = Map {
+    what: "stretches by name",
+    name: &NAME,
+    value: Shape::OneOf(&[Shape::Scalar(&STRETCH), Shape::Record(&STRETCH_BY_SETTING)]),
+    min: 1,
+};
+const MESSAGES_OR_BOTH: Shape = Shape::OneOf(&[Shape::Scalar(&MESSAGES), Shape::Record(&MESSAGES_BY_SETTING)]);
+
+static STRETCH_BY_SETTING: Record = Record {
+    id: "stretch",
+    what: "a stretch for each setting",
+    doc: "A stretch that differs between the settings, as runs do.",
+    keys: &[
+        Key::required("quick", Shape::Scalar(&STRETCH), "In the quick setting.", "quick: 4s-8s"),
+        Key::required("full", Shape::Scalar(&STRETCH), "In the full one.", "full: 60s-300s"),
+    ],
+};
+static MESSAGES_BY_SETTING: Record = Record {
+    id: "messages",
+    what: "numbers of messages for each setting",
+    doc: "A number that differs between the settings.",
+    keys: &[
+        Key::required("quick", Shape::Scalar(&MESSAGES), "In the quick setting.", "quick: 1000000"),
+        Key::required("full", Shape::Scalar(&MESSAGES), "In the full one.", "full: 100000000"),
+    ],
+};
+static TAKES: Record = Record {
+    id: "takes",
+    what: "times",
+    doc: "About how long the experiment takes on two cores, for those who wait.",
+    keys: &[
+        Key::required("quick", Shape::Scalar(&TIME), "In the quick setting.", "quick: 20s"),
+        Key::required("full", Shape::Scalar(&TIME), "In the full one.", "full: 10min"),
+    ],
+};
+static IN_SETTING: Record = Record {
+    id: "setting",
+    what: "a setting of a run",
+    doc: "What holds in one setting only.",
+    keys: &[
+        Key::optional("set", Shape::List(&SET), "What else is changed in the scenario.", "set: [ \"duration=10s\" ]"),
+        Key::optional("seeds", Shape::Scalar(&SEEDS), "With how many seeds; 1.", "seeds: 3"),
+    ],
+};
+static RUN: Record = Record {
+    id: "run",
+    what: "a run",
+    doc: "A scenario with some values changed.",
+    keys: &[
+        Key::optional(
+            "scenario",
+            Shape::Scalar(&PATH),
+            "The scenario file, relative to this file; that of the experiment where not written.",
+            "scenario: ../scenarios/parley-fig14.scenario.yaml",
+        ),
+        Key::optional(
+            "set",
+            Shape::List(&SET),
+            "What is changed in it, as `weir sim --set` takes it.",
+            "set: [ \"enforcement=none\" ]",
+        ),
+        Key::optional(
+            "quick",
+            Shape::Record(&IN_SETTING),
+            "The quick setting.",
+            "quick: { set: [ \"duration=10s\" ] }",
+        ),
+        Key::optional("full", Shape::Record(&IN_SETTING), "The full setting.", "full: { seeds: 3 }"),
+        Key::optional(
+            "scale",
+            Shape::Scalar(&SCALE),
+            "Published rates are this many times the scenario's; 1.",
+            "scale: 100",
+        ),
+    ],
+};
+
+const RUN_KEY: Key = Key::required("run", Shape::Scalar(&TEXT), "The run.", "run: parley");
+const STRETCH_KEY: Key = Key::required(
+    "stretch",
+    Shape::Scalar(&TEXT),
+    "Which part of it: a name of `stretches`, or from and to.",
+    "stretch: 10s-20s",
+);
+const SERVICE_KEY: Key =
+    Key::optional("service", Shape::Scalar(&TEXT), "A service at the measured uplink, or `all`.", "service: a");
+const ENTRY_KEY: Key = Key::optional(
+    "entry",
+    Shape::Scalar(&TEXT),
+    "In its place an entry of the traffic: what its receivers got, counted in full frames.",
+    "entry: many",
+);
+const LINK_KEY: Key =
+    Key::optional("link", Shape::Scalar(&TEXT), "In its place a watched link.", "link: \"switch->h0\"");
+const SENT_KEY: Key = Key::optional(
+    "sent",
+    Shape::Scalar(&TEXT),
+    "In its place a service: what machine shapers sent of it.",
+    "sent: tenant",
+);
+const RECEIVED_KEY: Key = Key::optional(
+    "received",
+    Shape::Scalar(&TEXT),
+    "In its place a service: what machine shapers received of it.",
+    "received: vm",
+);
+const MACHINE_KEY: Key = Key::optional(
+    "machine",
+    Shape::Scalar(&TEXT),
+    "Of `sent` and `received`: one machine; all of them where not written.",
+    "machine: m4",
+);
+const PERCENTILE_KEY: Key =
+    Key::required("percentile", Shape::Scalar(&PERCENTILE), "Which percentile.", "percentile: 99%");
+const CAPACITY_KEY: Key = Key::required("capacity", Shape::Scalar(&RATE), "The queue's speed.", "capacity: 10Gb/s");
+const LOAD_KEY: Key = Key::required("load", Shape::Scalar(&LOAD), "The load on it.", "load: 80%");
+const POLICY_KEY: Key = Key::required(
+    "policy",
+    Shape::Scalar(&PATH),
+    "The policy file, relative to this file.",
+    "policy: ../scenarios/parley-fig1.policy.yaml",
+);
+const DIRECTION_KEY: Key = Key::optional(
+    "direction",
+    Shape::Scalar(&Scalar::Words { what: "a direction", words: DIRECTION_WORDS }),
+    "`tx` or `rx`; tx where not written.",
+    "direction: tx",
+);
+
+pub(crate) const DIRECTION_WORDS: &[&str] = &["tx", "rx"];
+pub(crate) const POINT_WORDS: &[&str] = &["machine", "rack", "fabric"];
+pub(crate) const SHARE_WORDS: &[&str] = &["demand", "allocation", "headroom"];
+pub(crate) const BOUND_WORDS: &[&str] = &["min", "max"];
+
+static BANDWIDTH: Record = Record {
+    id: "bandwidth",
+    what: "a mean bandwidth",
+    doc: "The mean bandwidth over a stretch: of a service at the measured uplink, of an entry's receivers, or of a link.",
+    keys: &[RUN_KEY, SERVICE_KEY, ENTRY_KEY, LINK_KEY, SENT_KEY, RECEIVED_KEY, MACHINE_KEY, STRETCH_KEY],
+};
+static METER_RATE: Record = Record {
+    id: "meter-rate",
+    what: "a rate of a receive meter",
+    doc: "The mean over a stretch of R, the rate that a receive meter tells each of its senders.",
+    keys: &[
+        RUN_KEY,
+        Key::required("service", Shape::Scalar(&TEXT), "The service.", "service: vm"),
+        Key::required("machine", Shape::Scalar(&TEXT), "The receiving machine.", "machine: m4"),
+        STRETCH_KEY,
+    ],
+};
+static COMPLETION_TIME: Record = Record {
+    id: "completion-time",
+    what: "a percentile of completion times",
+    doc: "Of an entry's flows that start in the stretch. One that does not finish counts with its age at the end of the run, and the value is then a lower bound.",
+    keys: &[
+        RUN_KEY,
+        Key::required("entry", Shape::Scalar(&TEXT), "The entry of the traffic.", "entry: messages"),
+        PERCENTILE_KEY,
+        STRETCH_KEY,
+    ],
+};
+static FAIRNESS: Record = Record {
+    id: "fairness",
+    what: "a fairness index",
+    doc: "Jain's index of the mean bandwidths over a stretch.",
+    keys: &[
+        RUN_KEY,
+        Key::optional("services", Shape::List(&NAMES), "Services at the measured uplink.", "services: [a, b]"),
+        Key::optional("entries", Shape::List(&NAMES), "In their place entries of the traffic.", "entries: [many, one]"),
+        STRETCH_KEY,
+    ],
+};
+static QUEUE: Record = Record {
+    id: "queue",
+    what: "a percentile of a queue",
+    doc: "Of what waits at a watched link, over the samples of a stretch.",
+    keys: &[
+        RUN_KEY,
+        Key::required("link", Shape::Scalar(&TEXT), "The link.", "link: \"switch->h0\""),
+        PERCENTILE_KEY,
+        Key::required("packet", Shape::Scalar(&SIZE), "The size of a packet.", "packet: 1500B"),
+        STRETCH_KEY,
+    ],
+};
+static SETTLING: Record = Record {
+    id: "settling",
+    what: "a time of settling",
+    doc: "How long from the start of a stretch on until the bandwidth is at most `at-most` for the rest of it.",
+    keys: &[
+        RUN_KEY,
+        SERVICE_KEY,
+        ENTRY_KEY,
+        LINK_KEY,
+        SENT_KEY,
+        RECEIVED_KEY,
+        MACHINE_KEY,
+        Key::required("at-most", Shape::Scalar(&RATE), "The limit.", "at-most: 20Mb/s"),
+        STRETCH_KEY,
+    ],
+};
+static ALLOCATION: Record = Record {
+    id: "allocation",
+    what: "an allocation",
+    doc: "What a policy gives a service for demands, as `weir allocate` computes it.",
+    keys: &[
+        POLICY_KEY,
+        Key::required(
+            "demands",
+            Shape::Scalar(&PATH),
+            "The demands file, relative to this file.",
+            "demands: ../scenarios/parley-fig1.demands.csv",
+        ),
+        Key::required("service", Shape::Scalar(&TEXT), "The service; of one with children the sum.", "service: dfs"),
+        Key::optional("machine", Shape::Scalar(&TEXT), "The machine; the sum of all where not written.", "machine: m1"),
+        DIRECTION_KEY,
+        Key::optional(
+            "of",
+            Shape::Scalar(&Scalar::Words { what: "a number of an allocation", words: SHARE_WORDS }),
+            "`demand`, `allocation` (where not written) or `headroom`, what it could take at once.",
+            "of: headroom",
+        ),
+    ],
+};
+static POLICY_SHARE: Record = Record {
+    id: "policy-share",
+    what: "a share of a policy",
+    doc: "What a policy says about a service, once it was read and admitted.",
+    keys: &[
+        POLICY_KEY,
+        Key::required("service", Shape::Scalar(&TEXT), "The service.", "service: dfs"),
+        Key::required(
+            "point",
+            Shape::Scalar(&Scalar::Words { what: "a contention point", words: POINT_WORDS }),
+            "`machine`, `rack` or `fabric`.",
+            "point: rack",
+        ),
+        DIRECTION_KEY,
+        Key::required(
+            "of",
+            Shape::Scalar(&Scalar::Words { what: "a part of a share", words: BOUND_WORDS }),
+            "`min` or `max`.",
+            "of: min",
+        ),
+    ],
+};
+static POLICY_CAPACITY: Record = Record {
+    id: "policy-capacity",
+    what: "a capacity of a policy",
+    doc: "What can pass a rack's uplink by a policy.",
+    keys: &[POLICY_KEY, Key::required("rack", Shape::Scalar(&TEXT), "The rack.", "rack: r1"), DIRECTION_KEY],
+};
+static BOUND: Record = Record {
+    id: "bound",
+    what: "a bound of completion times",
+    doc: "The completion time of a message behind a burst, whatever happens (Parley equation 2).",
+    keys: &[
+        CAPACITY_KEY,
+        LOAD_KEY,
+        Key::required("message", Shape::Scalar(&SIZE), "The message.", "message: 200kB"),
+        Key::required(
+            "convergence",
+            Shape::Scalar(&TIME),
+            "How long congestion control takes: the burst is what the queue passes in this time.",
+            "convergence: 7500us",
+        ),
+    ],
+};
+static BURST: Record = Record {
+    id: "burst",
+    what: "a burst",
+    doc: "What comes in beyond the load until congestion control has converged (Parley section 4).",
+    keys: &[
+        CAPACITY_KEY,
+        Key::required("convergence", Shape::Scalar(&TIME), "How long it takes.", "convergence: 10ms"),
+        Key::required("packet", Shape::Scalar(&SIZE), "The size of a packet.", "packet: 1500B"),
+    ],
+};
+static MM1: Record = Record {
+    id: "mm1",
+    what: "an M/M/1 queue by formula",
+    doc: "A percentile of the completion time: Poisson arrivals, exponential sizes, first in, first out.",
+    keys: &[
+        CAPACITY_KEY,
+        LOAD_KEY,
+        Key::required("message", Shape::Scalar(&SIZE), "The mean message.", "message: 1MB"),
+        PERCENTILE_KEY,
+    ],
+};
+static MM1_QUEUE: Record = Record {
+    id: "mm1-queue",
+    what: "a simulated M/M/1 queue",
+    doc: "The same, of as many messages as it says, drawn with seed 1.",
+    keys: &[
+        CAPACITY_KEY,
+        LOAD_KEY,
+        Key::required("message", Shape::Scalar(&SIZE), "The mean message.", "message: 1MB"),
+        PERCENTILE_KEY,
+        Key::required("messages", MESSAGES_OR_BOTH, "How many.", "messages: { quick: 1000000, full: 100000000 }"),
+    ],
+};
+static SHARING_TIME: Record = Record {
+    id: "sharing-time",
+    what: "a time of sharing",
+    doc: "The wall-clock time of sharing one level among services of random demands, at a load close to the capacity; of many times the one that a quarter of them do not exceed.",
+    keys: &[Key::required("services", Shape::Scalar(&SERVICES), "Among how many.", "services: 1000")],
+};
+static REPORT_SIZE: Record = Record {
+    id: "report-size",
+    what: "a size of a report",
+    doc: "What a rack broker's report of services that all send and receive takes, without the headers and tags of its datagrams.",
+    keys: &[Key::required("services", Shape::Scalar(&SERVICES), "How many.", "services: 1000")],
+};
+static RACK_REPORTS: Record = Record {
+    id: "rack-reports",
+    what: "a rate of rack reports",
+    doc: "What a machine sends to tell all others of its rack what its services use: datagrams as brokers encode them, with all headers.",
+    keys: &[
+        Key::required("services", Shape::Scalar(&SERVICES), "How many.", "services: 1000"),
+        Key::required("machines", Shape::Scalar(&MACHINES), "Machines of the rack.", "machines: 40"),
+        Key::required("period", Shape::Scalar(&TIME), "How often.", "period: 1s"),
+    ],
+};
+
+static FABRIC_REPORTS: Record = Record {
+    id: "fabric-reports",
+    what: "a rate of reports to the fabric broker",
+    doc: "What the leaders of racks send to the fabric broker: datagrams as brokers encode them, with all headers.",
+    keys: &[
+        Key::required("services", Shape::Scalar(&SERVICES), "How many.", "services: 1000"),
+        Key::required("racks", Shape::Scalar(&RACKS), "Racks.", "racks: 10000"),
+        Key::required("period", Shape::Scalar(&TIME), "How often.", "period: 10s"),
+    ],
+};
+
+static MEASURES: &[&Record] = &[
+    &BANDWIDTH,
+    &METER_RATE,
+    &COMPLETION_TIME,
+    &FAIRNESS,
+    &QUEUE,
+    &SETTLING,
+    &ALLOCATION,
+    &POLICY_SHARE,
+    &POLICY_CAPACITY,
+    &BOUND,
+    &BURST,
+    &MM1,
+    &MM1_QUEUE,
+    &SHARING_TIME,
+    &REPORT_SIZE,
+    &RACK_REPORTS,
+    &FABRIC_REPORTS,
+];
+/// What gives a value's counterpart.
+pub static MEASURE: Choice = Choice {
+    id: "measure",
+    what: "a measure",
+    doc: "What gives a published value's counterpart.",
+    tag: "kind",
+    tag_what: "a kind of measure",
+    tag_doc: "What is measured or computed.",
+    default: None,
+    common: &[],
+    elsewhere: &[],
+    variants: || MEASURES,
+};
+
+pub(crate) const EXPECT_WORDS: &[&str] = &["as-printed", "at-most", "at-least"];
+static EXPECT_WORD: Scalar = Scalar::Words { what: "an expectation", words: EXPECT_WORDS };
+static EXPECT: Record = Record {
+    id: "expect",
+    what: "an expectation",
+    doc: "When a measured value counts as the published one: exactly one of `within`, `at-most` and `at-least`.",
+    keys: &[
+        Key::optional(
+            "within",
+            Shape::Scalar(&TOLERANCE),
+            "At most this far from the published value, or from that of `times`.",
+            "within: 5%",
+        ),
+        Key::optional("at-most", Shape::Scalar(&NUMBER), "At most this, in the value's unit.", "at-most: 38.3"),
+        Key::optional("at-least", Shape::Scalar(&NUMBER), "At least this, in the value's unit.", "at-least: 0.99"),
+        Key::optional(
+            "times",
+            Shape::Scalar(&TEXT),
+            "The metric of another value, of which `at-most` and `at-least` are then multiples.",
+            "times: \"A under Parley, above 100 %\"",
+        ),
+    ],
+};
+static VALUE: Record = Record {
+    id: "value",
+    what: "a value",
+    doc: "A value that a paper prints, or that belongs beside one.",
+    keys: &[
+        Key::required("metric", Shape::Scalar(&TEXT), "What it is called; another name for each.", "metric: A alone"),
+        Key::required("unit", Shape::Scalar(&UNIT), "In which it is shown; `1` for none.", "unit: Gb/s"),
+        Key::optional(
+            "published",
+            Shape::Scalar(&NUMBER),
+            "As the source prints it; left out where it prints no number.",
+            "published: 30",
+        ),
+        Key::required("where", Shape::Scalar(&TEXT), "Where it stands.", "where: figure 14"),
+        Key::required(
+            "measure",
+            Shape::Choice(&MEASURE),
+            "What gives its counterpart.",
+            "measure: { kind: bandwidth, run: parley, service: a, stretch: 10s-20s }",
+        ),
+        Key::optional(
+            "expect",
+            Shape::OneOf(&[Shape::Scalar(&EXPECT_WORD), Shape::Record(&EXPECT)]),
+            "When both agree: `as-printed` (equal once rounded), `at-most` or `at-least` the published value, or as below; only shown where not written.",
+            "expect: { within: 3% }",
+        ),
+        Key::optional(
+            "note",
+            Shape::Scalar(&TEXT),
+            "Why it differs, for the case that it does.",
+            "note: \"Hosts have no processing time here.\"",
+        ),
+    ],
+};
+
+const TITLE_KEY: Key = Key::required("title", Shape::Scalar(&TEXT), "Its title.", "title: Utilisation at the rack");
+const FIGURE_ID_KEY: Key = Key::required("id", Shape::Scalar(&NAME), "The name of its file.", "id: utilisation");
+static OVER_TIME: Record = Record {
+    id: "bandwidth",
+    what: "bandwidth over time",
+    doc: "Bandwidth over time of services, entries or links; published values of the same run stand beside as dashed lines.",
+    keys: &[
+        RUN_KEY,
+        Key::optional("services", Shape::List(&NAMES), "Services at the measured uplink.", "services: [a, b]"),
+        Key::optional("entries", Shape::List(&NAMES), "Entries of the traffic.", "entries: [many, one]"),
+        Key::optional("links", Shape::List(&NAMES), "Watched links.", "links: [\"switch->h0\"]"),
+        Key::optional("sent", Shape::List(&NAMES), "Services, by what machine shapers sent of them.", "sent: [tenant]"),
+    ],
+};
+static COMPLETION_TIMES: Record = Record {
+    id: "completion-times",
+    what: "distributions of completion times",
+    doc: "The cumulative distribution of an entry's completion times, one line for each run.",
+    keys: &[
+        Key::required("runs", Shape::List(&NAMES), "The runs.", "runs: [none, parley]"),
+        Key::required("entry", Shape::Scalar(&TEXT), "The entry of the traffic.", "entry: messages"),
+        STRETCH_KEY,
+    ],
+};
+static QUEUES: Record = Record {
+    id: "queues",
+    what: "distributions of a queue",
+    doc: "The cumulative distribution of what waits at a link, one line for each run.",
+    keys: &[
+        Key::required("runs", Shape::List(&NAMES), "The runs.", "runs: [load-50, load-90]"),
+        Key::required("link", Shape::Scalar(&TEXT), "The link.", "link: \"switch->h0\""),
+        Key::required("packet", Shape::Scalar(&SIZE), "The size of a packet.", "packet: 1500B"),
+        STRETCH_KEY,
+    ],
+};
+static BARS: Record = Record {
+    id: "values",
+    what: "bars of values",
+    doc: "Published beside measured, for values of one unit.",
+    keys: &[Key::required("values", Shape::List(&NAMES), "Their metrics.", "values: [A alone, B alone]")],
+};
+static FIGURE_KINDS: &[&Record] = &[&OVER_TIME, &COMPLETION_TIMES, &QUEUES, &BARS];
+/// What is drawn.
+pub static FIGURE: Choice = Choice {
+    id: "figure",
+    what: "a figure",
+    doc: "What is drawn beside the table.",
+    tag: "kind",
+    tag_what: "a kind of figure",
+    tag_doc: "What it shows.",
+    default: None,
+    common: &[FIGURE_ID_KEY, TITLE_KEY],
+    elsewhere: &[],
+    variants: || FIGURE_KINDS,
+};
+
+/// What a file under `papers/` may contain.
+pub static PAPER: Record = Record {
+    id: "paper",
+    what: "a published experiment",
+    doc: "What to run, what was published, and when both agree.",
+    keys: &[
+        Key::required("paper", Shape::Scalar(&VERSION), "The version of this format.", "paper: 2"),
+        Key::required("id", Shape::Scalar(&ID), "The name on the command line, and of the file.", "id: parley-fig14"),
+        Key::required("title", Shape::Scalar(&TEXT), "What it shows.", "title: Two services share an uplink"),
+        Key::required("source", Shape::Scalar(&TEXT), "Where it was published.", "source: Parley, figure 14"),
+        Key::required(
+            "takes",
+            Shape::Record(&TAKES),
+            "About how long it takes on two cores.",
+            "takes: { quick: 20s, full: 10min }",
+        ),
+        Key::optional(
+            "scenario",
+            Shape::Scalar(&PATH),
+            "The scenario of runs that name none, relative to this file.",
+            "scenario: ../scenarios/parley-fig14.scenario.yaml",
+        ),
+        Key::optional(
+            "runs",
+            Shape::Map(&RUNS),
+            "What is run.",
+            "runs: { parley: { set: [ \"enforcement=parley\" ] } }",
+        ),
+        Key::optional(
+            "stretches",
+            Shape::Map(&STRETCHES),
+            "Parts of runs, by name; a name without dash and digits alone is no stretch itself.",
+            "stretches: { alone: { quick: 4s-8s, full: 60s-300s } }",
+        ),
+        Key::required("values", Shape::List(&VALUES), "The values.", "values: [ { metric: A alone } ]"),
+        Key::optional("figures", Shape::List(&FIGURES), "What is drawn.", "figures: [ { kind: bandwidth } ]"),
+        Key::optional("notes", Shape::List(&NOTES), "What a reader must know.", "notes: [ \"...\" ]"),
+    ],
+};
+
+/// Names go into files and onto command lines.
+fn check_id(text: &str) -> Result<(), Refusal> {
+    let allowed = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if text.is_empty() || text.len() > 40 || text.starts_with('-') || !allowed {
+        let hint = "write up to 40 small letters, digits and dashes, for example `parley-fig14`";
+        return Err(Refusal::new(format!("{} is not a name here", quote(text)), hint));
+    }
+    Ok(())
+}
+
+fn check_change(text: &str) -> Result<(), Refusal> {
+    change(text).map(drop)
+}
+
+/// Path and value of a change.
+pub(crate) fn change(text: &str) -> Result<(&str, &str), Refusal> {
+    match text.split_once('=') {
+        Some((path, value)) if !path.trim().is_empty() => Ok((path.trim(), value.trim())),
+        _ => {
+            let hint = "write PATH=VALUE in quotes, for example `\"traffic[0].load=50%\"`";
+            Err(Refusal::new(format!("{} is not a change", quote(text)), hint))
+        }
+    }
+}
+
+/// The ends of a stretch: `FROM-TO`.
+pub(crate) fn stretch(text: &str) -> Result<(Duration, Duration), Refusal> {
+    let refusal = |cause: String| Refusal::new(cause, "write FROM-TO, for example `10s-20s`");
+    let Some((from, to)) = text.split_once('-') else {
+        return Err(refusal(format!("{} is not a stretch", quote(text))));
+    };
+    let (from, to) = (scalar::time(from.trim(), true)?, scalar::time(to.trim(), false)?);
+    if from >= to {
+        return Err(refusal(format!("the stretch {} does not end after it starts", quote(text))));
+    }
+    Ok((from, to))
+}

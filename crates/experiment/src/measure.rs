@@ -1,0 +1,243 @@
+//! What a run gives for a value.
+//!
+//! Samples count for a stretch when they end in `(from, to]`; flows when they start in `[from, to)`. A stretch that a run did
+//! not reach gives nothing, so an interrupted run never looks like a whole one.
+//!
+//! Worked example: with samples each second, the stretch from 10 to 20 s is the mean of the ten samples that end at 11 to 20 s.
+
+use crate::model::{Counted, Measure, Run, Setting, Stretch};
+use weir_results::record::rate;
+use weir_results::summary::percentile_of;
+use weir_results::{MeterSample, Results, jain};
+use weir_scenario::{RunResult, Scenario};
+use weir_units::{Bandwidth, Bytes, Duration, MachineId, ServiceId, SimTime};
+
+/// A measured value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// In the base unit.
+    pub value: f64,
+    /// Whether it is known only that the value is at least this: it falls on something that did not end.
+    pub is_lower_bound: bool,
+}
+
+impl Reading {
+    /// A value that is known.
+    pub const fn exact(value: f64) -> Self {
+        Self { value, is_lower_bound: false }
+    }
+    /// The mean; a lower bound where one of them is. `None` of none.
+    pub fn mean(readings: &[Self]) -> Option<Self> {
+        let sum: f64 = readings.iter().map(|reading| reading.value).sum();
+        let is_lower_bound = readings.iter().any(|reading| reading.is_lower_bound);
+        (!readings.is_empty()).then(|| Self { value: sum / readings.len() as f64, is_lower_bound })
+    }
+}
+
+/// What a body measured in a run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunData<'a> {
+    /// The scenario that ran.
+    pub scenario: &'a Scenario,
+    /// Services' bandwidths at the measured uplink; empty where there is no policy.
+    pub services: &'a RunResult,
+    /// Flows, links and entries, where the body knows them.
+    pub results: Option<&'a Results>,
+    /// How far the run came.
+    pub until: Duration,
+}
+
+impl RunData<'_> {
+    /// The counterpart of a value that this run gives; `None` where it does not, or did not come so far.
+    pub fn reading(&self, run: &Run, measure: &Measure, setting: Setting) -> Option<Reading> {
+        let scale = f64::from(run.scale);
+        match measure {
+            Measure::Bandwidth { of, stretch, .. } => {
+                let stretch = self.reached(*stretch.get(setting))?;
+                Some(Reading::exact(self.mean(of, stretch)? * scale))
+            }
+            Measure::MeterRate { service, machine, stretch, .. } => {
+                let stretch = self.reached(*stretch.get(setting))?;
+                Some(Reading::exact(self.meter_rate(*service, *machine, stretch)? * scale))
+            }
+            Measure::Fairness { of, stretch, .. } => {
+                let stretch = self.reached(*stretch.get(setting))?;
+                let means: Vec<f64> = of.iter().map(|of| self.mean(of, stretch)).collect::<Option<_>>()?;
+                jain(&means).map(Reading::exact)
+            }
+            Measure::Settling { of, limit, stretch, .. } => {
+                let stretch = self.reached(*stretch.get(setting))?;
+                self.settling(of, limit.bps() as f64 / scale, stretch).map(Reading::exact)
+            }
+            Measure::CompletionTime { entry, percentile, stretch, .. } => {
+                let (times, unknown) = self.completion_times(entry, self.reached(*stretch.get(setting))?)?;
+                // Whoever did not finish is in order by its age: a place among these is a lower bound.
+                let known = times.len() - unknown;
+                let value = percentile_of(&times, 0, *percentile)?;
+                let place = percentile.place(times.len())?;
+                Some(Reading { value, is_lower_bound: place >= known })
+            }
+            Measure::Queue { link, percentile, packet, stretch, .. } => {
+                let queues = self.queues(link, self.reached(*stretch.get(setting))?, *packet)?;
+                percentile_of(&queues, 0, *percentile).map(Reading::exact)
+            }
+            _ => None,
+        }
+    }
+
+    fn reached(&self, stretch: Stretch) -> Option<Stretch> {
+        (stretch.to <= self.until).then_some(stretch)
+    }
+
+    /// Bandwidth over time in bit/s: the end of each interval in seconds, and its mean.
+    pub fn over_time(&self, of: &Counted) -> Vec<(f64, f64)> {
+        let second = |at: SimTime| at.picos() as f64 / 1e12;
+        match of {
+            Counted::Service(service) => {
+                let of = |sample: &weir_scenario::Sample| -> f64 {
+                    let chosen = sample.bandwidth.iter().filter(|(id, _)| service.is_none_or(|service| service == *id));
+                    chosen.map(|(_, bandwidth)| bandwidth.bps() as f64).sum()
+                };
+                self.services.samples.iter().map(|sample| (sample.at.as_secs_f64(), of(sample))).collect()
+            }
+            Counted::Entry(name) => {
+                let Some(results) = self.results else { return Vec::new() };
+                let group = results.groups.iter().position(|group| group.name == *name);
+                // What links carry for it, so that it compares with services: all but the last packet of a flow are full.
+                let packets = self.scenario.graph().packets;
+                let frames = f64::from(packets.payload + packets.headers) / f64::from(packets.payload);
+                let mut last = SimTime::ZERO;
+                let samples = results.group_samples.iter().filter(|sample| Some(sample.group as usize) == group);
+                let point = |sample: &weir_results::GroupSample| {
+                    let time = sample.at.saturating_sub(std::mem::replace(&mut last, sample.at));
+                    (second(sample.at), rate(sample.delivered, time).bps() as f64 * frames)
+                };
+                samples.map(point).collect()
+            }
+            Counted::Link(name) => {
+                let Some(results) = self.results else { return Vec::new() };
+                let link = results.links.iter().position(|link| link.name == *name);
+                let mut last = SimTime::ZERO;
+                let samples = results.link_samples.iter().filter(|sample| Some(sample.link as usize) == link);
+                let point = |sample: &weir_results::LinkSample| {
+                    let time = sample.at.saturating_sub(std::mem::replace(&mut last, sample.at));
+                    (second(sample.at), rate(sample.bytes, time).bps() as f64)
+                };
+                samples.map(point).collect()
+            }
+            Counted::Sent(service, machine) => self.metered(*service, *machine, |sample| sample.sent),
+            Counted::Received(service, machine) => self.metered(*service, *machine, |sample| sample.received),
+        }
+    }
+
+    /// Bandwidth over time by the meters of machine shapers, of one machine or of all.
+    fn metered(
+        &self,
+        service: ServiceId,
+        machine: Option<MachineId>,
+        bytes: impl Fn(&MeterSample) -> u64,
+    ) -> Vec<(f64, f64)> {
+        let mut points: Vec<(SimTime, u64)> = Vec::new();
+        for sample in self.meters(service).filter(|sample| machine.is_none_or(|machine| machine == sample.host)) {
+            match points.last_mut() {
+                Some((at, sum)) if *at == sample.at => *sum += bytes(sample),
+                _ => points.push((sample.at, bytes(sample))),
+            }
+        }
+        let mut last = SimTime::ZERO;
+        let point = |(at, bytes): (SimTime, u64)| {
+            let time = at.saturating_sub(std::mem::replace(&mut last, at));
+            (at.picos() as f64 / 1e12, rate(bytes, time).bps() as f64)
+        };
+        points.into_iter().map(point).collect()
+    }
+
+    /// The samples of a service's meters, ascending by time.
+    fn meters(&self, service: ServiceId) -> impl Iterator<Item = &MeterSample> {
+        let path = self.scenario.governed().map(|of| of.policy.services().get(service).path());
+        let place =
+            self.results.and_then(|results| results.services.iter().position(|known| Some(known.as_str()) == path));
+        let samples = self.results.map_or(&[][..], |results| &results.meter_samples);
+        samples.iter().filter(move |sample| Some(sample.service as usize) == place)
+    }
+
+    fn meter_rate(&self, service: ServiceId, machine: MachineId, stretch: Stretch) -> Option<f64> {
+        let (from, to) = (SimTime::from(stretch.from), SimTime::from(stretch.to));
+        let inside = |sample: &&MeterSample| sample.host == machine && sample.at > from && sample.at <= to;
+        let rates: Vec<f64> =
+            self.meters(service).filter(inside).filter_map(|sample| Some(bps(sample.rate?))).collect();
+        (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+    }
+
+    /// The samples of a stretch: those that end in it.
+    fn within(&self, of: &Counted, stretch: Stretch) -> Vec<(f64, f64)> {
+        let (from, to) = (stretch.from.as_secs_f64(), stretch.to.as_secs_f64());
+        // Half a nanosecond on either side: ends are whole nanoseconds that went through a float.
+        let inside = |at: f64| at > from + 0.5e-9 && at < to + 0.5e-9;
+        self.over_time(of).into_iter().filter(|(at, _)| inside(*at)).collect()
+    }
+
+    fn mean(&self, of: &Counted, stretch: Stretch) -> Option<f64> {
+        let samples = self.within(of, stretch);
+        let sum: f64 = samples.iter().map(|(_, bps)| bps).sum();
+        (!samples.is_empty()).then(|| sum / samples.len() as f64)
+    }
+
+    /// Seconds from the stretch's start to the end of its last sample above `limit`; `None` if its last one is.
+    fn settling(&self, of: &Counted, limit: f64, stretch: Stretch) -> Option<f64> {
+        let samples = self.within(of, stretch);
+        let (_, last) = samples.last()?;
+        if *last > limit {
+            return None;
+        }
+        let above = samples.iter().rev().find(|(_, bps)| *bps > limit);
+        Some(above.map_or(0.0, |(at, _)| (at - stretch.from.as_secs_f64()).max(0.0)))
+    }
+
+    /// Completion times of an entry's flows that start in the stretch, in seconds and ascending; those of the flows that did not
+    /// finish are their ages and stand last, and how many these are.
+    pub fn completion_times(&self, entry: &str, stretch: Stretch) -> Option<(Vec<f64>, usize)> {
+        let results = self.results?;
+        let group = results.groups.iter().position(|group| group.name == entry)?;
+        let (from, to) = (SimTime::from(stretch.from), SimTime::from(stretch.to));
+        let flows = results.flows.iter().filter(|flow| flow.group as usize == group);
+        let flows = flows.filter(|flow| flow.start >= from && flow.start < to);
+        let seconds = |time: SimTime| time.picos() as f64 / 1e12;
+        let (mut known, mut ages) = (Vec::new(), Vec::new());
+        for flow in flows {
+            match flow.completion_time() {
+                Some(time) => known.push(seconds(time)),
+                None => ages.push(seconds(results.simulated.saturating_sub(flow.start))),
+            }
+        }
+        known.sort_unstable_by(f64::total_cmp);
+        ages.sort_unstable_by(f64::total_cmp);
+        // A flow that may have been about to finish is no slower than one that took longer.
+        let slowest = known.last().copied().unwrap_or(0.0);
+        let unknown = ages.len();
+        known.extend(ages.into_iter().map(|age| age.max(slowest)));
+        Some((known, unknown))
+    }
+
+    /// What waited at a link at the ends of the stretch's samples, in packets and ascending.
+    pub fn queues(&self, link: &str, stretch: Stretch, packet: Bytes) -> Option<Vec<f64>> {
+        let results = self.results?;
+        let link = results.links.iter().position(|known| known.name == link)?;
+        let (from, to) = (SimTime::from(stretch.from), SimTime::from(stretch.to));
+        let samples = results.link_samples.iter().filter(|sample| sample.link as usize == link);
+        let samples = samples.filter(|sample| sample.at > from && sample.at <= to);
+        let mut queues: Vec<f64> = samples.map(|sample| sample.queue as f64 / packet.get() as f64).collect();
+        queues.sort_unstable_by(f64::total_cmp);
+        Some(queues)
+    }
+}
+
+/// The published value at the scale of a run.
+pub fn at_scale(value: f64, run: &Run) -> f64 {
+    value / f64::from(run.scale)
+}
+
+/// A bandwidth as a number in bit/s.
+pub(crate) fn bps(bandwidth: Bandwidth) -> f64 {
+    bandwidth.bps() as f64
+}

@@ -1,0 +1,97 @@
+//! `figures:`.
+
+use super::{Reader, text};
+use crate::figure::{Figure, FigureKind};
+use crate::language::FIGURE;
+use crate::model::Counted;
+use crate::unit::Unit;
+use weir_document::{Node, quote, scalar};
+
+impl Reader<'_> {
+    pub(super) fn figures(&mut self, root: &Node, metrics: &[(String, Unit)]) -> Vec<Figure> {
+        let items = root.get("figures").map_or(&[][..], Node::items);
+        let mut figures: Vec<Figure> = Vec::new();
+        for item in items {
+            let Some(figure) = self.figure(item, metrics) else { continue };
+            if figures.iter().any(|earlier| earlier.id == figure.id) {
+                let at = item.get("id").map_or(item.span, |node| node.span);
+                self.error(at, format!("two figures are called {}", quote(&figure.id)), "give each a name of its own");
+            }
+            figures.push(figure);
+        }
+        figures
+    }
+
+    /// `None` only if something was reported.
+    fn figure(&mut self, node: &Node, metrics: &[(String, Unit)]) -> Option<Figure> {
+        let kind = match FIGURE.chosen(node)?.id {
+            "bandwidth" => {
+                let run = self.run_of(node)?;
+                let mut of = Vec::new();
+                for item in list(node, "services") {
+                    of.push(Counted::Service(self.service(item, run)?));
+                }
+                for item in list(node, "entries") {
+                    of.push(Counted::Entry(self.entry(item, run)?));
+                }
+                for item in list(node, "links") {
+                    of.push(Counted::Link(self.link(item, run)?));
+                }
+                for item in list(node, "sent") {
+                    of.push(Counted::Sent(self.shaped(item, run)?, None));
+                }
+                if of.is_empty() {
+                    let hint = "write `services`, `entries`, `links` or `sent`";
+                    self.error(node.span, "this figure shows nothing", hint);
+                    return None;
+                }
+                FigureKind::OverTime { run, of }
+            }
+            "completion-times" => {
+                let runs = self.runs_of(node)?;
+                let mut entry = None;
+                for run in &runs {
+                    entry = Some(self.entry(node.get("entry")?, *run)?);
+                }
+                FigureKind::CompletionTimes { stretch: self.stretch_of(node, &runs)?, runs, entry: entry? }
+            }
+            "queues" => {
+                let runs = self.runs_of(node)?;
+                let mut link = None;
+                for run in &runs {
+                    link = Some(self.link(node.get("link")?, *run)?);
+                }
+                let packet = node.field("packet", scalar::size).value()?;
+                FigureKind::Queues { stretch: self.stretch_of(node, &runs)?, runs, link: link?, packet }
+            }
+            _ => {
+                let mut values = Vec::new();
+                for item in list(node, "values") {
+                    let Some(place) = metrics.iter().position(|(name, _)| Some(name.as_str()) == item.scalar()) else {
+                        let names: Vec<&str> = metrics.iter().map(|(name, _)| name.as_str()).collect();
+                        self.unknown(item, "value called", &names);
+                        return None;
+                    };
+                    values.push(place);
+                }
+                if let [first, rest @ ..] = values.as_slice()
+                    && rest.iter().any(|value| metrics[*value].1 != metrics[*first].1)
+                {
+                    let hint = "draw values of one unit, and others in a figure of their own";
+                    self.error(node.span, "these values have different units", hint);
+                    return None;
+                }
+                FigureKind::Values { values }
+            }
+        };
+        Some(Figure { id: text(node, "id")?, title: text(node, "title")?, kind })
+    }
+
+    fn runs_of(&mut self, node: &Node) -> Option<Vec<usize>> {
+        list(node, "runs").iter().map(|item| self.run_at(item)).collect()
+    }
+}
+
+fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
+    node.get(key).map_or(&[][..], Node::items)
+}

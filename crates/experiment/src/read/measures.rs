@@ -1,0 +1,417 @@
+//! `measure:` of a value: what it refers to must be there.
+
+use super::{Reader, both, integer, text};
+use crate::language::{self, BOUND_WORDS, DIRECTION_WORDS, MEASURE, POINT_WORDS, SHARE_WORDS};
+use crate::model::{Counted, Measure, PerSetting, Run, Setting, Share, Stretch};
+use std::sync::Arc;
+use weir_document::Node;
+use weir_document::scalar::{self, MILLION};
+use weir_latency::{Burst, BurstBound, Load, Quantile};
+use weir_policy::{Demands, Policy};
+use weir_results::Percentile;
+use weir_scenario::Enforcement;
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, ServiceId};
+
+/// Millionths of the whole in a hundredth of a per cent, which percentiles count in.
+const MILLIONTHS_IN_PERCENTILE: u64 = 100;
+/// Billionths, which loads count in, in a millionth.
+const BILLIONTHS_IN_MILLIONTH: u64 = 1_000;
+
+impl Reader<'_> {
+    /// `None` only if something was reported.
+    pub(super) fn measure(&mut self, node: &Node) -> Option<Measure> {
+        let kind = MEASURE.chosen(node)?.id;
+        let services = || count(node, "services");
+        match kind {
+            "bandwidth" | "settling" => {
+                let run = self.run_of(node)?;
+                let (of, stretch) = (self.counted(node, run), self.stretch_of(node, &[run]));
+                let (of, stretch) = (of?, stretch?);
+                Some(match kind {
+                    "bandwidth" => Measure::Bandwidth { run, of, stretch },
+                    _ => Measure::Settling { run, of, limit: rate(node, "at-most")?, stretch },
+                })
+            }
+            "meter-rate" => {
+                let run = self.run_of(node)?;
+                let (service, stretch) = (self.shaped(node.get("service")?, run), self.stretch_of(node, &[run]));
+                let machine = self.machine(node.get("machine")?, run);
+                Some(Measure::MeterRate { run, service: service?, machine: machine?, stretch: stretch? })
+            }
+            "completion-time" => {
+                let run = self.run_of(node)?;
+                let (entry, stretch) = (self.entry(node.get("entry")?, run), self.stretch_of(node, &[run]));
+                Some(Measure::CompletionTime {
+                    run,
+                    entry: entry?,
+                    percentile: self.percentile(node)?,
+                    stretch: stretch?,
+                })
+            }
+            "fairness" => {
+                let run = self.run_of(node)?;
+                let stretch = self.stretch_of(node, &[run]);
+                let (services, entries) = (node.get("services"), node.get("entries"));
+                let (Some(list), true) = (services.or(entries), services.is_none() || entries.is_none()) else {
+                    self.error(node.span, "this does not say among whom", "write either `services` or `entries`");
+                    return None;
+                };
+                let one = |item| match services {
+                    Some(_) => self.service(item, run).map(Counted::Service),
+                    None => self.entry(item, run).map(Counted::Entry),
+                };
+                let of: Vec<_> = list.items().iter().filter_map(one).collect();
+                (of.len() == list.items().len()).then_some(Measure::Fairness { run, of, stretch: stretch? })
+            }
+            "queue" => {
+                let run = self.run_of(node)?;
+                let (link, stretch) = (self.link(node.get("link")?, run), self.stretch_of(node, &[run]));
+                let (percentile, packet) = (self.percentile(node)?, size(node, "packet")?);
+                Some(Measure::Queue { run, link: link?, percentile, packet, stretch: stretch? })
+            }
+            "allocation" => self.allocation(node),
+            "policy-share" => {
+                let policy = self.policy(node)?;
+                let service = self.policy_service(node, &policy)?;
+                let point = ContentionPoint::ALL[word(node, "point", POINT_WORDS)?];
+                let min = word(node, "of", BOUND_WORDS)? == 0;
+                let direction = direction(node)?;
+                let share = policy.services().get(service).share(point, direction);
+                if !min && share.max.is_unlimited() {
+                    let path = policy.services().get(service).path();
+                    let hint = "ask for what the policy says";
+                    self.error(node.span, format!("`{path}` has no maximum there"), hint);
+                    return None;
+                }
+                Some(Measure::PolicyShare { policy, service, point, direction, min })
+            }
+            "policy-capacity" => {
+                let policy = self.policy(node)?;
+                let name = node.get("rack")?;
+                let Some(rack) = policy.network().rack_named(name.scalar()?) else {
+                    let racks: Vec<&str> = policy.network().racks().iter().map(|rack| rack.name()).collect();
+                    self.unknown(name, "rack", &racks);
+                    return None;
+                };
+                Some(Measure::PolicyCapacity { rack, direction: direction(node)?, policy })
+            }
+            "bound" => {
+                let burst = Burst::from_convergence(time(node, "convergence")?);
+                let bound = BurstBound { burst, message: size(node, "message")? };
+                Some(Measure::Bound { bound, capacity: rate(node, "capacity")?, load: load(node)? })
+            }
+            "burst" => Some(Measure::Burst {
+                capacity: rate(node, "capacity")?,
+                convergence: time(node, "convergence")?,
+                packet: size(node, "packet")?,
+            }),
+            "mm1" => {
+                let quantile = percent(node, "percentile")? * BILLIONTHS_IN_MILLIONTH;
+                let quantile = Quantile::from_billionths(u32::try_from(quantile).ok()?).ok()?;
+                let message = size(node, "message")?;
+                Some(Measure::Mm1 { capacity: rate(node, "capacity")?, load: load(node)?, message, quantile })
+            }
+            "mm1-queue" => {
+                let messages = node.get("messages")?;
+                let messages = both(|setting| integer(messages.get(setting.name()).unwrap_or(messages)))?;
+                let (percentile, message) = (self.percentile(node)?, size(node, "message")?);
+                Some(Measure::Mm1Queue {
+                    capacity: rate(node, "capacity")?,
+                    load: load(node)?,
+                    message,
+                    percentile,
+                    messages,
+                })
+            }
+            "sharing-time" => Some(Measure::SharingTime { services: services()? }),
+            "report-size" => Some(Measure::ReportSize { services: services()? }),
+            "rack-reports" => Some(Measure::RackReports {
+                services: services()?,
+                machines: count(node, "machines")?,
+                period: time(node, "period")?,
+            }),
+            _ => Some(Measure::FabricReports {
+                services: services()?,
+                racks: count(node, "racks")?,
+                period: time(node, "period")?,
+            }),
+        }
+    }
+
+    fn allocation(&mut self, node: &Node) -> Option<Measure> {
+        let policy = self.policy(node)?;
+        let demands = self.demands_for(node, &policy)?;
+        let service = self.policy_service(node, &policy)?;
+        let machine = match node.get("machine") {
+            None => None,
+            Some(name) => match policy.network().machine_named(name.scalar()?) {
+                Some(machine) => Some(machine),
+                None => {
+                    let machines: Vec<&str> = policy.network().machines().iter().map(|one| one.name()).collect();
+                    self.unknown(name, "machine", &machines);
+                    return None;
+                }
+            },
+        };
+        let share = match node.get("of") {
+            None => Share::Allocation,
+            Some(_) => [Share::Demand, Share::Allocation, Share::Headroom][word(node, "of", SHARE_WORDS)?],
+        };
+        Some(Measure::Allocation { policy, demands, service, machine, direction: direction(node)?, share })
+    }
+
+    /// The place of the run that a key names.
+    pub(super) fn run_at(&mut self, node: &Node) -> Option<usize> {
+        let place = self.runs.iter().position(|run| Some(run.name.as_str()) == node.scalar());
+        if place.is_none() {
+            let names: Vec<String> = self.runs.iter().map(|run| run.name.clone()).collect();
+            self.unknown(node, "run", &names.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        place
+    }
+
+    pub(super) fn run_of(&mut self, node: &Node) -> Option<usize> {
+        self.run_at(node.get("run")?)
+    }
+
+    /// A stretch by name or in place, within all of `runs`.
+    pub(super) fn stretch_of(&mut self, node: &Node, runs: &[usize]) -> Option<PerSetting<Stretch>> {
+        let node = node.get("stretch")?;
+        let name = node.scalar()?;
+        let stretch = match (self.stretches.get(name), language::stretch(name)) {
+            (Some(stretch), _) => *stretch,
+            (None, Ok((from, to))) => {
+                let stretch = Stretch { from, to };
+                PerSetting { quick: stretch, full: stretch }
+            }
+            (None, Err(refusal)) => {
+                let names: Vec<String> = self.stretches.keys().cloned().collect();
+                if names.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+                    self.error(node.span, refusal.cause, refusal.hint);
+                } else {
+                    self.unknown(node, "stretch", &names.iter().map(String::as_str).collect::<Vec<_>>());
+                }
+                return None;
+            }
+        };
+        for (run, setting) in runs.iter().flat_map(|run| Setting::ALL.map(|setting| (*run, setting))) {
+            let (ends, run) = (stretch.get(setting), &self.runs[run]);
+            let duration = run.scenario.get(setting).duration();
+            if ends.to > duration {
+                let cause = format!(
+                    "the stretch from {} to {} is not within the run `{}`, which lasts {duration} in the {} setting",
+                    ends.from,
+                    ends.to,
+                    run.name,
+                    setting.name()
+                );
+                self.error(node.span, cause, "let it end earlier, or the run last longer");
+                return None;
+            }
+        }
+        Some(stretch)
+    }
+
+    /// Whose bandwidth: exactly one of five keys.
+    fn counted(&mut self, node: &Node, run: usize) -> Option<Counted> {
+        const KEYS: [&str; 5] = ["service", "entry", "link", "sent", "received"];
+        let mut written = KEYS.iter().filter_map(|key| Some((*key, node.get(key)?)));
+        let (Some((key, of)), None) = (written.next(), written.next()) else {
+            let hint = "write exactly one of `service`, `entry`, `link`, `sent` and `received`";
+            self.error(node.span, "this does not say whose bandwidth", hint);
+            return None;
+        };
+        let machine = match node.get("machine") {
+            Some(machine) if matches!(key, "sent" | "received") => Some(self.machine(machine, run)?),
+            Some(machine) => {
+                let hint = "remove it, or write `sent` or `received`";
+                self.error(machine.span, format!("`machine` does not go with `{key}`"), hint);
+                return None;
+            }
+            None => None,
+        };
+        match key {
+            "service" => self.service(of, run).map(Counted::Service),
+            "entry" => self.entry(of, run).map(Counted::Entry),
+            "link" => self.link(of, run).map(Counted::Link),
+            "sent" => Some(Counted::Sent(self.shaped(of, run)?, machine)),
+            _ => Some(Counted::Received(self.shaped(of, run)?, machine)),
+        }
+    }
+
+    /// A service of a run with machine shapers, whose meters are all that is known of it at machines.
+    pub(super) fn shaped(&mut self, node: &Node, run: usize) -> Option<ServiceId> {
+        let service = self.service(node, run)?;
+        let Some(service) = service else {
+            self.error(node.span, "meters are those of one service", "name one");
+            return None;
+        };
+        if self.runs[run].scenario.quick.enforcement() == Enforcement::None {
+            let hint = "measure a `service` at the uplink or an `entry`, or give the run another `enforcement`";
+            self.error(node.span, "this run has no machine shapers, so it has no meters", hint);
+            return None;
+        }
+        Some(service)
+    }
+
+    /// A machine of a run's policy.
+    fn machine(&mut self, node: &Node, run: usize) -> Option<MachineId> {
+        let scenario = std::sync::Arc::clone(&self.runs[run].scenario.quick);
+        let network = scenario.governed()?.policy.network();
+        let machine = network.machine_named(node.scalar()?);
+        if machine.is_none() {
+            let names: Vec<&str> = network.machines().iter().map(|one| one.name()).collect();
+            self.unknown(node, "machine", &names);
+        }
+        machine
+    }
+
+    /// A service that a run sends; the inner `None` is all of them.
+    pub(super) fn service(&mut self, node: &Node, run: usize) -> Option<Option<ServiceId>> {
+        let name = node.scalar()?;
+        let scenario = &self.runs[run].scenario.quick;
+        let Some(governed) = scenario.governed() else {
+            let hint = "name an `entry` or a `link`";
+            self.error(node.span, "the scenario has no policy, so it has no services", hint);
+            return None;
+        };
+        if name == "all" {
+            return Some(None);
+        }
+        let sent: Vec<ServiceId> = scenario.entries().iter().filter_map(|entry| entry.service).collect();
+        match governed.policy.services().named(name).filter(|id| sent.contains(id)) {
+            Some(service) => Some(Some(service)),
+            None => {
+                let path = |id: &ServiceId| governed.policy.services().get(*id).path().to_owned();
+                let mut names: Vec<String> = sent.iter().map(path).collect();
+                names.dedup();
+                self.unknown(node, "service in the traffic", &names.iter().map(String::as_str).collect::<Vec<_>>());
+                None
+            }
+        }
+    }
+
+    pub(super) fn entry(&mut self, node: &Node, run: usize) -> Option<String> {
+        let names = |run: &Run, setting: Setting| -> Vec<String> {
+            run.scenario.get(setting).entries().iter().map(|entry| entry.name.clone()).collect()
+        };
+        self.in_both(node, run, "entry in the traffic", names)
+    }
+
+    pub(super) fn link(&mut self, node: &Node, run: usize) -> Option<String> {
+        let names = |run: &Run, setting: Setting| -> Vec<String> {
+            let scenario = run.scenario.get(setting);
+            scenario.measurement().links.iter().map(|link| scenario.graph().link_name(*link)).collect()
+        };
+        self.in_both(node, run, "watched link", names)
+    }
+
+    /// A name that a run has in both settings.
+    fn in_both(
+        &mut self,
+        node: &Node,
+        run: usize,
+        what: &str,
+        names: impl Fn(&Run, Setting) -> Vec<String>,
+    ) -> Option<String> {
+        let name = node.scalar()?;
+        for setting in Setting::ALL {
+            let names = names(&self.runs[run], setting);
+            if !names.iter().any(|known| known == name) {
+                self.unknown(node, what, &names.iter().map(String::as_str).collect::<Vec<_>>());
+                return None;
+            }
+        }
+        Some(name.to_owned())
+    }
+
+    fn percentile(&mut self, node: &Node) -> Option<Percentile> {
+        let millionths = percent(node, "percentile")?;
+        Some(Percentile(u32::try_from(millionths / MILLIONTHS_IN_PERCENTILE).ok()?))
+    }
+
+    fn policy(&mut self, node: &Node) -> Option<Arc<Policy>> {
+        let path = self.directory.join(text(node, "policy")?);
+        if let Some(read) = self.policies.get(&path) {
+            return read.clone();
+        }
+        let policy = match Policy::read(&path) {
+            Ok((policy, notes)) => {
+                self.notes.extend(notes);
+                Some(Arc::new(policy))
+            }
+            Err(errors) => {
+                self.others.push(errors);
+                None
+            }
+        };
+        self.policies.insert(path, policy.clone());
+        policy
+    }
+
+    fn demands_for(&mut self, node: &Node, policy: &Arc<Policy>) -> Option<Arc<Demands>> {
+        let path = self.directory.join(text(node, "demands")?);
+        let key = (self.directory.join(text(node, "policy")?), path);
+        if let Some(read) = self.demands.get(&key) {
+            return read.clone();
+        }
+        let demands = match Demands::read(policy, &key.1) {
+            Ok(demands) => Some(Arc::new(demands)),
+            Err(errors) => {
+                self.others.push(errors);
+                None
+            }
+        };
+        self.demands.insert(key, demands.clone());
+        demands
+    }
+
+    fn policy_service(&mut self, node: &Node, policy: &Policy) -> Option<ServiceId> {
+        let name = node.get("service")?;
+        let service = policy.services().named(name.scalar()?);
+        if service.is_none() {
+            let paths: Vec<&str> = policy.services().all().iter().map(|service| service.path()).collect();
+            self.unknown(name, "service in the policy", &paths);
+        }
+        service
+    }
+}
+
+/// A whole number below 2^32; the check has seen its range.
+fn count(node: &Node, key: &str) -> Option<u32> {
+    node.get(key).and_then(integer).and_then(|count| u32::try_from(count).ok())
+}
+
+fn word(node: &Node, key: &str, words: &[&str]) -> Option<usize> {
+    node.field(key, |text| scalar::word(text, "", words)).value()
+}
+
+fn direction(node: &Node) -> Option<Direction> {
+    match node.get("direction") {
+        None => Some(Direction::Tx),
+        Some(_) => Some([Direction::Tx, Direction::Rx][word(node, "direction", DIRECTION_WORDS)?]),
+    }
+}
+
+fn rate(node: &Node, key: &str) -> Option<Bandwidth> {
+    node.field(key, |text| scalar::rate(text, false, false)).value()
+}
+
+fn size(node: &Node, key: &str) -> Option<Bytes> {
+    node.field(key, scalar::size).value()
+}
+
+fn time(node: &Node, key: &str) -> Option<Duration> {
+    node.field(key, |text| scalar::time(text, false)).value()
+}
+
+/// In millionths of the whole.
+fn percent(node: &Node, key: &str) -> Option<u64> {
+    node.field(key, |text| scalar::percent(text, "", "")).value()
+}
+
+fn load(node: &Node) -> Option<Load> {
+    let billionths = percent(node, "load")? * BILLIONTHS_IN_MILLIONTH;
+    debug_assert!(billionths < MILLION * BILLIONTHS_IN_MILLIONTH, "a load is below the whole");
+    Load::from_billionths(u32::try_from(billionths).ok()?).ok()
+}
