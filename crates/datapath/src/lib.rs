@@ -15,12 +15,13 @@
 //! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h` |
 //! | [`Destination`] | feedback → the pace towards one destination | `destination.h` |
 //!
-//! The shaper's constants, and EyeQ's, are in [`ShaperParameters`].
+//! The shaper's constants, and EyeQ's, are in [`ShaperParameters`]; what a policy makes of them in [`ShaperConfig`].
 //!
 //! Worked example: a [`Limiter`] at 1 Gb/s lets 1,500 B packets that are offered at once leave at 0, 12 and
 //! 24 µs.
 
 mod classifier;
+mod config;
 mod destination;
 mod interface_meter;
 mod layout;
@@ -31,6 +32,7 @@ mod rate_law;
 mod receive_meter;
 
 pub use classifier::{Classifier, ClassifierError, Fields, parse};
+pub use config::{ServiceShaper, ShaperConfig};
 pub use destination::{Destination, Verdict};
 pub use interface_meter::InterfaceMeter;
 pub use layout::{

@@ -15,11 +15,11 @@
 use crate::brokers::{Brokers, Classes, Exchange};
 use crate::ids::HostId;
 use crate::observer::Observer;
-use crate::shaper::ShaperConfig;
 use crate::world::{Delivery, World};
 use rand::rngs::StdRng;
 use std::borrow::Cow;
 use std::sync::Arc;
+use weir_datapath::ShaperConfig;
 use weir_policy::Policy;
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, Graph};
 use weir_units::{Bytes, Direction, Duration, SimTime};

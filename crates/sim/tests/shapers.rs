@@ -9,7 +9,7 @@ use weir_scenario::graph::{Discipline, LinkSpec, QueueSpec};
 use weir_sim::checkers::Checkers;
 use weir_sim::{Class, FlowId, FlowSpec, HostId, ServiceShaper, ShaperConfig, SimTime, World};
 use weir_transport::{Parameters, udp};
-use weir_units::{Bandwidth, Bytes, Duration, PerDirection};
+use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection};
 
 const SERVICE: Class = Class(0);
 /// Parley, Table 1.
@@ -102,7 +102,7 @@ fn parley_fig_4() {
 fn senders_are_weighted() {
     let (mut world, hosts) = star(3, 1);
     let mut config = parley(3, &[at_most(9)]);
-    config.services[0].senders = vec![(hosts[1], "2".parse().expect("a weight"))];
+    config.services[0].senders = vec![(MachineId(hosts[1].0), "2".parse().expect("a weight"))];
     world.set_shapers(config);
     let flows: Vec<FlowId> = (0..2).map(|i| world.add_flow(flow(hosts[i], hosts[2], i as u32), &udp(None))).collect();
     let rates = rates(&mut world, &flows, SimTime::from_millis(50), SimTime::from_millis(150));
@@ -174,7 +174,7 @@ fn eyeq_levels() {
     let mut config = parley(4, &[weight("1"), weight("2")]);
     config.parameters = ShaperParameters::EYEQ;
     config.capacities = vec![PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) }; 4];
-    config.transmit = Some(weir_sim::shaper::EYEQ_TRANSMIT);
+    config.transmit = Some(weir_datapath::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
     let mut flows = vec![world.add_flow(flow(hosts[0], hosts[3], 0), &udp(None))];
     let second = FlowSpec { class: Class(1), start: SimTime::from_millis(150), ..flow(hosts[1], hosts[3], 1) };
@@ -245,7 +245,7 @@ fn eyeq_shares_what_is_sent() {
     config.services[0].shares.tx = weight("1");
     config.services[1].shares.tx = weight("2");
     config.capacities = vec![PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) }; 4];
-    config.transmit = Some(weir_sim::shaper::EYEQ_TRANSMIT);
+    config.transmit = Some(weir_datapath::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
     // Two receivers for the second service, so that no receiver holds it back.
     let second =

@@ -6,7 +6,7 @@
 //!
 //! | column | says |
 //! |---|---|
-//! | `time` or `start_s` | the arrival in seconds, decimal; digits beyond nanoseconds are cut |
+//! | `time` or `start_s`, or `start_ps` | the arrival in seconds, or picoseconds, decimal; what is below nanoseconds is cut |
 //! | `size` or `bytes` | bytes, a whole number above zero |
 //! | `service` | optional: whose message it is; empty for other traffic at the same queue |
 //!
@@ -45,11 +45,13 @@ const MAX_LINE: u64 = 4096;
 /// Where the columns stand.
 struct Columns {
     time: usize,
+    /// The time's unit: seconds times ten to this power.
+    unit: i32,
     size: usize,
     service: Option<usize>,
 }
 
-const FIRST_TWO: Columns = Columns { time: 0, size: 1, service: None };
+const FIRST_TWO: Columns = Columns { time: 0, unit: 0, size: 1, service: None };
 const HINT: &str = "write `time,size` in seconds and bytes, for example `0.000125,1500`";
 
 impl Trace {
@@ -125,9 +127,11 @@ fn head(text: &str) -> Result<Option<Columns>, Refused> {
     let missing = |what: &str| {
         (format!("the head line has no column `{what}`"), format!("name the columns, for example `time,size`; {HINT}"))
     };
-    let time = find(&["time", "start_s"]).ok_or_else(|| missing("time"))?;
+    let seconds = find(&["time", "start_s"]).map(|place| (place, 0));
+    let picoseconds = || find(&["start_ps"]).map(|place| (place, -12));
+    let (time, unit) = seconds.or_else(picoseconds).ok_or_else(|| missing("time"))?;
     let size = find(&["size", "bytes"]).ok_or_else(|| missing("size"))?;
-    Ok(Some(Columns { time, size, service: find(&["service"]) }))
+    Ok(Some(Columns { time, unit, size, service: find(&["service"]) }))
 }
 
 /// A line as a message and its service's name.
@@ -145,8 +149,9 @@ fn message<'a>(text: &'a str, columns: &Columns) -> Result<(Arrival, &'a str), R
     let (Some(time), Some(size)) = (time, size) else {
         return Err(("a field is missing".to_owned(), HINT.to_owned()));
     };
-    let at = nanos(time).ok_or_else(|| {
-        (format!("`{}` is not a time in seconds", shown(time)), "zero or more, for example `0.000125`".to_owned())
+    let at = nanos(time, columns.unit).ok_or_else(|| {
+        let unit = if columns.unit == 0 { "seconds" } else { "picoseconds" };
+        (format!("`{}` is not a time in {unit}", shown(time)), "zero or more, for example `0.000125`".to_owned())
     })?;
     let bytes: u64 = match size.parse() {
         Ok(bytes) if bytes > 0 && size.bytes().all(|b| b.is_ascii_digit()) => bytes,
@@ -158,8 +163,9 @@ fn message<'a>(text: &'a str, columns: &Columns) -> Result<(Arrival, &'a str), R
     Ok((Arrival { at, bytes }, service))
 }
 
-/// Decimal seconds in nanoseconds, cut. An exponent (`1.5e-05`) is read too, since many tools write small times so.
-fn nanos(text: &str) -> Option<u64> {
+/// A decimal number of seconds times ten to the `unit` in nanoseconds, cut. An exponent (`1.5e-05`) is read too, since many tools
+/// write small times so.
+fn nanos(text: &str, unit: i32) -> Option<u64> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) => (number, exponent.parse::<i32>().ok()?),
         None => (text, 0),
@@ -174,7 +180,7 @@ fn nanos(text: &str) -> Option<u64> {
     let mut nanos = 0u128;
     for (place, digit) in whole.bytes().chain(part.bytes()).enumerate() {
         let place = i32::try_from(whole.len()).ok()?.checked_sub(i32::try_from(place).ok()?)?;
-        let place = place.checked_add(8)?.checked_add(exponent)?;
+        let place = place.checked_add(8)?.checked_add(exponent)?.checked_add(unit)?;
         match (digit - b'0', place) {
             (0, _) => {}
             // Below a nanosecond: cut.

@@ -103,6 +103,7 @@ fn tables() {
         "time,size\n1.0000015,200\n1,100",
         "\u{feff}# measured\r\nsize , host, time\r\n\r\n100,x,0.0\r\n200,y,1.5e-06\r\n",
         "bytes,start_s\n100,5\n200,5.0000015009\n",
+        "id,bytes,start_ps\n0,100,5000000000000\n1,200,5000001500900\n",
     ] {
         assert_eq!(read(text).unwrap(), expected, "{text}");
     }
@@ -113,6 +114,7 @@ fn tables() {
     assert_eq!(refused("0,+1\n"), "line 1: `+1` is not a size in bytes");
     assert_eq!(refused("-1,5\n"), "line 1: `-1` is not a time in seconds");
     assert_eq!(refused("0,1\n0\n"), "line 2: a field is missing");
+    assert_eq!(refused("start_ps,size\n1s,1\n"), "line 2: `1s` is not a time in picoseconds");
     assert_eq!(refused("when,size\n"), "line 1: the head line has no column `time`");
     assert_eq!(refused("time,size,service\n0,1,c\n"), "line 2: there is no service `c`");
     assert_eq!(refused("0,1\n"), "a trace needs messages at two times or more");

@@ -44,7 +44,7 @@ static SHAPER: Record = Record {
         Key::optional(
             "interval",
             Shape::Scalar(&TIME),
-            "The interval over which receive meters measure, 10us to 1s; 200us.",
+            "The interval over which receive meters measure, 10us to 1s; 200us at interfaces of 10Gb/s and above, longer in proportion where the slowest is slower.",
             "interval: 200us",
         ),
         Key::optional(

@@ -73,7 +73,7 @@ const BROKER_KEY: Key = Key::required(
 static CRASH: Record = Record {
     id: "crash",
     what: "a crash",
-    doc: "Brokers end and forget everything. What they set last stays in force at their machine's shaper.",
+    doc: "Brokers end and forget everything. What they set last stays in force at their machine for the timeout; then the static policy returns.",
     keys: &[BROKER_KEY],
 };
 static RESTART: Record = Record {

@@ -26,12 +26,9 @@
 //!
 //! Source: Parley §3.2.1, §5.1, Figs 4 and 10; EyeQ for the interface's level.
 
-mod config;
 mod places;
 mod receive;
 mod transmit;
-
-pub use config::{EYEQ_TRANSMIT, ServiceShaper, ShaperConfig};
 
 use crate::ids::{Class, HostId, SlotId};
 use crate::observer::Observer;
@@ -39,8 +36,8 @@ use crate::packet::List;
 use crate::timer::Timer;
 use crate::world::World;
 use places::Places;
-use weir_datapath::{Destination, InterfaceMeter, ReceiveMeter};
-use weir_units::{Bandwidth, Direction, Duration, Weight};
+use weir_datapath::{Destination, InterfaceMeter, ReceiveMeter, ShaperConfig};
+use weir_units::{Bandwidth, Direction, Duration, MachineId, Weight};
 
 /// The shapers of all hosts.
 #[derive(Debug, Default)]
@@ -122,11 +119,16 @@ impl<O: Observer> World<O> {
                 host.limited += 1;
             }
         }
-        shaping.interfaces = config.capacities.iter().map(|&capacity| config.interface(now, capacity)).collect();
+        let meter = |machine, direction| config.interface_meter(MachineId(machine), direction, now);
+        let interface = |machine| {
+            let receive = meter(machine, Direction::Rx).expect("every shaper has the receiving level");
+            Interface { receive, transmit: meter(machine, Direction::Tx) }
+        };
+        shaping.interfaces = (0..config.capacities.len() as u32).map(interface).collect();
         shaping.weights = vec![Weight::ONE; places];
         for (class, service) in config.services.iter().enumerate() {
-            for &(host, weight) in &service.senders {
-                shaping.weights[host.index() * self.classes + class] = weight;
+            for &(machine, weight) in &service.senders {
+                shaping.weights[machine.index() * self.classes + class] = weight;
             }
         }
         for place in shaping.receivers.len()..places {
@@ -189,12 +191,6 @@ impl<O: Observer> World<O> {
             Direction::Rx => Some(&interface.receive),
             Direction::Tx => interface.transmit.as_ref(),
         };
-        let (meter, config) = (meter?, &self.shaping.config);
-        let mut share = config.services[class.index()].shares[direction];
-        if direction == Direction::Tx {
-            // EyeQ's classes may always send what is theirs by weight.
-            share.min = share.min.max(config.part_by_weight(share.weight, meter.capacity())).min(share.max);
-        }
-        Some(meter.share(&share, config.sharing))
+        Some(self.shaping.config.share(class.index(), direction, meter?))
     }
 }

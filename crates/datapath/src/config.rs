@@ -1,4 +1,5 @@
-//! What a world's shapers do, from a policy: the machine-level shares of services, bursts, intervals, senders' weights.
+//! What machine shapers do, from a policy: the machine-level shares of services, bursts, intervals, senders' weights. The simulator
+//! and a host do the same with it.
 //!
 //! Services nested in others count with what of the tree an interface can hold by itself: the least maximum of a leaf and those
 //! that it is nested in, its own guarantee, and the product of weights, each as a part of its siblings'. While all siblings are
@@ -11,32 +12,29 @@
 //!
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
 
-use crate::ids::HostId;
-use crate::shaper::Interface;
-use std::sync::Arc;
-use weir_datapath::{InterfaceMeter, InterfaceParameters, Marks, ShaperParameters};
+use crate::{InterfaceMeter, InterfaceParameters, ShaperParameters};
 use weir_policy::{Policy, Share, Sharing};
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, Instant, MachineId, PerDirection, ServiceId, Weight,
 };
 
-/// What the shapers of a world do.
+/// What the shapers of a policy's machines do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShaperConfig {
     /// The constants.
     pub parameters: ShaperParameters,
     /// How services share an interface.
     pub sharing: Sharing,
-    /// By class.
+    /// By leaf service, in the policy's order.
     pub services: Vec<ServiceShaper>,
-    /// By host: what its interface can carry.
+    /// By machine: what its interface can carry.
     pub capacities: Vec<PerDirection<Bandwidth>>,
     /// The law of the sending side's machine level, where there is one: EyeQ's.
     pub transmit: Option<InterfaceParameters>,
 }
 
 impl Default for ShaperConfig {
-    /// For no service on no host.
+    /// For no service on no machine.
     fn default() -> Self {
         Self {
             parameters: ShaperParameters::PARLEY,
@@ -48,7 +46,7 @@ impl Default for ShaperConfig {
     }
 }
 
-/// A service's shaper, at any host.
+/// A service's shaper, at any machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceShaper {
     /// T of its receive meters.
@@ -57,30 +55,29 @@ pub struct ServiceShaper {
     pub burst: Bytes,
     /// Its shares at a machine.
     pub shares: PerDirection<Share>,
-    /// Hosts whose weight at its receivers is not 1.
-    pub senders: Vec<(HostId, Weight)>,
+    /// Machines whose weight at its receivers is not 1.
+    pub senders: Vec<(MachineId, Weight)>,
 }
-
-/// EyeQ's sending side: each 200 µs against 9,800 of 10,000 Mb/s. It looks at no marks: what leaves has passed no switch.
-pub const EYEQ_TRANSMIT: InterfaceParameters =
-    InterfaceParameters { interval: Duration::from_micros(200), marks: Marks::Ignored, percent_of_link: 98 };
 
 impl ShaperConfig {
     /// Parley's shapers under a policy; `interval` and `burst` are for services of which the policy does not say them, `None` for
     /// Parley's own (200 µs at 10 Gb/s, 64 kB).
-    pub fn parley(policy: &Arc<Policy>, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
+    pub fn parley(policy: &Policy, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
         Self::new(policy, ShaperParameters::PARLEY, None, interval, burst)
     }
 
     /// EyeQ's: guarantees for each endpoint, which is a service at a machine, with EyeQ's constants.
-    pub fn eyeq(policy: &Arc<Policy>, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
+    pub fn eyeq(policy: &Policy, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
         // EyeQ knows weights and clips them: that is the rule `fill`.
         let sharing = Sharing::Fill;
-        Self { sharing, ..Self::new(policy, ShaperParameters::EYEQ, Some(EYEQ_TRANSMIT), interval, burst) }
+        Self {
+            sharing,
+            ..Self::new(policy, ShaperParameters::EYEQ, Some(InterfaceParameters::EYEQ_TRANSMIT), interval, burst)
+        }
     }
 
     fn new(
-        policy: &Arc<Policy>,
+        policy: &Policy,
         parameters: ShaperParameters,
         transmit: Option<InterfaceParameters>,
         interval: Option<Duration>,
@@ -97,7 +94,7 @@ impl ShaperConfig {
                 interval: service.shaper().interval.or(interval).unwrap_or(parameters.interval),
                 burst: service.shaper().burst.or(burst).unwrap_or(parameters.destination.burst),
                 shares: PerDirection { tx: share(Direction::Tx), rx: share(Direction::Rx) },
-                senders: service.senders().iter().map(|&(machine, weight)| (HostId(machine.0), weight)).collect(),
+                senders: service.senders().to_vec(),
             }
         });
         let of_link = |machine: MachineId, direction: Direction, percent: u32| {
@@ -121,30 +118,41 @@ impl ShaperConfig {
     }
 
     /// The constants of one service's shaper.
-    pub(super) fn of(&self, service: &ServiceShaper) -> ShaperParameters {
+    pub fn of(&self, service: &ServiceShaper) -> ShaperParameters {
         let mut parameters = with_interval(self.parameters, service.interval);
         parameters.destination.burst = service.burst;
         parameters
     }
 
     /// What of a sending interface's capacity belongs to a service by its weight among all.
-    pub(super) fn part_by_weight(&self, weight: Weight, capacity: Bandwidth) -> Bandwidth {
+    fn part_by_weight(&self, weight: Weight, capacity: Bandwidth) -> Bandwidth {
         let all: u128 = self.services.iter().map(|service| u128::from(service.shares.tx.weight.thousandths())).sum();
         let part = u128::from(capacity.bps()) * u128::from(weight.thousandths()) / all.max(1);
         Bandwidth::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
-    /// The meters of a host's interface.
-    pub(super) fn interface(&self, now: Instant, capacity: PerDirection<Bandwidth>) -> Interface {
-        let meter = |direction: Direction, law: InterfaceParameters| {
-            let parameters = ShaperParameters { interface: law, ..self.parameters };
-            let weights = self.services.iter().map(|service| service.shares[direction].weight);
-            InterfaceMeter::new(now, &parameters, capacity[direction], weights)
+    /// The meter of a machine's interface; `None` where the shapers have no such level: Parley's, of what is sent.
+    ///
+    /// # Panics
+    /// If there is no such machine.
+    pub fn interface_meter(&self, machine: MachineId, direction: Direction, now: Instant) -> Option<InterfaceMeter> {
+        let law = match direction {
+            Direction::Rx => self.parameters.interface,
+            Direction::Tx => self.transmit?,
         };
-        Interface {
-            receive: meter(Direction::Rx, self.parameters.interface),
-            transmit: self.transmit.map(|law| meter(Direction::Tx, law)),
+        let parameters = ShaperParameters { interface: law, ..self.parameters };
+        let weights = self.services.iter().map(|service| service.shares[direction].weight);
+        Some(InterfaceMeter::new(now, &parameters, self.capacities[machine.index()][direction], weights))
+    }
+
+    /// What of an interface's capacity belongs to the `service`-th service now, by the meter of that interface and direction.
+    pub fn share(&self, service: usize, direction: Direction, meter: &InterfaceMeter) -> Bandwidth {
+        let mut share = self.services[service].shares[direction];
+        if direction == Direction::Tx {
+            // EyeQ's classes may always send what is theirs by weight.
+            share.min = share.min.max(self.part_by_weight(share.weight, meter.capacity())).min(share.max);
         }
+        meter.share(&share, self.sharing)
     }
 }
 
@@ -202,13 +210,13 @@ fn weight(policy: &Policy, leaf: ServiceId, direction: Direction) -> Weight {
 mod tests {
     use super::*;
 
-    fn policy(nic: &str, services: &str, caps: &str) -> Arc<Policy> {
+    fn policy(nic: &str, services: &str, caps: &str) -> Policy {
         let text = format!(
             "weir: 1\nnetwork:\n  nic: {nic}\n  racks:\n    r: {{ uplink: 40Gb/s, machines: [m1, m2, m3] }}\n\
              services:\n{services}{caps}"
         );
         match Policy::parse("p.yaml", &text) {
-            Ok((policy, _)) => Arc::new(policy),
+            Ok((policy, _)) => policy,
             Err(errors) => panic!("{errors}"),
         }
     }
@@ -238,7 +246,7 @@ mod tests {
         assert_eq!((other.interval, other.burst), (Duration::from_micros(200), Bytes::new(30_000)));
         assert_eq!((hbase.shares.tx.min, hbase.shares.tx.max), (Bandwidth::from_gbps(1), Bandwidth::from_gbps(8)));
         assert_eq!(vm.shares.rx.max, Bandwidth::from_gbps(3));
-        assert_eq!(hbase.senders, [(HostId(1), "2".parse().expect("a weight"))]);
+        assert_eq!(hbase.senders, [(MachineId(1), "2".parse().expect("a weight"))]);
         // The machine's cap; EyeQ's share of the link where that is less.
         let eyeq = ShaperConfig::eyeq(&policy, None, None);
         let capacities = |config: &ShaperConfig| (config.capacities[2].tx.bps(), config.capacities[2].rx.bps());
