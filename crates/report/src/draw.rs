@@ -7,7 +7,7 @@
 
 use crate::canvas::{Anchor, At, Font, GRID, INK, MUTED, PALETTE, PAPER, Pen, SHADE, draw as canvas};
 use crate::chart::{Axis, Chart, Look, Style};
-use crate::labels::{Area, fit, width};
+use crate::labels::{Area, fit, width, wrap};
 use crate::scale::Scale;
 use plotters::style::RGBColor;
 
@@ -200,13 +200,22 @@ impl<'a> Layout<'a> {
         pen.text(&x_label, (to.0, to.1 + 5.0 + 1.5 * ROW), Anchor::End, font(TEXT, MUTED));
     }
 
-    /// The names of categories, each below the middle of its place.
+    /// The names of categories, each below the middle of its place. Where one is too long for a row all of them are written
+    /// small, in as many rows as there is room for down to the axis' own name.
     fn categories(&self, pen: &mut Pen<'_>) {
         let Area { to, .. } = self.plot;
+        let place = |i: usize| self.at(i as f64, self.y.from).0;
+        let room = place(1) - place(0) - 4.0;
+        let long = self.chart.categories.iter().any(|name| width(name, TEXT) > room);
+        let (size, rows, row) = match (long, self.chart.x.label.is_empty()) {
+            (false, _) => (TEXT, 1, ROW),
+            (true, false) => (SMALL, 1, ROW),
+            (true, true) => (SMALL, 3, 13.0),
+        };
         for (i, name) in self.chart.categories.iter().enumerate() {
-            let (start, end) = (self.at(i as f64, self.y.from).0, self.at(i as f64 + 1.0, self.y.from).0);
-            if let Some(name) = fit(name, TEXT, end - start - 4.0) {
-                pen.text(&name, ((start + end) / 2.0, to.1 + 5.0 + ROW / 2.0), Anchor::Middle, font(TEXT, INK));
+            for (line, text) in wrap(name, size, room, rows).iter().enumerate() {
+                let at = ((place(i) + place(i + 1)) / 2.0, to.1 + 5.0 + (line as f64 + 0.5) * row);
+                pen.text(text, at, Anchor::Middle, font(size, INK));
             }
         }
     }

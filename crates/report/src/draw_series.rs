@@ -7,7 +7,7 @@ use super::{REFERENCE, SMALL, font, look};
 use crate::canvas::{Anchor, At, INK, MUTED, PAPER, Pen};
 use crate::chart::{Reference, Series, Style};
 use crate::labels::{Area, Labels, width};
-use crate::scale::number;
+use crate::scale::{Unit, number};
 use plotters::style::RGBColor;
 
 /// The radius of a mark.
@@ -135,6 +135,11 @@ impl super::Layout<'_> {
     }
 
     fn bar_text(&self, value: f64) -> String {
+        let axis = &self.chart.y;
+        if axis.log && !matches!(axis.unit, Unit::Plain(_)) {
+            // Here each tick says its own unit, so each bar does.
+            return axis.unit.format_short(value);
+        }
         let value = value / self.factor();
         number(value, if value < 10.0 { 1 } else { 0 })
     }

@@ -94,6 +94,20 @@ fn bars_stand_in_their_categories_and_what_is_not_known_is_a_dash() {
 }
 
 #[test]
+fn bars_on_a_logarithmic_axis_say_their_unit_and_long_names_take_several_rows() {
+    let mut chart = Chart::new(Axis::new("", Unit::Plain(String::new())), Axis::log("time", Unit::Time));
+    chart.categories = ["a at 50 %", "a above 100 % of what the uplink carries, in the run without guarantees"]
+        .map(str::to_owned)
+        .to_vec();
+    chart.series.push(Series::bars("measured", [Some(3.5e-3), Some(0.94)]));
+    let svg = chart.to_svg();
+    assert_balanced(&svg);
+    for text in [">\n3.5 ms\n<", ">\n940 ms\n<", ">\na at 50 %\n<", ">\nwithout guarantees\n<"] {
+        assert!(svg.contains(text), "{text} is missing in {svg}");
+    }
+}
+
+#[test]
 fn bars_stand_in_the_middle_of_their_category_whatever_is_missing() {
     // Three categories of 200 px or so: both series in the first, one in each of the others.
     let mut chart = Chart::new(Axis::new("flow size", Unit::Plain(String::new())), counted(false));

@@ -98,6 +98,23 @@ pub(crate) fn fit(text: &str, size: f64, room: f64) -> Option<String> {
     (cut.chars().count() >= 3).then(|| format!("{}…", cut.trim_end()))
 }
 
+/// `text` in at most `rows` rows, broken between words; a row that is still too wide is cut, and so is the last one where
+/// words are left.
+pub(crate) fn wrap(text: &str, size: f64, room: f64, rows: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let full = lines.len() >= rows;
+        match lines.last_mut() {
+            Some(line) if full || width(&format!("{line} {word}"), size) <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.iter().filter_map(|line| fit(line, size, room)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +138,14 @@ mod tests {
         assert_eq!(fit("short", 10.0, 100.0).as_deref(), Some("short"));
         assert_eq!(fit("a and b and c and d", 10.0, 50.0).as_deref(), Some("a and b…"));
         assert_eq!(fit("a and b", 10.0, 10.0), None);
+    }
+
+    #[test]
+    fn long_names_are_broken_between_words() {
+        let wrapped = |rows| wrap("a without guarantees above 100 %", 10.0, 70.0, rows);
+        assert_eq!(wrapped(3), ["a without", "guarantees", "above 100 %"]);
+        assert_eq!(wrapped(2), ["a without", "guarantees…"]);
+        assert_eq!(wrapped(1), ["a without g…"]);
+        assert_eq!(wrap("short", 10.0, 70.0, 3), ["short"]);
     }
 }

@@ -117,7 +117,12 @@ impl Scale {
             // One value, or many that are alike, still need a width to be drawn on.
             let to = if to / from < 1.0 + 1e-9 { from * 2.0 } else { to };
             let linear = Self::new(unit, (from, to), count, widen);
-            return Self { log: true, ..linear };
+            // Down to a tick, too: a line that rises right at the start would be taken for the axis.
+            let below = match linear.ticks[..] {
+                [(first, _), (second, _), ..] if widen && first > from && 2.0 * first > second => 2.0 * first - second,
+                _ => from,
+            };
+            return Self { log: true, ..Self::new(unit, (below, to), count, widen) };
         }
         let decades = (from.log10().floor() as i32 - 1)..=(to.log10().ceil() as i32 + 1);
         // Parsed, not multiplied: 5e-6 and not the number before it.
@@ -236,6 +241,8 @@ mod tests {
         assert_eq!(texts(&scale), ["1e-12", "1e-8", "0.0001", "1", "10000", "1e8", "1e12"]);
         let scale = Scale::log(&Unit::Plain(String::new()), (1.0, 1.8), 5, true);
         assert_eq!(texts(&scale), ["1", "1.2", "1.4", "1.6", "1.8"]);
+        let scale = Scale::log(&Unit::Time, (10.1e-3, 19.4e-3), 6, true);
+        assert_eq!((texts(&scale), scale.from), (vec!["10", "12", "14", "16", "18", "20"], 10e-3));
         for range in [(0.0, 0.0), (7.0, 7.0), (-3.0, 5.0), (f64::NAN, f64::NAN)] {
             let scale = Scale::log(&Unit::Time, range, 5, true);
             assert!(scale.from > 0.0 && scale.to > scale.from && !scale.ticks.is_empty(), "{scale:?}");

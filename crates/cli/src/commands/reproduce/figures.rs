@@ -69,6 +69,10 @@ fn over_time(
             None => reference,
         });
     }
+    // What the run begins with may be so far above what it comes to that both show on a logarithmic axis only.
+    let highest =
+        chart.series.iter().flat_map(|series| &series.points).fold(0.0, |highest: f64, point| highest.max(point.1));
+    chart.y.log = chart.references.iter().any(|reference| reference.value > 0.0 && reference.value < highest / SPREAD);
     chart
 }
 
@@ -124,5 +128,5 @@ fn bars(experiment: &Experiment, values: &[usize], outcomes: &[Outcome]) -> Char
     chart
 }
 
-/// From this factor on a bar is too small to be read beside the largest.
+/// From this factor on a value is too small to be read beside the largest.
 const SPREAD: f64 = 30.0;
