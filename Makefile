@@ -55,10 +55,11 @@ fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario, flow_list, si
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
 
-pictures: demo ## Draw the pictures of the documents again: the demo's, the simulator's and the planner's
+pictures: demo ## Draw the pictures of the documents again: the demo's, Parley's, the simulator's and the planner's
 	@mkdir -p docs/pictures
 	cp $(OUT)/parley-fig14/small-lab.svg docs/pictures/parley-fig14-lab.svg
 	cp $(OUT)/parley-fig14/small-sim.svg docs/pictures/parley-fig14-sim.svg
+	./tools/parley-pictures.sh
 	./tools/sim-pictures.sh
 	./tools/plan-pictures.sh
 

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Draws docs/pictures/parley-*.svg anew, except the mechanism, which is drawn by hand, and the two of `make demo`: reproduces
+# experiments in their quick setting, runs two scenarios, and takes the charts. Needs the built program (`make build`; another one
+# may be given as WEIR=path) and takes some minutes, most of them for table 3. With arguments only these pictures:
+# tools/parley-pictures.sh fig13 table3. The same program gives the same bytes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+weir=${WEIR:-target/release/weir}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+mkdir -p docs/pictures
+wanted=" $* "
+pictures=" fig4 fig12 fig13 fig14 fig15 table3 failure "
+for name in "$@"; do
+    [[ $pictures == *" $name "* ]] || { echo "error: no picture is called $name; there are:$pictures" >&2; exit 2; }
+done
+
+# wants NAME: whether this picture is to be drawn.
+wants() { [ "$wanted" = "  " ] || [[ $wanted == *" $1 "* ]]; }
+
+# keep NAME FILE: a drawing becomes the picture of that name.
+keep() {
+    local target=docs/pictures/parley-$1.svg
+    [ -s "$2" ] || { echo "error: $1 was not drawn" >&2; exit 1; }
+    cp "$2" "$target"
+    printf '%7d bytes  %s\n' "$(wc -c < "$target")" "$target"
+}
+
+# figure NAME FIGURE: a figure of the experiment parley-NAME. One in which something differs from what is expected ends with 1,
+# and has its figures nevertheless.
+figure() {
+    wants "$1" || return 0
+    "$weir" reproduce "parley-$1" --report "$out/$1" > "$out/$1.log" 2>&1 || [ $? = 1 ] || { cat "$out/$1.log" >&2; exit 1; }
+    keep "$1" "$out/$1/$2-sim.svg"
+}
+
+# scenario NAME ARGUMENT...: the chart of a scenario's report.
+scenario() {
+    wants "$1" || return 0
+    "$weir" sim "${@:2}" --report "$out/$1" > "$out/$1.log" 2>&1 || { cat "$out/$1.log" >&2; exit 1; }
+    awk '/<svg / { on = !done } on { print } /<\/svg>/ { if (on) done = 1; on = 0 }' "$out/$1/report.html" > "$out/$1.svg"
+    keep "$1" "$out/$1.svg"
+}
+
+figure fig4   usage
+figure fig13  steady
+figure fig14  utilisation
+figure fig15  completion
+figure table3 table
+
+scenario fig12 scenarios/parley-fig12.scenario.yaml --set measure.every=1s
+scenario failure scenarios/parley-fig14.scenario.yaml \
+    --set 'events=[{ at: 8s, do: crash, broker: senders }, { at: 16s, do: restart, broker: senders }]'
