@@ -13,6 +13,8 @@
 //! | [`scenario()`] | a scenario file, read against a fixed policy | `scenario` |
 //! | [`flow_list()`] | a list of flows, as CSV | `table` |
 //! | [`sizes()`] | a distribution of flow sizes, as CSV | `table` |
+//! | [`trace()`] | a trace of times and sizes, as CSV | `trace` |
+//! | [`paper()`] | a published experiment, beside fixed scenarios, policy and demands | `paper` |
 //! | [`rack_datagram()`] | a rack datagram, with or without its tag | `rack_datagram` |
 //! | [`fabric_datagram()`] | one between racks and the fabric broker | `fabric_datagram` |
 //!
@@ -29,19 +31,23 @@
 
 mod demands;
 mod fabric_datagram;
+mod paper;
 mod policy;
 mod rack_datagram;
 mod refusal;
 mod scenario;
 mod shares;
 mod table;
+mod trace;
 
 pub use demands::demands;
 pub use fabric_datagram::{fabric_datagram, seeds as fabric_datagram_seeds};
+pub use paper::paper;
 pub use policy::policy;
 pub use rack_datagram::{rack_datagram, seeds as rack_datagram_seeds};
 pub use scenario::scenario;
 pub use table::{flow_list, sizes};
+pub use trace::trace;
 
 /// The policy that demands, datagrams and scenarios speak about: two racks, a nested service, every limit.
 const FIXED_POLICY: &str = include_str!("../corpus/policy/nested-two-racks.yaml");

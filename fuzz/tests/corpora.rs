@@ -59,6 +59,16 @@ fn sizes() {
 }
 
 #[test]
+fn trace() {
+    replay("trace", weir_fuzz::trace);
+}
+
+#[test]
+fn paper() {
+    replay("paper", weir_fuzz::paper);
+}
+
+#[test]
 fn rack_datagram() {
     replay("rack_datagram", weir_fuzz::rack_datagram);
 }

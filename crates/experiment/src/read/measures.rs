@@ -4,12 +4,12 @@ use super::{Reader, both, integer, text};
 use crate::language::{self, BOUND_WORDS, DIRECTION_WORDS, MEASURE, POINT_WORDS, SHARE_WORDS};
 use crate::model::{Counted, Measure, PerSetting, Run, Setting, Share, Stretch};
 use std::sync::Arc;
-use weir_document::Node;
 use weir_document::scalar::{self, MILLION};
+use weir_document::{Node, quote};
 use weir_latency::{Burst, BurstBound, Load, Quantile};
 use weir_policy::{Demands, Policy};
 use weir_results::Percentile;
-use weir_scenario::Enforcement;
+use weir_scenario::{Enforcement, Scenario};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, ServiceId};
 
 /// Millionths of the whole in a hundredth of a per cent, which percentiles count in.
@@ -246,7 +246,8 @@ impl Reader<'_> {
             self.error(node.span, "meters are those of one service", "name one");
             return None;
         };
-        if self.runs[run].scenario.quick.enforcement() == Enforcement::None {
+        let scenarios = &self.runs[run].scenario;
+        if Setting::ALL.iter().any(|setting| scenarios.get(*setting).enforcement() == Enforcement::None) {
             let hint = "measure a `service` at the uplink or an `entry`, or give the run another `enforcement`";
             self.error(node.span, "this run has no machine shapers, so it has no meters", hint);
             return None;
@@ -254,22 +255,31 @@ impl Reader<'_> {
         Some(service)
     }
 
-    /// A machine of a run's policy.
+    /// A machine of a run's policy, the same one in both settings.
     fn machine(&mut self, node: &Node, run: usize) -> Option<MachineId> {
-        let scenario = std::sync::Arc::clone(&self.runs[run].scenario.quick);
-        let network = scenario.governed()?.policy.network();
-        let machine = network.machine_named(node.scalar()?);
-        if machine.is_none() {
-            let names: Vec<&str> = network.machines().iter().map(|one| one.name()).collect();
-            self.unknown(node, "machine", &names);
-        }
-        machine
+        let scenarios = self.runs[run].scenario.clone();
+        let mut machine = |scenario: &Scenario| {
+            let network = scenario.governed()?.policy.network();
+            let machine = network.machine_named(node.scalar()?);
+            if machine.is_none() {
+                let names: Vec<&str> = network.machines().iter().map(|one| one.name()).collect();
+                self.unknown(node, "machine", &names);
+            }
+            machine
+        };
+        let (quick, full) = (machine(&scenarios.quick)?, machine(&scenarios.full)?);
+        self.same(node, quick, full)
     }
 
-    /// A service that a run sends; the inner `None` is all of them.
+    /// A service that a run sends, the same one in both settings; the inner `None` is all of them.
     pub(super) fn service(&mut self, node: &Node, run: usize) -> Option<Option<ServiceId>> {
+        let scenarios = self.runs[run].scenario.clone();
+        let (quick, full) = (self.service_in(node, &scenarios.quick)?, self.service_in(node, &scenarios.full)?);
+        self.same(node, quick, full)
+    }
+
+    fn service_in(&mut self, node: &Node, scenario: &Scenario) -> Option<Option<ServiceId>> {
         let name = node.scalar()?;
-        let scenario = &self.runs[run].scenario.quick;
         let Some(governed) = scenario.governed() else {
             let hint = "name an `entry` or a `link`";
             self.error(node.span, "the scenario has no policy, so it has no services", hint);
@@ -289,6 +299,16 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// What a name means in both settings: they may have different policies, which number things differently.
+    fn same<T: PartialEq>(&mut self, node: &Node, quick: T, full: T) -> Option<T> {
+        if quick != full {
+            let hint = "let the policies of both settings list the same machines and services in the same order";
+            self.error(node.span, format!("{} has another place in the full setting", quote(node.scalar()?)), hint);
+            return None;
+        }
+        Some(quick)
     }
 
     pub(super) fn entry(&mut self, node: &Node, run: usize) -> Option<String> {

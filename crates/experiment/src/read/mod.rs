@@ -34,14 +34,22 @@ impl Experiment {
     pub fn read(path: impl AsRef<Path>) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
         let path = path.as_ref();
         let source = Source::read(path, MAX_FILE)?;
-        let mut problems = Problems::new(&source);
-        let root = tree::parse(&source, &mut problems);
+        Self::from_source(&source, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// The same of a file that was read already; `directory` is where the files lie that it names.
+    ///
+    /// # Errors
+    /// Those of [`Experiment::read`].
+    pub fn from_source(source: &Arc<Source>, directory: &Path) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
+        let mut problems = Problems::new(source);
+        let root = tree::parse(source, &mut problems);
         if let Some(root) = &root {
             check::check(root, &Shape::Record(&PAPER), &mut problems);
         }
         let mut reader = Reader {
             problems,
-            directory: path.parent().unwrap_or(Path::new("")),
+            directory,
             notes: Vec::new(),
             others: Vec::new(),
             runs: Vec::new(),

@@ -83,7 +83,10 @@ impl Reader<'_> {
                 Some(Arc::new(scenario))
             }
             Err(errors) => {
-                self.others.push(errors);
+                // Runs of one scenario that is wrong by itself are told so once.
+                if !self.others.contains(&errors) {
+                    self.others.push(errors);
+                }
                 None
             }
         }

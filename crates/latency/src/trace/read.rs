@@ -51,6 +51,9 @@ struct Columns {
     service: Option<usize>,
 }
 
+/// Digits before a time's point: the latest time of 64 bits of nanoseconds has as many in picoseconds.
+const MAX_WHOLE: usize = 23;
+
 const FIRST_TWO: Columns = Columns { time: 0, unit: 0, size: 1, service: None };
 const HINT: &str = "write `time,size` in seconds and bytes, for example `0.000125,1500`";
 
@@ -82,7 +85,7 @@ impl Trace {
             let text =
                 std::str::from_utf8(&buffer).map_err(|_| refuse(("it is no text".to_owned(), HINT.to_owned())))?;
             // A byte order mark may start the file.
-            let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text }.trim();
+            let text = if line == 1 { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text }.trim();
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
@@ -172,7 +175,7 @@ fn nanos(text: &str, unit: i32) -> Option<u64> {
     };
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if (whole.is_empty() && part.is_empty()) || !digits(whole) || !digits(part) || whole.len() > 19 {
+    if (whole.is_empty() && part.is_empty()) || !digits(whole) || !digits(part) || whole.len() > MAX_WHOLE {
         return None;
     }
     // The place of the first digit after the point is 10^8 nanoseconds.
@@ -191,7 +194,10 @@ fn nanos(text: &str, unit: i32) -> Option<u64> {
     u64::try_from(nanos).ok()
 }
 
-/// A field in a message: as much as fits, with what a terminal would act on written out.
+/// A field in a message: as much as fits, with what a terminal would act on (control characters, and marks that turn the
+/// direction of text) written out.
 fn shown(field: &str) -> String {
-    field.chars().take(40).flat_map(|c| if c.is_control() { c.escape_unicode().collect() } else { vec![c] }).collect()
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let safe = |c: char| if c.is_control() || turns(c) { c.escape_unicode().collect() } else { vec![c] };
+    field.chars().take(40).flat_map(safe).collect()
 }

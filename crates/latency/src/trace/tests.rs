@@ -117,11 +117,19 @@ fn tables() {
     assert_eq!(refused("start_ps,size\n1s,1\n"), "line 2: `1s` is not a time in picoseconds");
     assert_eq!(refused("when,size\n"), "line 1: the head line has no column `time`");
     assert_eq!(refused("time,size,service\n0,1,c\n"), "line 2: there is no service `c`");
+    assert_eq!(
+        refused("time,size,service\n0,1,\u{1b}[31m\u{202e}c\n"),
+        "line 2: there is no service `\\u{1b}[31m\\u{202e}c`"
+    );
+    assert_eq!(refused("\u{feff}\u{feff}time,size\n"), "line 1: the head line has no column `time`");
     assert_eq!(refused("0,1\n"), "a trace needs messages at two times or more");
     assert_eq!(refused(&format!("{}\n", "1".repeat(5_000))), "line 1: the line is longer than 4096 bytes");
     for time in ["1e30", "99999999999999999999", "1e", "", ".", "1..2", "0x1"] {
         assert_eq!(refused(&format!("0,1\n{time},1\n")), format!("line 2: `{time}` is not a time in seconds"));
     }
+    // 2^64 − 1 nanoseconds in picoseconds.
+    let span = read("start_ps,size\n0,1\n18446744073709551615000,1\n").unwrap().span();
+    assert_eq!(span, Duration::from_nanos(u64::MAX));
     assert_eq!(read("0,1\n18446744073,1\n").unwrap().span(), Duration::from_secs(18_446_744_073));
 }
 

@@ -1,0 +1,6 @@
+//! Papers: published experiments as data: see [`weir_fuzz::paper`].
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    weir_fuzz::paper(data);
+});

@@ -1,0 +1,210 @@
+//! Papers: published experiments as data.
+
+use crate::refusal;
+use std::path::Path;
+use std::sync::LazyLock;
+use weir_document::Source;
+use weir_experiment::language::{MAX_FILE, MAX_SEEDS};
+use weir_experiment::{
+    Counted, Expected, Experiment, FigureKind, Measure, PerSetting, Published, Setting, Stretch, Value, compute,
+    outcomes,
+};
+use weir_scenario::{Enforcement, Scenario};
+
+/// Scenarios, policies and demands that a paper may name.
+static SHELF: LazyLock<&Path> = LazyLock::new(|| Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shelf")));
+
+/// Reads `data` as a paper beside the files of `shelf/`. A refusal has its places in the text. Of an experiment
+/// every value has the dimension of its unit and compares with what is there, and what a measure or a figure refers to
+/// is in its run in both settings. Returns whether it is accepted.
+///
+/// # Panics
+/// If any of that does not hold: a finding.
+pub fn paper(data: &[u8]) -> bool {
+    // Files that never end or wait for somebody are no finding.
+    if data.windows(4).any(|word| word == b"/dev" || word == b"/pro") {
+        return false;
+    }
+    let source = match Source::from_bytes("test.yaml", data.to_vec(), MAX_FILE) {
+        Ok(source) => source,
+        Err(errors) => return refusal::check(&errors),
+    };
+    let experiment = match Experiment::from_source(&source, &SHELF) {
+        Ok((experiment, notes)) => {
+            notes.iter().for_each(refusal::one);
+            experiment
+        }
+        Err(errors) => {
+            let own = errors.all().iter().filter(|error| error.file() == source.name());
+            let in_order = own.map(|error| error.span().start).is_sorted();
+            assert!(in_order, "not in reading order: {}", errors.render(false));
+            // A scenario is read for each of its runs, and told in their order.
+            return refusal::told(&errors);
+        }
+    };
+    assert!(!experiment.values.is_empty(), "an experiment without values");
+    for setting in Setting::ALL {
+        assert!(!experiment.takes.get(setting).is_zero());
+        for run in &experiment.runs {
+            assert!((1..=MAX_SEEDS).contains(&i128::from(*run.seeds.get(setting))) && run.scale > 0);
+        }
+    }
+    for (place, value) in experiment.values.iter().enumerate() {
+        expectation(&experiment, place, value);
+        measure(&experiment, &value.measure);
+        computation(value);
+    }
+    figures(&experiment);
+    // Without any reading nothing is measured, and nothing is held to have missed what was expected.
+    let unread = outcomes(&experiment, &vec![None; experiment.values.len()]);
+    assert_eq!(unread.len(), experiment.values.len());
+    true
+}
+
+/// What a value is compared with is there.
+fn expectation(experiment: &Experiment, place: usize, value: &Value) {
+    let names = experiment.values.iter().filter(|other| other.metric == value.metric);
+    assert_eq!(names.count(), 1, "two values are called {:?}", value.metric);
+    assert!(value.measure.dimension() == value.unit.dimension, "{:?} in {}", value.measure, value.unit.name);
+    let is_number = |number: f64| number.is_finite() && number >= 0.0;
+    assert!(value.published.is_none_or(|Published { value, decimals }| is_number(value) && decimals <= 6));
+    let good = match value.expected {
+        None => true,
+        Some(Expected::AsPrinted) => value.published.is_some(),
+        Some(Expected::Within(part)) => value.published.is_some() && is_number(part),
+        Some(Expected::AtMost(most)) => is_number(most),
+        Some(Expected::AtLeast(least)) => is_number(least),
+        Some(Expected::Beside(_, other)) => {
+            other != place
+                && experiment.values.get(other).is_some_and(|other| other.unit.dimension == value.unit.dimension)
+        }
+    };
+    assert!(good, "{:?} of {:?}", value.expected, value.metric);
+}
+
+/// The scenario of a run in each setting.
+fn scenarios(experiment: &Experiment, run: usize) -> [&Scenario; 2] {
+    let run = experiment.runs.get(run).expect("a measure is of a run that is there");
+    Setting::ALL.map(|setting| &**run.scenario.get(setting))
+}
+
+fn within(experiment: &Experiment, run: usize, stretch: &PerSetting<Stretch>) {
+    for (setting, scenario) in Setting::ALL.iter().zip(scenarios(experiment, run)) {
+        let Stretch { from, to } = *stretch.get(*setting);
+        assert!(from < to && to <= scenario.duration(), "{from} to {to} of {}", scenario.duration());
+    }
+}
+
+/// The same service and machine are meant in both settings, and both know them.
+fn counted(experiment: &Experiment, run: usize, of: &Counted) {
+    let [quick, full] = scenarios(experiment, run);
+    let both = [quick, full];
+    let network = |scenario: &Scenario| scenario.governed().map(|governed| governed.policy.clone());
+    let (service, machine, meters) = match of {
+        Counted::Service(service) => (*service, None, false),
+        Counted::Sent(service, machine) | Counted::Received(service, machine) => (Some(*service), *machine, true),
+        Counted::Entry(name) => {
+            assert!(both.iter().all(|scenario| scenario.entries().iter().any(|entry| entry.name == *name)), "{name:?}");
+            return;
+        }
+        Counted::Link(name) => return link(experiment, run, name),
+    };
+    let policies = both.map(|scenario| network(scenario).expect("a scenario with services has a policy"));
+    if let Some(service) = service {
+        let paths = policies.each_ref().map(|policy| policy.services().get(service).path());
+        assert_eq!(paths[0], paths[1], "a service is another one in the full setting");
+        assert!(both.iter().all(|scenario| scenario.entries().iter().any(|entry| entry.service == Some(service))));
+    }
+    if let Some(machine) = machine {
+        let names =
+            policies.each_ref().map(|policy| policy.network().machines().get(machine.index()).map(|m| m.name()));
+        assert!(names[0].is_some() && names[0] == names[1], "a machine is another one in the full setting: {names:?}");
+    }
+    assert!(
+        !meters || both.iter().all(|scenario| scenario.enforcement() != Enforcement::None),
+        "meters without shapers"
+    );
+}
+
+fn link(experiment: &Experiment, run: usize, name: &str) {
+    for scenario in scenarios(experiment, run) {
+        let mut links = scenario.measurement().links.iter().map(|link| scenario.graph().link_name(*link));
+        assert!(links.any(|link| link == *name), "{name:?} is not watched");
+    }
+}
+
+/// What a measure refers to is there.
+fn measure(experiment: &Experiment, measure: &Measure) {
+    let entry = |run: usize, name: &str| counted(experiment, run, &Counted::Entry(name.to_owned()));
+    match measure {
+        Measure::Bandwidth { run, of, stretch } | Measure::Settling { run, of, stretch, .. } => {
+            counted(experiment, *run, of);
+            within(experiment, *run, stretch);
+        }
+        Measure::CompletionTime { run, entry: name, stretch, .. } => {
+            entry(*run, name);
+            within(experiment, *run, stretch);
+        }
+        Measure::MeterRate { run, service, machine, stretch } => {
+            counted(experiment, *run, &Counted::Received(*service, Some(*machine)));
+            within(experiment, *run, stretch);
+        }
+        Measure::Fairness { run, of, stretch } => {
+            of.iter().for_each(|of| counted(experiment, *run, of));
+            within(experiment, *run, stretch);
+        }
+        Measure::Queue { run, link: name, stretch, .. } => {
+            link(experiment, *run, name);
+            within(experiment, *run, stretch);
+        }
+        _ => assert!(measure.run().is_none()),
+    }
+}
+
+/// Formulas and lookups, which take no time, give numbers.
+fn computation(value: &Value) {
+    let quick = matches!(
+        value.measure,
+        Measure::Allocation { .. }
+            | Measure::PolicyShare { .. }
+            | Measure::PolicyCapacity { .. }
+            | Measure::Bound { .. }
+            | Measure::Burst { .. }
+            | Measure::Mm1 { .. }
+    );
+    if let (true, Ok(reading)) = (quick, compute::value(&value.measure, Setting::Quick, &|| 0.0)) {
+        assert!(reading.value >= 0.0 && reading.value.is_finite(), "{:?} gives {}", value.measure, reading.value);
+        assert!(!value.unit.text(reading.value).is_empty());
+    }
+}
+
+/// What a figure shows is there.
+fn figures(experiment: &Experiment) {
+    for (place, figure) in experiment.figures.iter().enumerate() {
+        assert!(experiment.figures[..place].iter().all(|earlier| earlier.id != figure.id), "two are {:?}", figure.id);
+        match &figure.kind {
+            FigureKind::OverTime { run, of } => {
+                assert!(!of.is_empty(), "a figure of nothing");
+                of.iter().for_each(|of| counted(experiment, *run, of));
+            }
+            FigureKind::CompletionTimes { runs, entry, stretch } => {
+                assert!(!runs.is_empty(), "a figure of nothing");
+                for run in runs {
+                    counted(experiment, *run, &Counted::Entry(entry.clone()));
+                    within(experiment, *run, stretch);
+                }
+            }
+            FigureKind::Queues { runs, link: name, stretch, .. } => {
+                assert!(!runs.is_empty(), "a figure of nothing");
+                for run in runs {
+                    link(experiment, *run, name);
+                    within(experiment, *run, stretch);
+                }
+            }
+            FigureKind::Values { values } => {
+                let units = values.iter().map(|value| experiment.values[*value].unit);
+                assert!(units.clone().count() > 0 && units.clone().all(|unit| Some(unit) == units.clone().next()));
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Traces of times and sizes.
+
+use crate::refusal::acts_on_a_terminal;
+use std::io::BufReader;
+use weir_latency::trace::ReadError;
+use weir_latency::{Quantile, Tag, Trace, TraceError, TraceQueue};
+use weir_units::{Bandwidth, Duration};
+
+/// Services that a trace may name; a service's tag is its place.
+const SERVICES: [&str; 3] = ["a", "web.search", "b"];
+/// Messages above which no queue is computed: a fuzz case should take a millisecond.
+const MOST_QUEUED: usize = 1_000;
+/// Digits before nanoseconds above which a time is beyond 64 bits.
+const MOST_DIGITS: i64 = 30;
+
+fn tag(name: &str) -> Option<Tag> {
+    SERVICES.iter().position(|known| *known == name).map(|place| Tag(place as u32))
+}
+
+/// Reads `data` as a trace. A refusal has its line in the text. A trace has the messages that a second reader finds,
+/// which moves points in texts instead of counting in powers of ten, and a queue gives it times that fall as the
+/// capacity rises. Returns whether it is accepted.
+///
+/// # Panics
+/// If any of that does not hold: a finding.
+pub fn trace(data: &[u8]) -> bool {
+    let read = Trace::read(data, tag, &mut ());
+    let slowly = Trace::read(BufReader::with_capacity(1, data), tag, &mut ());
+    match (read, slowly) {
+        (Ok(trace), Ok(slowly)) => {
+            assert!(trace == slowly, "it matters how the bytes come: {trace:?} and {slowly:?}");
+            let text = std::str::from_utf8(data).expect("what is accepted is text");
+            let again = Trace::new(messages(text).expect("a second reader reads what is accepted"));
+            assert!(again.as_ref() == Ok(&trace), "a second reader finds {again:?} instead of {trace:?}");
+            queue(&trace);
+            true
+        }
+        (Err(error), Err(slowly)) => {
+            assert_eq!(format!("{error:?}"), format!("{slowly:?}"), "it matters how the bytes come");
+            refused(&error, data)
+        }
+        (read, slowly) => panic!("it matters how the bytes come: {read:?} and {slowly:?}"),
+    }
+}
+
+/// The messages of an accepted trace.
+fn messages(text: &str) -> Option<Vec<(u64, u64, Option<Tag>)>> {
+    let lines = text.strip_prefix('\u{feff}').unwrap_or(text).split('\n').map(str::trim);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
+    let is_head = |line: &&str| !line.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let head: Vec<&str> = match lines.next_if(is_head) {
+        Some(head) => head.split(',').map(str::trim).collect(),
+        None => vec!["time", "size"],
+    };
+    let column = |names: &[&str]| head.iter().position(|name| names.contains(name));
+    let (time, behind_second) = match column(&["time", "start_s"]) {
+        Some(time) => (time, 0),
+        None => (column(&["start_ps"])?, 12),
+    };
+    let (size, service) = (column(&["size", "bytes"])?, column(&["service"]));
+    let mut messages = Vec::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let name = service.and_then(|service| fields.get(service).copied()).filter(|name| !name.is_empty());
+        let at = nanos(fields.get(time)?, 9 - behind_second)?;
+        let tag = match name {
+            Some(name) => Some(tag(name)?),
+            None => None,
+        };
+        messages.push((at, fields.get(size)?.parse().ok().filter(|bytes| *bytes > 0)?, tag));
+    }
+    Some(messages)
+}
+
+/// A decimal number with its point moved `places` to the right, what is then behind it cut.
+fn nanos(text: &str, places: i64) -> Option<u64> {
+    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{part}");
+    if digits.bytes().all(|digit| digit == b'0') {
+        return (!digits.is_empty()).then_some(0);
+    }
+    let zeros = digits.len() - digits.trim_start_matches('0').len();
+    let point = whole.len() as i64 + exponent.parse::<i64>().ok()? + places - zeros as i64;
+    match point {
+        ..=0 => Some(0),
+        1..=MOST_DIGITS => format!("{:0<30}", &digits[zeros..])[..point as usize].parse().ok(),
+        _ => None,
+    }
+}
+
+/// Sends a trace through a queue.
+fn queue(trace: &Trace) {
+    assert!(trace.len() >= 2 && trace.span() > Duration::ZERO && !trace.offered().is_unlimited());
+    if trace.len() > MOST_QUEUED {
+        return;
+    }
+    let queue = TraceQueue::new(trace, Quantile::P99, &[]).expect("all messages are asked about");
+    assert_eq!(queue.asked(), trace.len() as u64);
+    let rates = [1_000, 1_000_000, 10_000_000_000, Bandwidth::MAX.bps()].map(Bandwidth::from_bps);
+    let times = rates.map(|rate| queue.completion_time(rate, &mut ()));
+    for (rate, pair) in rates.iter().zip(times.windows(2)) {
+        match (&pair[0], &pair[1]) {
+            (Ok(slow), Ok(fast)) => {
+                assert!(slow >= fast, "{slow} at {rate}, then {fast}");
+                let enough = queue.smallest_capacity(*slow, &mut ());
+                assert!(enough.is_ok_and(|enough| enough <= *rate), "{enough:?} for {slow}, which {rate} keeps");
+            }
+            (Err(TraceError::OutOfRange), _) => {}
+            (slow, fast) => panic!("{slow:?} at {rate}, then {fast:?}"),
+        }
+    }
+}
+
+/// Checks what is told of a refused trace. Returns `false`: not accepted.
+fn refused(error: &ReadError, data: &[u8]) -> bool {
+    let lines = data.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+    match error {
+        ReadError::Line { line, cause, hint } => {
+            assert!((1..=lines).contains(line), "line {line} of {lines}: {cause}");
+            for words in [cause, hint] {
+                assert!(!words.trim().is_empty(), "neither a cause nor a hint is empty");
+                assert!(!words.contains(acts_on_a_terminal), "a control character in {words:?}");
+            }
+        }
+        ReadError::Trace(error) => assert_eq!(*error, TraceError::TooShort),
+        ReadError::Io(error) => panic!("bytes in memory cannot fail: {error}"),
+    }
+    false
+}
