@@ -10,6 +10,8 @@
 //! - A rack that fell silent keeps its last word ([`Stale::Keep`]) or counts as idle after the timeout, 50 s
 //!   ([`Stale::Forget`]); a rack that hears nothing for as long goes back to its own policy. Nobody answers a rack
 //!   after the timeout: there is nobody to hear it.
+//! - Leaders time their reports by its words (`rack_broker/leader.rs`): they come from a half to three quarters of a
+//!   period after one, and again when none comes. Within two periods of the last loss all racks agree.
 //! - Reports older than what their machine said before are replays and are counted. What was said before the
 //!   broker's own start it does not know: the first allocation comes a period after the start, when every leader has
 //!   reported again.

@@ -44,7 +44,8 @@ struct Host {
     sent: u64,
     said: Vec<UsageReport>,
     relayed: Vec<LimitsRelay>,
-    reported: Vec<RackReport>,
+    /// With the second.
+    reported: Vec<(u64, RackReport)>,
 }
 
 impl Host {
@@ -64,7 +65,7 @@ impl Host {
                 }
                 Output::Broadcast(report) => self.said.push(report),
                 Output::Relay(relay) => self.relayed.push(relay),
-                Output::ReportRack(report) => self.reported.push(report),
+                Output::ReportRack(report) => self.reported.push((seconds, report)),
                 Output::SetLimits(_) => {}
             }
         }
@@ -98,20 +99,65 @@ fn rack() -> (Host, Host) {
     (m1, m2)
 }
 
+/// When it reported.
+fn seconds(host: &Host) -> Vec<u64> {
+    host.reported.iter().map(|(second, _)| *second).collect()
+}
+
 #[test]
-fn the_leader_reports_at_once_and_then_every_ten_seconds() {
+fn the_leader_reports_at_once_and_again_as_long_as_nobody_answers() {
     let (mut m1, mut m2) = rack();
     assert!(m1.broker.leads() && !m2.broker.leads());
     assert_eq!(m1.reported.len(), 1);
     let row = RateRow { service: A, rates: PerDirection { tx: rounded(gbps(4) + gbps(4)), rx: Bandwidth::ZERO } };
-    assert_eq!(m1.reported[0].rows, [row]);
-    // Then every ten seconds from its start; in the interval a silent moment does not count.
+    assert_eq!(m1.reported[0].1.rows, [row]);
+    // Then a period after its start, and after two thirds of a period each: 10, 16.7, 23.7 s, in whole seconds. In the
+    // interval a silent moment does not count.
     for second in 6..=30 {
         together([&mut m1, &mut m2], second, [4_000 * (second % 2), 0]);
     }
-    assert_eq!((m1.reported.len(), m2.reported.len()), (4, 0));
-    assert_eq!(m1.reported[3].rows[0].rates.tx, gbps(4));
+    assert_eq!((seconds(&m1), seconds(&m2)), (vec![5, 10, 17, 24], vec![]));
+    assert_eq!(m1.reported[3].1.rows[0].rates.tx, gbps(4));
     assert_eq!(m1.broker.counters().rack_reports, 4);
+}
+
+#[test]
+fn a_leader_that_is_answered_reports_once_a_period_in_good_time_for_the_next_word() {
+    let (mut m1, mut m2) = rack();
+    // The other rack reports a little later, so that they do not all come at once: 5 + 2.5 · 1/2 s after the word.
+    let mut m3 = Host::new(2, 0);
+    for second in 0..=5 {
+        m3.period(second, 4_000);
+    }
+    for second in 6..=50 {
+        together([&mut m1, &mut m2], second, [4_000, 0]);
+        m3.period(second, 4_000);
+        if second.is_multiple_of(10) {
+            m3.input(second, Input::Fabric(&RackLimits { rack: RackId(1), ..limits(second, gbps(6)) }));
+            // Once it comes by way of the other machine, 1 s later: its age counts.
+            if second != 30 {
+                m1.input(second, Input::Fabric(&limits(second, gbps(6))));
+            }
+        } else if second == 31 {
+            let relay = LimitsRelay { age: Duration::from_secs(1), limits: limits(30, gbps(6)) };
+            m1.input(second, Input::Relay(&relay));
+        }
+    }
+    assert_eq!(seconds(&m1), [5, 10, 15, 25, 35, 45]);
+    assert_eq!(seconds(&m3), [5, 10, 17, 27, 37, 47]);
+}
+
+#[test]
+fn words_that_come_often_do_not_put_reports_off_for_ever() {
+    let (mut m1, mut m2) = rack();
+    for second in 6..=50 {
+        together([&mut m1, &mut m2], second, [4_000, 0]);
+        if second.is_multiple_of(3) {
+            m1.input(second, Input::Fabric(&limits(second, gbps(6))));
+        }
+    }
+    // 12.5 s after the last, in whole seconds; the first counts from the start.
+    assert_eq!(seconds(&m1), [5, 13, 26, 39]);
 }
 
 #[test]

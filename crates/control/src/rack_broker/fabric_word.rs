@@ -89,7 +89,8 @@ impl FabricWord {
         self.newest.clear();
     }
 
-    fn keep(&mut self, limits: &RackLimits, until: Instant) {
+    /// Keeps a part to repeat it. Whether it is the first of a newer round.
+    fn keep(&mut self, limits: &RackLimits, until: Instant) -> bool {
         let stamp = (limits.epoch, limits.round);
         let newest = self.newest.first().map_or((0, 0), |(limits, _)| (limits.epoch, limits.round));
         if stamp > newest {
@@ -99,6 +100,7 @@ impl FabricWord {
         if stamp >= newest {
             self.newest.push((limits.clone(), until));
         }
+        stamp > newest
     }
 
     /// The next part to repeat, if it is not forgotten yet.
@@ -161,7 +163,9 @@ impl RackBroker {
         }
         if news {
             self.counters.limits_accepted += 1;
-            self.fabric.keep(limits, until);
+            if self.fabric.keep(limits, until) {
+                self.fabric_computed(age);
+            }
         } else if known {
             self.counters.limits_known += 1;
         } else {

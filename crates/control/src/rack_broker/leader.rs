@@ -15,6 +15,24 @@
 //! its machines ask for, at most its maximum and the uplink. Too large a demand does no harm: if the rack has less for
 //! it than the fabric then allows, the rack holds it, and it is reported as what it gets.
 //!
+//! When it says it: a part of a fabric period after the fabric broker's last word, so that the next word is made from
+//! what is a few seconds old, whatever the two clocks say; and without an answer again, sooner than a period later.
+//! Hence **within two fabric periods of the last loss, crash or partition all machines of all racks hold limits that
+//! were computed from what all leaders said after it**:
+//!
+//! | at most | with table 1's times | passes until |
+//! |---|---|---|
+//! | [`RETRY`] of a period, and a rack's period | 7.7 s | the leader's next report: its last one was just lost |
+//! | a period | 10 s | the fabric broker's next word: it computed just before, without the rack |
+//! | a rack's period | 1 s | the machines' next period, in which the limits are put in force |
+//!
+//! together 18.7 s of 20, which leaves room for clocks that run 2 % apart. A word that comes before the report puts it
+//! off, but then the next word, a period later, is made from it. A leader that has to be elected speaks within 6 s. Were
+//! reports made once a period whatever the fabric broker says, all this would take up to 22 s.
+//!
+//! Racks report at different times ([`FIRST`] to [`LAST`] of a period after the word), so that those of ten thousand do
+//! not all come in one second. Each says as much as if it reported once a period, as long as it is answered.
+//!
 //! Over the interval since the last report the largest of all periods counts. A service that happens to be silent when
 //! the report is made would otherwise count as idle and be let go, all racks' services of that kind in turn.
 //!
@@ -32,6 +50,23 @@ use weir_alloc::speaks_of_fabric;
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection};
 
+/// When the first rack reports after a word of the fabric broker, in parts of a fabric period: late enough that the
+/// limits show in what is used, early enough that a later [`RETRY`] comes after the next word, clocks being 10 % apart.
+const FIRST: (u64, u64) = (1, 2);
+/// When the last rack does: with one more period of its own, in good time for the next word.
+const LAST: (u64, u64) = (3, 4);
+/// When a report that is not answered is repeated: the two fabric periods leave no more. It covers at least a burst of
+/// the length of the rack's timeout.
+const RETRY: (u64, u64) = (2, 3);
+/// The longest interval: a fabric broker whose period is shorter than what its racks believe must not put reports off
+/// for ever. More than a period, so that where both agree it never counts.
+const LONGEST: (u64, u64) = (5, 4);
+
+/// A part of a period.
+fn part(period: Duration, (of, whole): (u64, u64)) -> Duration {
+    Duration::from_nanos((u128::from(period.nanos()) * u128::from(of) / u128::from(whole)) as u64)
+}
+
 /// The interval that the next report covers.
 #[derive(Debug)]
 pub(super) struct Lead {
@@ -39,6 +74,8 @@ pub(super) struct Lead {
     pub(super) concerned: bool,
     leads: bool,
     next_report: Instant,
+    /// When the interval began: the last report, whether it was this machine's or another's to make.
+    since: Instant,
     /// By leaf: the largest demand at the fabric of any period since the last report.
     offered: PerDirection<Vec<Bandwidth>>,
 }
@@ -49,6 +86,7 @@ impl Lead {
             concerned: speaks_of_fabric(policy),
             leads: false,
             next_report: now + period,
+            since: now,
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
         }
     }
@@ -75,12 +113,24 @@ impl RackBroker {
             self.report_rack();
         }
         if due {
-            self.lead.next_report = self.now + self.config.fabric_period;
+            self.lead.since = self.now;
+            self.lead.next_report = self.now + part(self.config.fabric_period, RETRY);
             Direction::ALL.iter().for_each(|direction| self.lead.offered[*direction].fill(Bandwidth::ZERO));
         }
         if leads {
             self.repeat_limits();
         }
+    }
+
+    /// The fabric broker computed `age` ago, as a new word of it shows. What is told next is for the next time.
+    pub(super) fn fabric_computed(&mut self, age: Duration) {
+        let period = self.config.fabric_period;
+        let racks = self.allocator.policy().network().racks().len() as u64;
+        let place = (self.allocator.rack().index() as u64, racks);
+        let (first, last) = (part(period, FIRST), part(period, LAST));
+        let after = first + part(last.saturating_sub(first), place);
+        let longest = self.lead.since + part(period, LONGEST);
+        self.lead.next_report = (self.now + after.saturating_sub(age)).min(longest);
     }
 
     /// Adds this period to the interval.

@@ -29,6 +29,8 @@ pub(crate) struct Checkers {
     /// By machine: when its broker last accepted a report, on its own clock.
     last_word: Vec<Option<Instant>>,
     accepted: Vec<u64>,
+    /// By machine: the (epoch, round) of its last period before the faults ended.
+    before: Vec<(u64, u64)>,
     sent: u64,
     limits_set: u64,
     /// How often a guarantee stood to be broken.
@@ -45,6 +47,7 @@ impl Checkers {
             stamps: vec![vec![(0, 0); instances]; MACHINES],
             last_word: vec![None; MACHINES],
             accepted: vec![0; MACHINES],
+            before: Vec::new(),
             sent: 0,
             limits_set: 0,
             guarantees_seen: Cell::new(0),
@@ -218,6 +221,29 @@ impl Checkers {
         let others: Bandwidth = (0..self.leaves.len()).filter(|other| *other != leaf).map(usable).sum();
         let nic = world.policy.machine_capacity(MachineId(machine as u32), direction);
         usable(leaf).min(share(leaf).min.max(nic.saturating_sub(others)))
+    }
+
+    pub(crate) fn faults_end(&mut self, world: &World) {
+        let brokers = world.machines.iter().filter_map(|machine| machine.broker.as_ref()).enumerate();
+        self.before = brokers.map(|(m, broker)| broker.stamp(broker.allocator().instance(0, m))).collect();
+    }
+
+    /// Two periods after the last fault: everybody knows what all said after it.
+    pub(crate) fn knowledge(&self, world: &World) -> Result<(), String> {
+        for (m, machine) in world.machines.iter().enumerate() {
+            let broker = machine.broker.as_ref().ok_or("a machine is still dead")?;
+            if broker.mode() != Mode::Runtime {
+                return Err(format!("m{} is still on its own", m + 1));
+            }
+            for (other, leaf) in (0..MACHINES).flat_map(|other| (0..self.leaves.len()).map(move |leaf| (other, leaf))) {
+                let known = broker.stamp(broker.allocator().instance(leaf, other));
+                if known <= self.before[other] {
+                    let before = self.before[other];
+                    return Err(format!("m{} knows {known:?} of m{}, not newer than {before:?}", m + 1, other + 1));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The faults are over: all machines hold the same shares, and the traffic obeys the policy.

@@ -10,12 +10,13 @@
 //!   the machines' demands reach; and the fabric's computation leaves each service its guarantee over all racks, holds
 //!   its maximum and the cap.
 //!
-//! Two fabric periods after the last fault (and one of the rack's) all machines of a rack know the same word of the
-//! fabric broker, and one leads each rack. Three later traffic keeps every maximum and the cap.
+//! Two fabric periods after the last fault all machines of a rack know the same word of the fabric broker, computed from
+//! what all racks said after the last fault; its limits are in force; and one machine leads each rack. Four later traffic
+//! keeps every maximum and the cap.
 
 use super::draw::{MACHINES, PER_RACK, RACKS};
 use super::node::SECOND;
-use super::world::{World, name};
+use super::world::{FABRIC, World, name};
 use std::collections::HashMap;
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{FabricBroker, Mode, RackBroker, RackLimits, RuntimeLimit};
@@ -33,6 +34,10 @@ pub(crate) struct Checkers {
     answers: HashMap<(u32, u64, u64), Answer>,
     /// By machine and leaf: the newest stamp seen in its broker.
     stamps: Vec<Vec<(u64, u64)>>,
+    /// Which racks' reports reached the fabric broker after the last fault.
+    reported: [bool; RACKS],
+    /// The (epoch, round) of the first computation since all have.
+    agreed: Option<(u64, u64)>,
     fabric_limits: u64,
     guarantees: u64,
     /// The policy has no guarantee to keep.
@@ -46,6 +51,8 @@ impl Checkers {
             leaves: world.leaves.clone(),
             answers: HashMap::new(),
             stamps: vec![vec![(0, 0); world.leaves.len()]; MACHINES],
+            reported: [false; RACKS],
+            agreed: None,
             fabric_limits: 0,
             guarantees: 0,
             unguaranteed: world.policy.services().iter().all(|(_, service)| {
@@ -59,6 +66,11 @@ impl Checkers {
         if let Some(stamps) = self.stamps.get_mut(node) {
             stamps.fill((0, 0));
         }
+    }
+
+    /// A machine's report reached the fabric broker after the last fault.
+    pub(crate) fn reported(&mut self, machine: usize) {
+        self.reported[machine / PER_RACK] = true;
     }
 
     pub(crate) fn answered(&mut self, now: u64, limits: &RackLimits) {
@@ -193,6 +205,9 @@ impl Checkers {
     /// At the end of a period of the fabric broker.
     pub(crate) fn allocated(&mut self, world: &World, fabric: &FabricBroker) -> Result<(), String> {
         self.rounds += 1;
+        if fabric.round() > 0 && self.reported.iter().all(|reported| *reported) {
+            self.agreed.get_or_insert((world.nodes[FABRIC].epoch, fabric.round()));
+        }
         // A part's limit is told rounded down.
         let almost =
             |rate: Bandwidth| Bandwidth::from_bps(rate.bps() - (rate.bps() >> 16)).saturating_sub(LOWEST_LIMIT);
@@ -232,6 +247,7 @@ impl Checkers {
 
     /// Two fabric periods after the last fault.
     pub(crate) fn knowledge(&self, world: &World) -> Result<(), String> {
+        let agreed = self.agreed.ok_or("the fabric broker has not computed from all racks' reports")?;
         for rack in 0..RACKS {
             let mut words = Vec::new();
             for machine in rack * PER_RACK..(rack + 1) * PER_RACK {
@@ -246,6 +262,10 @@ impl Checkers {
             let (Some(Some(oldest)), Some(Some(newest))) = (oldest, newest) else {
                 return Err(format!("rack {} knows nothing of the fabric", rack + 1));
             };
+            if *oldest < agreed {
+                return Err(format!("rack {} knows {oldest:?}, older than {agreed:?}, the first from all", rack + 1));
+            }
+            self.in_force(world, rack, agreed, *newest)?;
             // A new word may be on its way through the rack just now.
             if oldest.0 != newest.0 || newest.1 - oldest.1 > 1 {
                 return Err(format!("rack {} knows words from {oldest:?} to {newest:?}", rack + 1));
@@ -254,7 +274,23 @@ impl Checkers {
         Ok(())
     }
 
-    /// Five fabric periods after the last fault: maxima and caps hold over all machines.
+    /// All machines of a rack hold limits that the fabric broker told it between two of its rounds.
+    fn in_force(&self, world: &World, rack: usize, from: (u64, u64), to: (u64, u64)) -> Result<(), String> {
+        let told: Vec<&Answer> =
+            (from.1..=to.1).filter_map(|round| self.answers.get(&(rack as u32, from.0, round))).collect();
+        for machine in rack * PER_RACK..(rack + 1) * PER_RACK {
+            let broker = world.nodes[machine].rack().ok_or("a machine is still dead")?;
+            for (leaf, direction) in (0..self.leaves.len()).flat_map(|leaf| Direction::ALL.map(|way| (leaf, way))) {
+                let holds = broker.fabric_limit(direction, leaf);
+                if !told.iter().any(|answer| answer.limits[leaf][direction] == holds) {
+                    return Err(format!("{} still holds service {leaf} to {holds} ({direction})", name(machine)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Six fabric periods after the last fault: maxima and caps hold over all machines.
     pub(crate) fn obedience(&self, world: &World) -> Result<(), String> {
         // A thousandth: each report closes a part of what is left.
         let spare = |of: Bandwidth| {

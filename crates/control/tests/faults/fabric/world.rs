@@ -19,12 +19,12 @@ use weir_wire::{Key, Message};
 const MILLISECOND: u64 = 1_000_000;
 /// The host of the fabric broker; before it come the machines.
 pub(crate) const FABRIC: usize = MACHINES;
-/// After the last fault, until all machines of a rack know the same of the fabric: two of its periods (a report may just
-/// have been lost, and the broker may just have computed), one of the rack's, and what slow clocks add.
-pub(crate) const KNOW_WITHIN_SECONDS: u64 = 22;
-/// And until traffic obeys: three more. Each report shows what a service uses under limits that the last one made, and
-/// one that is held makes room for the next.
-pub(crate) const OBEY_WITHIN_SECONDS: u64 = 52;
+/// After the last fault, until all machines of all racks have limits in force that were computed from what all racks said
+/// after it: two fabric periods. How they are made up of the brokers' periods says `leader.rs`.
+pub(crate) const KNOW_WITHIN_SECONDS: u64 = 20;
+/// And until traffic obeys: four more. Each report shows what a service uses under limits that the last one made, and
+/// one that is held makes room for the next: a period closes more than half of what is left, down to a thousandth.
+pub(crate) const OBEY_WITHIN_SECONDS: u64 = 60;
 
 enum Event {
     Timer { node: usize, incarnation: u64 },
@@ -279,7 +279,12 @@ impl World {
                     None => fabric.handle_input(local, FabricInput::Timeout),
                     // Old datagrams are replayed to anybody.
                     Some(message) => match message.fabric_input() {
-                        Some(input) => fabric.handle_input(local, input),
+                        Some(input) => {
+                            fabric.handle_input(local, input);
+                            if let (FabricInput::Report(report), false) = (input, self.faulty) {
+                                checkers.reported(report.machine.index());
+                            }
+                        }
                         None => return Err(self.put_back(node, broker, "a rack's message at the fabric broker")),
                     },
                 }
