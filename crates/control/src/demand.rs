@@ -5,6 +5,10 @@
 //! time since the last reading; a service that used at least nine tenths of its limit counts as backlogged,
 //! with a demand without bound. Below that it has room to grow under its own limit, so its usage is its demand.
 //!
+//! In the period after its limit was set or much lowered, half of the limit is enough: senders have just been
+//! slowed from far above, and come back to the limit from below (lost packets, timeouts, a rate law that
+//! overshoots). Were the limit lifted because of that period, it would go on and off for good.
+//!
 //! The price: a service that wants between nine tenths of its limit and the whole keeps a limit that it does not
 //! fill, so up to a tenth of a limit can stay unused.
 //!
@@ -21,16 +25,28 @@ use weir_units::{Bandwidth, Bytes, Duration};
 /// Tenths of a limit from which a service counts as backlogged.
 pub const BACKLOGGED_TENTHS: u64 = 9;
 
-/// What a meter's step from `before` to `after` in `time` says, under a limit that was in force.
+/// The same in the period after the limit was lowered. Above a tenth of overload of 80 senders at one receiver, with retransmission
+/// timeouts of 200 ms, the first second brings 70 to 90 % of the limit.
+pub const BACKLOGGED_TENTHS_AT_FIRST: u64 = 5;
+
+/// Whether `now` holds a service so much lower than `before` that the next period shows the change, not the demand: by more than
+/// a tenth, which is what a steady share varies by.
+pub fn is_lowered(before: Bandwidth, now: Bandwidth) -> bool {
+    u128::from(now.bps()) * 10 < u128::from(before.bps()) * 9
+}
+
+/// What a meter's step from `before` to `after` in `time` says, under a limit that was in force; `lowered` if it [`is_lowered`]
+/// since the reading before.
 ///
 /// A counter that went back was started anew: all it shows is new. Without time there is no usage. The usage is
 /// rounded to what the wire carries, so that its machine computes with the number that it tells.
-pub fn estimate(before: Bytes, after: Bytes, time: Duration, limit: Bandwidth) -> Demand {
+pub fn estimate(before: Bytes, after: Bytes, time: Duration, limit: Bandwidth, lowered: bool) -> Demand {
     let bytes = if after >= before { after - before } else { after };
     let usage = Bandwidth::from_transfer(bytes, time);
+    let tenths = if lowered { BACKLOGGED_TENTHS_AT_FIRST } else { BACKLOGGED_TENTHS };
     let backlogged = !limit.is_unlimited()
         && !time.is_zero()
-        && u128::from(usage.bps()) * 10 >= u128::from(limit.bps()) * u128::from(BACKLOGGED_TENTHS);
+        && u128::from(usage.bps()) * 10 >= u128::from(limit.bps()) * u128::from(tenths);
     Demand { usage: rounded(usage), backlogged }
 }
 
@@ -41,7 +57,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn used(megabits: u64, limit: Bandwidth) -> Demand {
-        estimate(Bytes::new(1_000), Bytes::new(1_000 + megabits * 125_000), SECOND, limit)
+        estimate(Bytes::new(1_000), Bytes::new(1_000 + megabits * 125_000), SECOND, limit, false)
     }
 
     #[test]
@@ -55,14 +71,26 @@ mod tests {
     }
 
     #[test]
+    fn half_is_enough_just_after_the_limit_was_lowered() {
+        let (gigabit, megabits) = (Bandwidth::from_gbps(1), Bandwidth::from_mbps);
+        assert!(is_lowered(Bandwidth::UNLIMITED, gigabit) && is_lowered(gigabit, megabits(899)));
+        assert!(!is_lowered(gigabit, megabits(900)) && !is_lowered(megabits(900), gigabit));
+        assert!(!is_lowered(Bandwidth::UNLIMITED, Bandwidth::UNLIMITED));
+        let used = |megabits: u64| {
+            estimate(Bytes::ZERO, Bytes::new(megabits * 125_000), SECOND, Bandwidth::from_mbps(100), true)
+        };
+        assert!(used(50).backlogged && !used(49).backlogged);
+    }
+
+    #[test]
     fn a_counter_that_started_anew_counts_from_zero() {
-        let demand = estimate(Bytes::new(1_000_000_000), Bytes::new(125_000), SECOND, Bandwidth::UNLIMITED);
+        let demand = estimate(Bytes::new(1_000_000_000), Bytes::new(125_000), SECOND, Bandwidth::UNLIMITED, false);
         assert_eq!(demand.usage, rounded(Bandwidth::from_mbps(1)));
     }
 
     #[test]
     fn no_time_no_usage() {
-        let demand = estimate(Bytes::ZERO, Bytes::new(125_000), Duration::ZERO, Bandwidth::from_mbps(1));
+        let demand = estimate(Bytes::ZERO, Bytes::new(125_000), Duration::ZERO, Bandwidth::from_mbps(1), false);
         assert_eq!(demand, Demand::default());
     }
 }

@@ -35,6 +35,7 @@ mod measuring;
 
 pub use interface::{Input, MeterReading, Mode, Output, RackBrokerConfig, RackBrokerCounters, RuntimeLimit, Stale};
 
+use crate::demand::is_lowered;
 use crate::same_names::{self, OtherNames};
 use fabric_word::FabricWord;
 use leader::Lead;
@@ -72,6 +73,8 @@ pub struct RackBroker {
     shares: PerDirection<RackShares>,
     /// By leaf: the runtime limits in force on this machine.
     limits: PerDirection<Vec<Bandwidth>>,
+    /// By leaf: whether the last period's end lowered the limit much.
+    lowered: PerDirection<Vec<bool>>,
     fabric: FabricWord,
     lead: Lead,
     mode: Mode,
@@ -104,6 +107,7 @@ impl RackBroker {
             demands: PerDirection::both(vec![Bandwidth::ZERO; instances]),
             shares: PerDirection::default(),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]),
+            lowered: PerDirection::both(vec![false; leaves]),
             fabric: FabricWord::new(leaves),
             lead: Lead::new(policy, leaves, now, config.fabric_period),
             mode: if machines == 1 { Mode::Runtime } else { Mode::Static },
@@ -235,6 +239,9 @@ impl RackBroker {
                     Mode::Runtime if fabric.is_unlimited() => Bandwidth::UNLIMITED,
                     Mode::Runtime => self.allocator.room(direction, leaf, self.place, fabric, shares).max(LOWEST_LIMIT),
                 };
+                // A demand that the fabric shares must not be more than there is: its limits last ten periods.
+                self.lowered[direction][leaf] =
+                    fabric.is_unlimited() && is_lowered(self.limits[direction][leaf], limit);
                 self.limits[direction][leaf] = limit;
                 limits.push(RuntimeLimit { service: self.allocator.leaves()[leaf], direction, limit });
             }

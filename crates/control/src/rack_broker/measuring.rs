@@ -35,7 +35,7 @@ impl RackBroker {
             let demand = |direction: Direction| {
                 let ceiling = self.allocator.policy().machine_ceiling(reading.service, direction);
                 let limit = self.limits[direction][leaf].min(ceiling);
-                estimate(before[direction], reading.bytes[direction], time, limit)
+                estimate(before[direction], reading.bytes[direction], time, limit, self.lowered[direction][leaf])
             };
             let row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
             self.meters.bytes[leaf] = reading.bytes;
