@@ -34,9 +34,12 @@ void weir_native_receive_meter_set_interval(struct weir_receive_meter *meter, u6
 int weir_native_receive_meter_packet(struct weir_receive_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked);
 u64 weir_native_receive_meter_usage(const struct weir_receive_meter *meter, u64 now);
 void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
-				      u64 capacity, u32 lightest, u64 total);
+				      u64 capacity, u32 lightest, u64 total, u32 weighs);
 void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity);
 int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked);
+int weir_native_interface_meter_is_full(const struct weir_interface_meter *meter);
+u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
+			       u32 packets, u32 marked, u64 guarantee);
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
 				      u32 weight);
 void weir_native_destination_init(struct weir_destination *destination, u64 now,
@@ -134,9 +137,9 @@ u64 weir_native_receive_meter_usage(const struct weir_receive_meter *meter, u64 
 }
 
 void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
-				      u64 capacity, u32 lightest, u64 total)
+				      u64 capacity, u32 lightest, u64 total, u32 weighs)
 {
-	weir_interface_meter_init(meter, now, law, capacity, lightest, total);
+	weir_interface_meter_init(meter, now, law, capacity, lightest, total, weighs);
 }
 
 void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity)
@@ -147,6 +150,17 @@ void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter
 int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked)
 {
 	return weir_interface_meter_packet(meter, now, bytes, packets, marked);
+}
+
+int weir_native_interface_meter_is_full(const struct weir_interface_meter *meter)
+{
+	return weir_interface_meter_is_full(meter);
+}
+
+u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
+			       u32 packets, u32 marked, u64 guarantee)
+{
+	return weir_receive_packet(interface, meter, now, bytes, packets, marked, guarantee);
 }
 
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
@@ -242,6 +256,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_interface_meter, usage),
 	FIELD(weir_interface_meter, total),
 	FIELD(weir_interface_meter, lightest),
+	FIELD(weir_interface_meter, weighs),
 	SIZE(weir_destination_rules),
 	FIELD(weir_destination_rules, hold),
 	FIELD(weir_destination_rules, silence),
@@ -272,6 +287,8 @@ const u32 weir_layout[] = {
 	WEIR_INTERVAL_MIN,
 	WEIR_SHARE_FILL,
 	WEIR_SHARE_ADD,
+	WEIR_RECEIVED_FEEDBACK,
+	WEIR_RECEIVED_SHARES,
 	WEIR_DESTINATION_DROP,
 };
 const u32 weir_layout_size = sizeof(weir_layout) / sizeof(weir_layout[0]);

@@ -1,15 +1,26 @@
 //! [`InterfaceMeter`]: how a machine's capacity is shared among its services from round trip to round trip.
 //!
-//! The algorithm and its source are in `datapath/interface_meter.h`. Call [`InterfaceMeter::packet`] for each
-//! packet that the interface receives, of any service; after it returned `true`, give each receive meter the
-//! smaller of [`InterfaceMeter::share`] and what the brokers say.
+//! The algorithm and its source are in `datapath/interface_meter.h`. Call [`InterfaceMeter::receive`] for each
+//! packet that the interface receives, with the receive meter of its service; where the shares are new, give each
+//! receive meter the smaller of [`InterfaceMeter::share`] and what the brokers say. An interface that sends has no
+//! receive meters: there it is [`InterfaceMeter::packet`].
 //!
 //! Worked example: 9 Gb/s, weights 1 and 2, both backlogged: 3 and 6 Gb/s.
 
-use crate::layout::{RawInterfaceMeter, SHARE_ADD, SHARE_FILL, native};
+use crate::layout::{RECEIVED_FEEDBACK, RECEIVED_SHARES, RawInterfaceMeter, SHARE_ADD, SHARE_FILL, native};
 use crate::parameters::{ShaperParameters, from_limit, limit};
+use crate::receive_meter::ReceiveMeter;
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Instant, Weight};
+
+/// What is due after a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// The interface's shares are new.
+    pub shares: bool,
+    /// The packet's source is to be told the receive meter's rate, once the meter has its new capacity.
+    pub feedback: bool,
+}
 
 /// Meters all services at one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +47,8 @@ impl InterfaceMeter {
         }
         let mut raw = RawInterfaceMeter::default();
         let law = parameters.interface_law();
-        native::weir_native_interface_meter_init(&mut raw, now.nanos(), &law, limit(capacity), lightest, total);
+        let weighs = u32::from(parameters.interface.weighs_marks);
+        native::weir_native_interface_meter_init(&mut raw, now.nanos(), &law, limit(capacity), lightest, total, weighs);
         Self { raw }
     }
 
@@ -44,6 +56,36 @@ impl InterfaceMeter {
     #[inline]
     pub fn packet(&mut self, now: Instant, bytes: Bytes, packets: u32, marked: u32) -> bool {
         native::weir_native_interface_meter_packet(&mut self.raw, now.nanos(), bytes.get(), packets, marked) != 0
+    }
+
+    /// Counts, here and at the receive meter of its service, what came at `now`: `bytes` as `packets` packets that
+    /// switches could mark, `marked` of them marked. The service has `guarantee` at this machine, or zero.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        meter: &mut ReceiveMeter,
+        now: Instant,
+        bytes: Bytes,
+        packets: u32,
+        marked: u32,
+        guarantee: Bandwidth,
+    ) -> Received {
+        let raw = meter.raw_mut();
+        let due = native::weir_native_receive_packet(
+            &mut self.raw,
+            raw,
+            now.nanos(),
+            bytes.get(),
+            packets,
+            marked,
+            guarantee.bps(),
+        );
+        Received { shares: due & RECEIVED_SHARES != 0, feedback: due & RECEIVED_FEEDBACK != 0 }
+    }
+
+    /// Whether more than the capacity came in the last window.
+    pub fn is_full(&self) -> bool {
+        native::weir_native_interface_meter_is_full(&self.raw) != 0
     }
 
     /// From now on the capacity is `capacity`; the shares go along in proportion.

@@ -161,8 +161,8 @@ pub struct RawInterfaceMeter {
     pub total: u64,
     /// The least of them.
     pub lightest: u32,
-    /// Always zero.
-    pub reserved: u32,
+    /// 1: marks are weighed while the interface is full.
+    pub weighs: u32,
 }
 
 /// `struct weir_destination_rules`: how a sender keeps to feedback (`datapath/destination.h`).
@@ -239,6 +239,10 @@ pub(crate) const INTERVAL_MIN: u64 = 10_000;
 pub(crate) const SHARE_FILL: u32 = 0;
 /// The guarantee, and a share of the rest by weight.
 pub(crate) const SHARE_ADD: u32 = 1;
+/// `weir_receive_packet`: the packet's source is to be told.
+pub(crate) const RECEIVED_FEEDBACK: u32 = 1;
+/// `weir_receive_packet`: the shares are new.
+pub(crate) const RECEIVED_SHARES: u32 = 2;
 /// The limiter is of no use any more.
 pub(crate) const DESTINATION_DROP: i32 = 1;
 
@@ -303,6 +307,7 @@ pub(crate) mod native {
             capacity: u64,
             lightest: u32,
             total: u64,
+            weighs: u32,
         );
         pub(crate) safe fn weir_native_interface_meter_set_capacity(meter: &mut RawInterfaceMeter, capacity: u64);
         pub(crate) safe fn weir_native_interface_meter_packet(
@@ -312,6 +317,16 @@ pub(crate) mod native {
             packets: u32,
             marked: u32,
         ) -> i32;
+        pub(crate) safe fn weir_native_interface_meter_is_full(meter: &RawInterfaceMeter) -> i32;
+        pub(crate) safe fn weir_native_receive_packet(
+            interface: &mut RawInterfaceMeter,
+            meter: &mut RawReceiveMeter,
+            now: u64,
+            bytes: u64,
+            packets: u32,
+            marked: u32,
+            guarantee: u64,
+        ) -> u32;
         pub(crate) safe fn weir_native_interface_meter_share(
             meter: &RawInterfaceMeter,
             sharing: u32,
@@ -338,7 +353,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 93];
+        pub(crate) static weir_layout: [u32; 96];
     }
 }
 
@@ -412,6 +427,7 @@ mod tests {
             offset_of!(RawInterfaceMeter, usage),
             offset_of!(RawInterfaceMeter, total),
             offset_of!(RawInterfaceMeter, lightest),
+            offset_of!(RawInterfaceMeter, weighs),
             size_of::<RawDestinationRules>(),
             offset_of!(RawDestinationRules, hold),
             offset_of!(RawDestinationRules, silence),
@@ -442,6 +458,8 @@ mod tests {
             INTERVAL_MIN as usize,
             SHARE_FILL as usize,
             SHARE_ADD as usize,
+            RECEIVED_FEEDBACK as usize,
+            RECEIVED_SHARES as usize,
             DESTINATION_DROP as usize,
         ]
         .map(|value| value as u32);

@@ -34,7 +34,7 @@ mod receive_meter;
 pub use classifier::{Classifier, ClassifierError, Fields, parse};
 pub use config::{ServiceShaper, ShaperConfig};
 pub use destination::{Destination, Verdict};
-pub use interface_meter::InterfaceMeter;
+pub use interface_meter::{InterfaceMeter, Received};
 pub use layout::{
     HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI, RULES_MAX,
     RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw, RawLimiter, RawMeter, RawReceiveMeter, RawWindow,

@@ -79,6 +79,9 @@ pub struct InterfaceParameters {
     pub marks: Marks,
     /// The capacity where the policy names none, in hundredths of the link's rate.
     pub percent_of_link: u32,
+    /// Whether marks count by who caused them while the interface is full (`datapath/interface_meter.h`); else
+    /// all do.
+    pub weighs_marks: bool,
 }
 
 /// The constants of a machine shaper.
@@ -105,7 +108,7 @@ pub struct ShaperParameters {
 impl InterfaceParameters {
     /// EyeQ's sending side: each 200 µs against 9,800 of 10,000 Mb/s. It looks at no marks: what leaves has passed no switch.
     pub const EYEQ_TRANSMIT: Self =
-        Self { interval: Duration::from_micros(200), marks: Marks::Ignored, percent_of_link: 98 };
+        Self { interval: Duration::from_micros(200), marks: Marks::Ignored, percent_of_link: 98, weighs_marks: false };
 }
 
 impl ShaperParameters {
@@ -127,9 +130,13 @@ impl ShaperParameters {
         interface: InterfaceParameters {
             // EyeQ: 1,000 µs, five intervals of the receive meters, so that they settle in between.
             interval: Duration::from_micros(1000),
-            // Ours: capacities may be a link's own rate, which usage never exceeds; marks say that it is full.
+            // Ours: those of the own queue alone.
             marks: Marks::Fraction,
-            percent_of_link: 100,
+            // Ours; EyeQ has 90. Usage must tell a full interface from one that is not: at 95 it does, by 8 of the 165
+            // packets of an interval. The 5 % more shorten the tail of who needs them: messages of 1 MB at 56 % of an
+            // interface have a 99th percentile up to 30 % above the one without shapers at 90, without any marks.
+            percent_of_link: 95,
+            weighs_marks: true,
         },
         destination: DestinationParameters {
             // §3.2.1: a sender that receives feedback creates a limiter.
@@ -165,6 +172,7 @@ impl ShaperParameters {
             interval: Duration::from_micros(1000),
             marks: Marks::Ignored,
             percent_of_link: 90,
+            weighs_marks: false,
         },
         destination: DestinationParameters {
             // 5,000 Mb/s.

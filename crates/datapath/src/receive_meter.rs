@@ -44,6 +44,10 @@ impl ReceiveMeter {
         due.then(|| self.rate())
     }
 
+    pub(crate) fn raw_mut(&mut self) -> &mut RawReceiveMeter {
+        &mut self.raw
+    }
+
     /// From now on the capacity is `capacity`; R goes along in proportion, from unlimited it starts there.
     pub fn set_capacity(&mut self, capacity: Bandwidth) {
         native::weir_native_receive_meter_set_capacity(&mut self.raw, limit(capacity));

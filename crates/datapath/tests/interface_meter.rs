@@ -4,7 +4,7 @@
 //! compared with the rule solved for its level by bisection, which shares no code with the meter.
 
 use proptest::prelude::*;
-use weir_datapath::{InterfaceMeter, ShaperParameters};
+use weir_datapath::{InterfaceMeter, ReceiveMeter, ShaperParameters};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
@@ -106,7 +106,8 @@ fn both_rules_at_one_machine() {
 
 #[test]
 fn who_comes_back_has_its_guarantee_within_milliseconds() {
-    // Usage is held to the link, 10/9 of C: without marks R falls by 5.6 % an interval while both fill it.
+    // Usage is held to the link, 10/9 of C: without marks R falls by 5.6 % an interval while both fill it; all
+    // marked it is within 4.
     for (marked, intervals) in [(0.0, 34), (1.0, 4)] {
         let mut services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY), service(6e9, f64::INFINITY, 1000, 0.0)];
         let (mut meter, mut now) = (meter(&services), 0);
@@ -170,6 +171,45 @@ proptest! {
             prop_assert!(meter.rate() <= limit && meter.rate() > Bandwidth::ZERO);
         }
     }
+}
+
+/// R after one interval in which all was marked, from `before` on, as parts of `before`: at the receive meter and at the interface.
+fn after_marks(parameters: ShaperParameters, own: f64, all: f64, guarantee: f64) -> (f64, f64) {
+    let rate = |bps: f64| Bandwidth::from_bps(bps as u64);
+    let parameters = ShaperParameters { interval: parameters.interface.interval, ..parameters };
+    let mut interface = InterfaceMeter::new(Instant::ZERO, &parameters, rate(CAPACITY), [Weight::ONE, Weight::ONE]);
+    let mut meter = ReceiveMeter::new(Instant::ZERO, &parameters, rate(CAPACITY), 1);
+    let bytes = |bps: f64| Bytes::new((bps * T as f64 * 1e-9 / 8.0) as u64);
+    // Eight windows take the receive meter from its start to where it can go both ways, and leave the interface where it is; a
+    // window is judged by what came in the one before.
+    let mut rates = Vec::new();
+    let mut others = ReceiveMeter::new(Instant::ZERO, &parameters, rate(CAPACITY), 2);
+    for window in 0..12 {
+        let now = Instant::from_nanos(window * T);
+        let (own, all, marked) = if window < 8 { (CAPACITY / 10.0, CAPACITY, 0) } else { (own, all, 100) };
+        interface.receive(&mut others, now, bytes(all - own), 100, marked, Bandwidth::ZERO);
+        interface.receive(&mut meter, now, bytes(own), 100, marked, rate(guarantee));
+        rates.push((meter.rate().bps() as f64, interface.rate().bps() as f64));
+    }
+    (rates[11].0 / rates[10].0, rates[11].1 / rates[10].1)
+}
+
+#[test]
+fn marks_count_by_who_caused_them() {
+    let case = |own, all, guarantee| after_marks(ShaperParameters::PARLEY, own, all, guarantee);
+    let near = |(meter, interface): (f64, f64), expected: (f64, f64)| {
+        let far = (meter - expected.0).abs().max((interface - expected.1).abs());
+        assert!(far < 0.01, "{meter}, {interface}, not {expected:?}");
+    };
+    // Not full: half of R goes for marks, besides what usage says: 4.5 of 9 Gb/s raise it by a quarter.
+    near(case(4.5e9, 8e9, 0.0), (1.25 - 0.5, 1.0 + 0.5 / 9.0));
+    // Full: 5 % for the 10 Gb/s that came. Of the crowd no mark counts, of the other service, half of all packets, each does.
+    let full = 1.0 - 0.5 / 9.0;
+    near(case(6.3e9, 10e9, 0.0), (1.0 + 0.5 * 0.3, full - 0.25));
+    near(case(4.5e9, 10e9, 4e9), (1.25 - 0.5, full - 0.5));
+    near(case(4.5e9, 10e9, 5e9), (1.25, full - 0.5));
+    // EyeQ takes all marks, as 45,000 B (1 + fraction) in 1 ms here, and none at the interface.
+    near(after_marks(ShaperParameters::EYEQ, 6.3e9, 10e9, 0.0), (1.0 - 0.5 * (6.3 + 0.72 - 9.0) / 9.0, full));
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn parley(hosts: usize, shares: &[Share]) -> ShaperConfig {
         parameters: ShaperParameters::PARLEY,
         sharing: Sharing::Fill,
         services: shares.iter().map(service).collect(),
-        capacities: vec![PerDirection::both(Bandwidth::from_gbps(10)); hosts],
+        capacities: vec![PerDirection { tx: Bandwidth::from_gbps(10), rx: Bandwidth::from_mbps(9500) }; hosts],
         transmit: None,
     }
 }
@@ -164,6 +164,53 @@ fn receivers_share_a_congested_link() {
     assert!(fast > 0.99, "200 us: {fast}");
     assert!(slow < 0.9, "1 ms: {slow}");
     assert!(jain(None) < 0.51, "without shapers");
+}
+
+/// What `a` and `b` deliver at one interface that both fill, `b` for 400 ms already, from 200 ms after `a` came, in Gb/s: each of
+/// their senders has a machine of its own, and `b`'s send `flows` flows each.
+fn beside(guarantees: [u64; 2], senders: [u32; 2], flows: u32) -> [f64; 2] {
+    let mut world = World::new(2, SIZES, Checkers::default());
+    let switch = world.add_switch();
+    let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(1_000_000), mark: Some(MARK) };
+    let edge = queued(Bandwidth::from_gbps(10), Duration::from_micros(2), queue);
+    let hosts: Vec<HostId> = (0..=senders[0] + senders[1]).map(|_| world.add_host(switch, edge, edge)).collect();
+    world.compute_routes();
+    world.set_jitter(SimTime::from_nanos(1212), 1);
+    let shares = guarantees.map(|gbps| Share { min: Bandwidth::from_gbps(gbps), ..Share::default() });
+    world.set_shapers(parley(hosts.len(), &shares));
+    let cubic = Parameters::Cubic(Default::default());
+    let mut of = [Vec::new(), Vec::new()];
+    let mut from = hosts[1..].iter();
+    for (service, count, start) in [(0, 1, SimTime::from_millis(400)), (1, flows, SimTime::ZERO)] {
+        for &sender in from.by_ref().take(senders[service] as usize) {
+            for number in 0..count {
+                let spec = FlowSpec { class: Class(service as u16), start, ..flow(sender, hosts[0], number) };
+                of[service].push(world.add_flow(spec, &cubic));
+            }
+        }
+    }
+    let all: Vec<FlowId> = of.iter().flatten().copied().collect();
+    let rates = rates(&mut world, &all, SimTime::from_millis(600), SimTime::from_millis(900));
+    let (a, b) = rates.split_at(of[0].len());
+    [a, b].map(|rates| rates.iter().sum::<f64>() / 1000.0)
+}
+
+/// Two crowds at one interface: neither starves, and little is left unused (see `datapath/interface_meter.h`).
+#[test]
+fn crowds_share_an_interface() {
+    for (senders, flows) in [([10, 20], 1), ([1, 20], 1), ([1, 20], 3)] {
+        let [a, b] = beside([5, 5], senders, flows);
+        assert!(a > 4.0 && b > 3.5 && a + b > 8.0, "{senders:?} senders: {a:.2} and {b:.2}");
+    }
+}
+
+/// Who has a guarantee of 8 gets it from a crowd that has one of 1.
+#[test]
+fn a_guarantee_is_kept_beside_a_crowd() {
+    for senders in [[10, 20], [1, 20], [10, 1]] {
+        let [a, b] = beside([8, 1], senders, 1);
+        assert!(a > 6.0 && b > 0.95, "{senders:?} senders: {a:.2} and {b:.2}");
+    }
 }
 
 /// EyeQ: an interface carries 9 Gb/s of its 10; services share it by weight, and have it to themselves when they are alone.

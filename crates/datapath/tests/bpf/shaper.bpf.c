@@ -21,7 +21,8 @@ __attribute__((section("classifier"), used)) int start(struct __sk_buff *skb)
 {
 	struct state *state = (struct state *)(long)skb->data;
 
-	weir_interface_meter_init(&state->interface, skb->tstamp, &state->law, skb->mark, skb->priority, skb->hash);
+	weir_interface_meter_init(&state->interface, skb->tstamp, &state->law, skb->mark, skb->priority, skb->hash,
+				  skb->len);
 	weir_interface_meter_set_capacity(&state->interface, skb->len);
 	weir_receive_meter_init(&state->meter, skb->tstamp, &state->law, skb->mark, skb->len, skb->priority, skb->hash);
 	weir_receive_meter_set_interval(&state->meter, skb->mark);
@@ -33,12 +34,14 @@ __attribute__((section("classifier"), used)) int packet(struct __sk_buff *skb)
 {
 	struct state *state = (struct state *)(long)skb->data;
 	u64 now = skb->tstamp;
+	u32 due;
 
-	if (weir_interface_meter_packet(&state->interface, now, skb->len, 1, skb->mark))
+	due = weir_receive_packet(&state->interface, &state->meter, now, skb->len, 1, skb->mark, skb->hash);
+	if (due & WEIR_RECEIVED_SHARES)
 		weir_receive_meter_set_capacity(&state->meter,
 						weir_interface_meter_share(&state->interface, skb->priority, skb->hash,
 									   skb->len, skb->mark));
-	if (weir_receive_meter_packet(&state->meter, now, skb->len, 1, skb->mark))
+	if (due & WEIR_RECEIVED_FEEDBACK)
 		weir_destination_feedback(&state->destination, now, state->meter.rate, skb->mark);
 	if (weir_destination_silent(&state->destination, now) == WEIR_DESTINATION_DROP)
 		return (int)weir_receive_meter_usage(&state->meter, now);

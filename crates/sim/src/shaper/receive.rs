@@ -23,13 +23,17 @@ impl<O: Observer> World<O> {
             packet.clear(MARKED);
         }
         let (now, bytes) = (self.now.instant(), Bytes::new(packet.size.into()));
-        if self.shaping.interfaces[host.index()].receive.packet(now, bytes, capable, marked) {
+        let place = host.index() * self.classes + class.index();
+        let shaping = &mut self.shaping;
+        let meter = &mut shaping.receivers[place].meter;
+        let guarantee = shaping.config.services[class.index()].shares.rx.min;
+        let interface = &mut shaping.interfaces[host.index()].receive;
+        let received = interface.receive(meter, now, bytes, capable, marked, guarantee);
+        if received.shares {
             self.share_receiving(host);
         }
-        let receiver = &mut self.shaping.receivers[host.index() * self.classes + class.index()];
-        let due = receiver.meter.packet(now, bytes, capable, marked);
-        let asked = (asks && !receiver.meter.rate().is_unlimited()).then(|| receiver.meter.rate());
-        if let Some(rate) = due.or(asked) {
+        let rate = self.shaping.receivers[place].meter.rate();
+        if received.feedback || (asks && !rate.is_unlimited()) {
             self.answer(host, id, rate);
         }
     }
