@@ -246,6 +246,8 @@ const u32 weir_layout[] = {
 	FIELD(weir_receive_meter, feedback_interval),
 	FIELD(weir_receive_meter, answered_at),
 	FIELD(weir_receive_meter, unanswered),
+	FIELD(weir_receive_meter, packets),
+	FIELD(weir_receive_meter, marked),
 	FIELD(weir_receive_meter, feedback_bytes),
 	FIELD(weir_receive_meter, draw),
 	SIZE(weir_interface_meter),

@@ -113,6 +113,8 @@ struct weir_receive_meter {
 	u64 feedback_interval; /* ns on average between answers; 0: only bytes count */
 	u64 answered_at;       /* ns */
 	u64 unanswered;        /* bytes since */
+	u64 packets; /* since the start: those that switches could mark */
+	u64 marked;  /* of them, those that were marked and count (interface_meter.h) */
 	u32 feedback_bytes;    /* on average between answers; 0: every packet */
 	u32 draw;              /* where between half and three halves of it the next one is; the seed at first */
 };
@@ -282,6 +284,8 @@ WEIR_INLINE int weir_receive_meter_packet(struct weir_receive_meter *meter, u64 
 		weir_window_open(window, now);
 	}
 	weir_window_add(window, bytes, packets, marked);
+	meter->packets += packets;
+	meter->marked += marked;
 	return meter->capacity ? weir_feedback_due(meter, now, bytes) : 0;
 }
 

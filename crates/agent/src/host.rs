@@ -127,7 +127,11 @@ impl Host {
     pub fn read_meters(&self) -> Result<Vec<MeterReading>, HostError> {
         let reading = |service: &ServiceId| {
             let totals = self.datapath.totals(Some(*service))?;
-            Ok(MeterReading { service: *service, bytes: PerDirection { tx: totals.tx.bytes(), rx: totals.rx.bytes() } })
+            Ok(MeterReading {
+                service: *service,
+                bytes: PerDirection { tx: totals.tx.bytes(), rx: totals.rx.bytes() },
+                network: Default::default(),
+            })
         };
         self.leaves.iter().map(reading).collect()
     }

@@ -9,6 +9,11 @@
 //! slowed from far above, and come back to the limit from below (lost packets, timeouts, a rate law that
 //! overshoots). Were the limit lifted because of that period, it would go on and off for good.
 //!
+//! What the network holds back counts as backlogged too. Above the capacity of a rack's uplink its queue marks, receive meters
+//! lower R for it, and what arrives may stay just below a cap however much is wanted: nobody would be limited, and senders would
+//! go on losing packets. So a service of whose packets a quarter was marked, and whose R is below its usage (so that at least two
+//! senders can be held by it), wants more than it got. A crowd at a machine's own port marks a few of a hundred of a second's packets.
+//!
 //! The price: a service that wants between nine tenths of its limit and the whole keeps a limit that it does not
 //! fill, so up to a tenth of a limit can stay unused.
 //!
@@ -18,6 +23,7 @@
 //! Source: fill for a point that Parley §3.2.2 leaves open; nine tenths leaves room for a transport's own
 //! variation below a limit and for headers.
 
+use crate::rack_broker::NetworkReading;
 use crate::rate::rounded;
 use crate::report::Demand;
 use weir_units::{Bandwidth, Bytes, Duration};
@@ -33,6 +39,18 @@ pub const BACKLOGGED_TENTHS_AT_FIRST: u64 = 5;
 /// a tenth, which is what a steady share varies by.
 pub fn is_lowered(before: Bandwidth, now: Bandwidth) -> bool {
     u128::from(now.bps()) * 10 < u128::from(before.bps()) * 9
+}
+
+/// One of so many packets marked in a period says that the network holds a service back. Where the uplink of a rack is offered
+/// 110 % it marks one of two, at 70 % one of seventy.
+const HELD_BACK_PART: u64 = 4;
+
+/// Whether the network held a service back that received `usage` between two readings of its meter.
+pub fn is_held_back(before: &NetworkReading, after: &NetworkReading, usage: Bandwidth) -> bool {
+    // A meter that was started anew counts from zero.
+    let since = |before: u64, after: u64| if after >= before { after - before } else { after };
+    let (packets, marked) = (since(before.packets, after.packets), since(before.marked, after.marked));
+    packets > 0 && marked.saturating_mul(HELD_BACK_PART) >= packets && after.rate.is_some_and(|rate| rate < usage)
 }
 
 /// What a meter's step from `before` to `after` in `time` says, under a limit that was in force; `lowered` if it [`is_lowered`]
@@ -80,6 +98,22 @@ mod tests {
             estimate(Bytes::ZERO, Bytes::new(megabits * 125_000), SECOND, Bandwidth::from_mbps(100), true)
         };
         assert!(used(50).backlogged && !used(49).backlogged);
+    }
+
+    #[test]
+    fn a_quarter_marked_holds_back() {
+        let reading =
+            |packets, marked, mbps| NetworkReading { packets, marked, rate: Some(Bandwidth::from_mbps(mbps)) };
+        let usage = Bandwidth::from_mbps(1000);
+        let before = reading(1000, 900, 10);
+        assert!(is_held_back(&before, &reading(2000, 1150, 10), usage));
+        assert!(!is_held_back(&before, &reading(2000, 1149, 10), usage));
+        // One sender alone is not held by an R of all that came.
+        assert!(!is_held_back(&before, &reading(2000, 1150, 1000), usage));
+        assert!(!is_held_back(&before, &NetworkReading { rate: None, ..reading(2000, 1900, 10) }, usage));
+        assert!(!is_held_back(&before, &before, usage));
+        // Started anew: 100 of 200.
+        assert!(is_held_back(&before, &reading(200, 100, 10), usage));
     }
 
     #[test]

@@ -23,7 +23,8 @@ mod same_names;
 pub use fabric_broker::{FabricBroker, FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
 pub use fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow};
 pub use rack_broker::{
-    Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RackBrokerCounters, RuntimeLimit, Stale,
+    Input, MeterReading, Mode, NetworkReading, Output, RackBroker, RackBrokerConfig, RackBrokerCounters, RuntimeLimit,
+    Stale,
 };
 pub use report::{Demand, UsageReport, UsageRow};
 pub use same_names::OtherNames;

@@ -33,7 +33,9 @@ mod interface;
 mod leader;
 mod measuring;
 
-pub use interface::{Input, MeterReading, Mode, Output, RackBrokerConfig, RackBrokerCounters, RuntimeLimit, Stale};
+pub use interface::{
+    Input, MeterReading, Mode, NetworkReading, Output, RackBrokerConfig, RackBrokerCounters, RuntimeLimit, Stale,
+};
 
 use crate::demand::is_lowered;
 use crate::same_names::{self, OtherNames};

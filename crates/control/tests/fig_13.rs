@@ -54,7 +54,10 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
                     Output::ReadMeters => {
                         let service = broker.allocator().leaves()[0];
                         let bytes = PerDirection { tx: Bytes::new(*sent), rx: Bytes::ZERO };
-                        broker.handle_input(now, Input::Meters(&[MeterReading { service, bytes }]));
+                        broker.handle_input(
+                            now,
+                            Input::Meters(&[MeterReading { service, bytes, network: Default::default() }]),
+                        );
                     }
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),
                     Output::Broadcast(_) | Output::Relay(_) => panic!("there is nobody to hear it"),

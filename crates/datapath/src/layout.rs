@@ -137,6 +137,10 @@ pub struct RawReceiveMeter {
     pub answered_at: u64,
     /// Bytes since.
     pub unanswered: u64,
+    /// Packets that switches could mark, since the start.
+    pub packets: u64,
+    /// Of them, those that were marked and count.
+    pub marked: u64,
     /// Bytes between two answers, on average.
     pub feedback_bytes: u32,
     /// The state of the generator that spreads the answers.
@@ -353,7 +357,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 96];
+        pub(crate) static weir_layout: [u32; 98];
     }
 }
 
@@ -417,6 +421,8 @@ mod tests {
             offset_of!(RawReceiveMeter, feedback_interval),
             offset_of!(RawReceiveMeter, answered_at),
             offset_of!(RawReceiveMeter, unanswered),
+            offset_of!(RawReceiveMeter, packets),
+            offset_of!(RawReceiveMeter, marked),
             offset_of!(RawReceiveMeter, feedback_bytes),
             offset_of!(RawReceiveMeter, draw),
             size_of::<RawInterfaceMeter>(),

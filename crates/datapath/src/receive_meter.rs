@@ -73,6 +73,16 @@ impl ReceiveMeter {
         Bandwidth::from_bps(native::weir_native_receive_meter_usage(&self.raw, now.nanos()))
     }
 
+    /// Packets since the start that switches could mark.
+    pub fn packets(&self) -> u64 {
+        self.raw.packets
+    }
+
+    /// Of [`ReceiveMeter::packets`], those that were marked and count.
+    pub fn marked(&self) -> u64 {
+        self.raw.marked
+    }
+
     /// T.
     pub fn interval(&self) -> Duration {
         Duration::from_nanos(self.raw.law.interval)

@@ -61,7 +61,10 @@ impl Host {
             match output {
                 Output::ReadMeters => {
                     let bytes = PerDirection { tx: Bytes::new(self.sent), rx: Bytes::ZERO };
-                    self.broker.handle_input(at(seconds), Input::Meters(&[MeterReading { service: A, bytes }]));
+                    self.broker.handle_input(
+                        at(seconds),
+                        Input::Meters(&[MeterReading { service: A, bytes, network: Default::default() }]),
+                    );
                 }
                 Output::Broadcast(report) => self.said.push(report),
                 Output::Relay(relay) => self.relayed.push(relay),

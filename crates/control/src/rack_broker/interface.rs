@@ -63,6 +63,19 @@ pub struct MeterReading {
     pub service: ServiceId,
     /// Bytes transmitted and received.
     pub bytes: PerDirection<Bytes>,
+    /// What its receive meter knows of the network; the default where there is none.
+    pub network: NetworkReading,
+}
+
+/// What a service's receive meter knows of the network between its senders and this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NetworkReading {
+    /// Packets since the meter was started that switches could mark.
+    pub packets: u64,
+    /// Of them, those that were marked.
+    pub marked: u64,
+    /// R, what each sender may send now; `None` without a receive meter, or where it holds nobody.
+    pub rate: Option<Bandwidth>,
 }
 
 /// What the broker tells its driver.

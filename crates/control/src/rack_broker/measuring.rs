@@ -1,7 +1,7 @@
 //! Own meters into own demands.
 
-use super::{MeterReading, RackBroker};
-use crate::demand::estimate;
+use super::{MeterReading, NetworkReading, RackBroker};
+use crate::demand::{estimate, is_held_back};
 use crate::parts::split;
 use crate::report::{Demand, UsageReport, UsageRow};
 use weir_units::{Bytes, Direction, Duration, Instant, PerDirection};
@@ -11,12 +11,18 @@ use weir_units::{Bytes, Direction, Duration, Instant, PerDirection};
 pub(super) struct Meters {
     /// By leaf.
     bytes: Vec<PerDirection<Bytes>>,
+    /// By leaf.
+    network: Vec<NetworkReading>,
     read: Option<Instant>,
 }
 
 impl Meters {
     pub(super) fn new(leaves: usize) -> Self {
-        Self { bytes: vec![PerDirection::default(); leaves], read: None }
+        Self {
+            bytes: vec![PerDirection::default(); leaves],
+            network: vec![NetworkReading::default(); leaves],
+            read: None,
+        }
     }
 }
 
@@ -37,8 +43,10 @@ impl RackBroker {
                 let limit = self.limits[direction][leaf].min(ceiling);
                 estimate(before[direction], reading.bytes[direction], time, limit, self.lowered[direction][leaf])
             };
-            let row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
+            let mut row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
+            row.rx.backlogged |= is_held_back(&self.meters.network[leaf], &reading.network, row.rx.usage);
             self.meters.bytes[leaf] = reading.bytes;
+            self.meters.network[leaf] = reading.network;
             let instance = self.allocator.instance(leaf, self.place);
             self.stamps[instance] = (self.epoch, self.round);
             self.demands.tx[instance] = row.tx.bandwidth();

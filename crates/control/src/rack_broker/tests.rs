@@ -51,6 +51,7 @@ impl Host {
                     let reading = |service, bytes| MeterReading {
                         service,
                         bytes: PerDirection { tx: Bytes::new(bytes), rx: Bytes::ZERO },
+                        network: Default::default(),
                     };
                     let readings = [reading(A, self.sent[0]), reading(B, self.sent[1])];
                     self.broker.handle_input(now, Input::Meters(&readings));
@@ -138,7 +139,10 @@ fn a_machine_without_peers_keeps_the_rack_policy_by_itself() {
         broker.handle_input(at(second), Input::Timeout);
         assert_eq!(broker.poll_output(), Some(Output::ReadMeters));
         let bytes = PerDirection { tx: Bytes::new(second * 1_250_000_000), rx: Bytes::ZERO };
-        broker.handle_input(at(second), Input::Meters(&[MeterReading { service: A, bytes }]));
+        broker.handle_input(
+            at(second),
+            Input::Meters(&[MeterReading { service: A, bytes, network: Default::default() }]),
+        );
         let Some(Output::SetLimits(limits)) = broker.poll_output() else { panic!("it tells nobody") };
         let expected = if second == 0 { Bandwidth::UNLIMITED } else { GBPS(5) };
         assert_eq!(limits[0].limit, expected);
@@ -220,8 +224,9 @@ fn many_services_take_several_reports_that_cover_all_between_them() {
         m1.handle_input(at(second), Input::Timeout);
         assert_eq!(m1.poll_output(), Some(Output::ReadMeters));
         let bytes = |i: u64| PerDirection { tx: Bytes::new(second * (i + 1) * 125), rx: Bytes::ZERO };
-        let readings: Vec<_> =
-            (0..400).map(|i| MeterReading { service: ServiceId(i), bytes: bytes(u64::from(i)) }).collect();
+        let readings: Vec<_> = (0..400)
+            .map(|i| MeterReading { service: ServiceId(i), bytes: bytes(u64::from(i)), network: Default::default() })
+            .collect();
         m1.handle_input(at(second), Input::Meters(&readings));
         reports.clear();
         while let Some(output) = m1.poll_output() {

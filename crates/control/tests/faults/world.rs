@@ -364,6 +364,7 @@ impl World {
             .map(|(leaf, service)| MeterReading {
                 service: *service,
                 bytes: PerDirection { tx: bytes(machine.sent.tx[leaf]), rx: bytes(machine.sent.rx[leaf]) },
+                network: Default::default(),
             })
             .collect()
     }

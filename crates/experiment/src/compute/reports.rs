@@ -75,8 +75,11 @@ fn spoken(services: u32, machines: u32) -> Result<Spoken, ComputeError> {
             match output {
                 Output::ReadMeters => {
                     let leaves = policy.services().leaves().zip(&bytes);
-                    let reading =
-                        |((service, _), bytes): ((_, _), &PerDirection<Bytes>)| MeterReading { service, bytes: *bytes };
+                    let reading = |((service, _), bytes): ((_, _), &PerDirection<Bytes>)| MeterReading {
+                        service,
+                        bytes: *bytes,
+                        network: Default::default(),
+                    };
                     let readings: Vec<MeterReading> = leaves.map(reading).collect();
                     broker.handle_input(now, Input::Meters(&readings));
                 }

@@ -232,7 +232,11 @@ impl Brokers {
         match output {
             Output::ReadMeters => {
                 let host = self.machines[place].host;
-                let reading = |(service, class)| MeterReading { service, bytes: world.host_bytes(host, class) };
+                let reading = |(service, class)| MeterReading {
+                    service,
+                    bytes: world.host_bytes(host, class),
+                    network: world.network_reading(host, class),
+                };
                 let readings: Vec<MeterReading> = self.classes.iter().map(reading).collect();
                 if let Some(broker) = &mut self.machines[place].broker {
                     broker.handle_input(now, Input::Meters(&readings));

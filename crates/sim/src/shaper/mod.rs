@@ -36,6 +36,7 @@ use crate::packet::List;
 use crate::timer::Timer;
 use crate::world::World;
 use places::Places;
+use weir_control::NetworkReading;
 use weir_datapath::{Destination, InterfaceMeter, ReceiveMeter, ShaperConfig};
 use weir_units::{Bandwidth, Direction, Duration, MachineId, Weight};
 
@@ -171,6 +172,16 @@ impl<O: Observer> World<O> {
         let place = host.index() * self.classes + class.index();
         let meter = &self.shaping.receivers.get(place)?.meter;
         Some(ShaperReading { capacity: meter.capacity(), rate: meter.rate(), limit: self.services[place].limit })
+    }
+
+    /// What a service's receive meter at a host knows of the network; nothing without shapers.
+    pub(crate) fn network_reading(&self, host: HostId, class: Class) -> NetworkReading {
+        let Some(Receiver { meter, .. }) = self.shaping.receivers.get(host.index() * self.classes + class.index())
+        else {
+            return NetworkReading::default();
+        };
+        let rate = (!meter.rate().is_unlimited()).then(|| meter.rate());
+        NetworkReading { packets: meter.packets(), marked: meter.marked(), rate }
     }
 
     /// The rate of a service's limiter from one host to another; `None` where there is none.

@@ -331,6 +331,7 @@ impl World {
                 let reading = |(leaf, service): (usize, &ServiceId)| MeterReading {
                     service: *service,
                     bytes: self.traffic[machine].bytes(leaf),
+                    network: Default::default(),
                 };
                 let readings: Vec<MeterReading> = self.leaves.iter().enumerate().map(reading).collect();
                 rack.handle_input(local, Input::Meters(&readings));
