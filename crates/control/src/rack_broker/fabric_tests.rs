@@ -267,10 +267,13 @@ fn a_policy_changes_at_run_time_and_what_was_heard_stays() {
                 r2: { uplink: 10Gb/s, machines: [m3] } } }\nservices:\n  \
                 a: { match: [ { protocol: tcp, port: 1 } ] }\n  b: { match: [ { protocol: tcp, port: 2 } ] }\n";
     let silent = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
+    assert!(m1.broker.hears_fabric());
     m1.broker.set_policy(&silent).expect("the same racks, machines and services");
     m1.period(7, 3_000);
     assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), Bandwidth::UNLIMITED);
     assert!(!m1.broker.hears_fabric());
+    // Nobody fell silent.
+    assert_eq!(m1.broker.counters().fabric_fallbacks, 0);
     let other = Arc::new(Policy::parse("policy.yaml", &text.replace("m3", "m4")).expect("the policy is valid").0);
     assert_eq!(m1.broker.set_policy(&other), Err(OtherNames));
 }

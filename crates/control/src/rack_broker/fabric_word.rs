@@ -83,8 +83,10 @@ impl FabricWord {
         std::mem::replace(&mut self.fresh, fresh) && !fresh
     }
 
-    /// Forgets everything but the stamps, which still tell a replay.
+    /// Forgets everything but the stamps, which still tell a replay. Nothing fell silent: the next [`Self::renew`] does not
+    /// tell of an end.
     pub(super) fn clear(&mut self) {
+        self.fresh = false;
         self.leaves.iter_mut().for_each(|word| word.until = Instant::ZERO);
         self.newest.clear();
     }
