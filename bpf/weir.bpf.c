@@ -14,7 +14,7 @@
  * every segment, tunnels included, and which HTB charges by; arriving ones were merged by GRO and are
  * counted by datapath/meter.h.
  *
- * Source: EyeQ section 4 (classify and meter at the host), linux-facts (HTB class chosen by BPF).
+ * Source: EyeQ section 4 (classify and meter at the host); net/sched/sch_htb.c (skb->priority names the class).
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

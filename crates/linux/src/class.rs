@@ -8,7 +8,7 @@
 //! - **burst** is 1 ms at the rate, at least ten frames: HTB's timers are high-resolution, so a burst bridges
 //!   the lateness of a timer and not a tick of the scheduler, and small rates in scaled-down labs stay smooth;
 //! - **quantum** is the largest segment times the weight over the smallest weight: spare bandwidth is divided
-//!   by weight only when every quantum holds a segment (measured: linux-facts);
+//!   by weight only when every quantum holds a segment (sch_htb serves a class its quantum in turn);
 //! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least ten frames and two segments: a queue drops
 //!   what is larger than itself, and the sender then stands still. The kernel's default, 1,000 packets, is 4 s
 //!   at 3 Mb/s.

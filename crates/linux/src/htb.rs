@@ -19,7 +19,7 @@
 //!
 //! On a NIC with several transmit queues the tree replaces `mq`: one lock for all queues.
 //!
-//! Source: linux-facts (measured costs), Parley §3.2 (root rate limiters per service).
+//! Source: net/sched/sch_htb.c; Parley §3.2 (root rate limiters per service).
 
 use crate::class::{Class, ClassSpec, RATE_MIN, Sending, queue_message};
 use crate::interface::{Interface, InterfaceError};

@@ -8,7 +8,7 @@
 //! Worked example: on a kernel without fq, `probe` says `edt: the kernel has no qdisc fq` and nothing against
 //! `htb`, and `choose` returns [`Backend::Htb`].
 //!
-//! Source: design.md (two enforcement backends), linux-facts (EDT without fq is ignored).
+//! Source: Linux's net/sched/sch_fq.c, the qdisc that waits for a packet's departure time.
 
 use crate::class::{ClassSpec, Sending};
 use crate::htb::{self, ClassStatus, HtbError, HtbTree};
