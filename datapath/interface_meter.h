@@ -27,20 +27,24 @@
  *   the interface is not full                        yes                    no
  *   full: the service brings 5/8 or more of it       no                     no
  *   full: the service is below its guarantee         no                     yes
- *   full: other services                             yes                    yes
+ *   full: other services                             yes                    if one below its guarantee was marked
+ *                                                                           in this window or the last
  *
  * A crowd of one service has nobody to protect: its senders' own congestion control shares the link, and to
  * halve R until the queue has drained takes R far too deep, from where it climbs for many intervals: the 99th
  * percentile of messages of 1 MB, at 56 % of an interface, is then 2.1 times what it is without shapers, and as it is
  * 1.2 times. Where two services fill the interface, marks bring both down before they lose whole windows (without any,
- * 20 and 10 senders wait for TCP's timers); but who is below its guarantee must not give way, or guarantees of
- * 8 and 1 Gb/s both end at 4, and who is above is told through the interface's R. crates/sim/tests/shapers.rs has these
- * crowds.
+ * 20 and 10 senders wait for TCP's timers), at the price that the law's second term has: two services without
+ * guarantees use 7.4 to 8.3 of the 10 Gb/s. But who is below its guarantee must not give way, or guarantees of 8 and 1 Gb/s
+ * both end at 4, and who is above is told at both levels. crates/sim/tests/shapers.rs has these crowds.
+ *
+ * "Full" is more than C, which may be a cap below the link's rate: what is marked then is some other queue's, of a
+ * network whose share this interface takes too much of anyway, as usage tells.
  *
  * Bounds: those of rate_law.h; weights in thousandths, 1 to 10^9; R * weight / lightest is computed as
  * (R / lightest) * weight, cut off at 8 Tb/s, and (R % lightest) * weight / lightest, below 10^18.
  *
- * Worked example: C = 9 Gb/s, services of weights 1 and 2, both backlogged. R starts at 3 Gb/s and stays: 3 and
+ * Worked example: C = 9 Gb/s (a cap), services of weights 1 and 2, both backlogged. R starts at 3 Gb/s and stays: 3 and
  * 6 Gb/s. The second ends; the first uses 3 of 9, so R rises to 3 * (1 + 0.5 * 6/9) = 4, then 5.11, up to 9 Gb/s.
  *
  * Source: EyeQ's source code, its device rate: this law every 1,000 us against 9,000 Mb/s (of 10 Gb/s), class
@@ -66,7 +70,9 @@ struct weir_interface_meter {
 	u64 usage;    /* bit/s of the last window that closed */
 	u64 total;    /* sum of the services' weights, thousandths, at least `lightest` */
 	u32 lightest; /* thousandths, 1 to WEIR_WEIGHT_MAX */
+	u32 squeezed; /* whether a service below its guarantee was marked: bit 0 in this window, bit 1 in the last */
 	u32 weighs;   /* 1: while the interface is full marks count by who caused them; 0: always (EyeQ) */
+	u32 reserved;
 };
 
 /* `rate` * `weight` / `lightest`, at most WEIR_LAW_RATE_MAX. */
@@ -147,6 +153,7 @@ WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, 
 			stepped = 1;
 		}
 		weir_window_open(window, now);
+		meter->squeezed = meter->squeezed << 1 & 2;
 	}
 	weir_window_add(window, bytes, packets, marked);
 	return stepped;
@@ -200,8 +207,12 @@ WEIR_INLINE u32 weir_receive_packet(struct weir_interface_meter *interface, stru
 		u64 usage = weir_receive_meter_usage(meter, now);
 		int crowd = usage >= interface->usage / 8 * 5;
 
-		own = crowd || usage < guarantee ? 0 : marked;
-		shared = crowd ? 0 : marked;
+		int squeezed = !crowd && usage < guarantee;
+
+		own = crowd || squeezed ? 0 : marked;
+		if (squeezed && marked)
+			interface->squeezed |= 1;
+		shared = !crowd && interface->squeezed ? marked : 0;
 	}
 	if (weir_interface_meter_packet(interface, now, bytes, packets, shared))
 		due |= WEIR_RECEIVED_SHARES;

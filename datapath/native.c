@@ -258,6 +258,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_interface_meter, usage),
 	FIELD(weir_interface_meter, total),
 	FIELD(weir_interface_meter, lightest),
+	FIELD(weir_interface_meter, squeezed),
 	FIELD(weir_interface_meter, weighs),
 	SIZE(weir_destination_rules),
 	FIELD(weir_destination_rules, hold),

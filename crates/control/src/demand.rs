@@ -9,10 +9,11 @@
 //! slowed from far above, and come back to the limit from below (lost packets, timeouts, a rate law that
 //! overshoots). Were the limit lifted because of that period, it would go on and off for good.
 //!
-//! What the network holds back counts as backlogged too. Above the capacity of a rack's uplink its queue marks, receive meters
+//! What the network holds back hides its demand too. Above the capacity of a rack's uplink its queue marks, receive meters
 //! lower R for it, and what arrives may stay just below a cap however much is wanted: nobody would be limited, and senders would
 //! go on losing packets. So a service of whose packets a quarter was marked, and whose R is below its usage (so that at least two
-//! senders can be held by it), wants more than it got. A crowd at a machine's own port marks a few of a hundred of a second's packets.
+//! senders can be held by it), has a demand of a quarter more than its usage. Not more: the queue may be far away, at what no
+//! broker here can share, and capacity kept for such a demand is lost to the others.
 //!
 //! The price: a service that wants between nine tenths of its limit and the whole keeps a limit that it does not
 //! fill, so up to a tenth of a limit can stay unused.
@@ -44,6 +45,9 @@ pub fn is_lowered(before: Bandwidth, now: Bandwidth) -> bool {
 /// One of so many packets marked in a period says that the network holds a service back. Where the uplink of a rack is offered
 /// 110 % it marks one of two, at 70 % one of seventy.
 const HELD_BACK_PART: u64 = 4;
+/// What is held back has a demand of so many hundredths of its usage: enough to come above a cap of the peak load that its
+/// usage stays just below, and as much as others may lose of theirs.
+const HELD_BACK_PERCENT: u128 = 125;
 
 /// Whether the network held a service back that received `usage` between two readings of its meter.
 pub fn is_held_back(before: &NetworkReading, after: &NetworkReading, usage: Bandwidth) -> bool {
@@ -51,6 +55,12 @@ pub fn is_held_back(before: &NetworkReading, after: &NetworkReading, usage: Band
     let since = |before: u64, after: u64| if after >= before { after - before } else { after };
     let (packets, marked) = (since(before.packets, after.packets), since(before.marked, after.marked));
     packets > 0 && marked.saturating_mul(HELD_BACK_PART) >= packets && after.rate.is_some_and(|rate| rate < usage)
+}
+
+/// The demand of what the network held back: [`Demand::usage`] is then more than was used.
+pub fn held_back(demand: Demand) -> Demand {
+    let more = u128::from(demand.usage.bps()) * HELD_BACK_PERCENT / 100;
+    Demand { usage: rounded(Bandwidth::from_bps(u64::try_from(more).unwrap_or(u64::MAX))), ..demand }
 }
 
 /// What a meter's step from `before` to `after` in `time` says, under a limit that was in force; `lowered` if it [`is_lowered`]
@@ -114,6 +124,8 @@ mod tests {
         assert!(!is_held_back(&before, &before, usage));
         // Started anew: 100 of 200.
         assert!(is_held_back(&before, &reading(200, 100, 10), usage));
+        let demand = held_back(Demand { usage, backlogged: false });
+        assert_eq!(demand, Demand { usage: rounded(Bandwidth::from_mbps(1250)), backlogged: false });
     }
 
     #[test]

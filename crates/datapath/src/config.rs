@@ -255,6 +255,14 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_may_receive_95_percent_of_its_link_or_its_cap() {
+        for (caps, expected) in [("", 9_500_000_000), ("caps: { machine: { rx: 7Gb/s } }\n", 7_000_000_000)] {
+            let policy = policy("10Gb/s", "  s: { match: [ { port: 1 } ] }\n", caps);
+            assert_eq!(ShaperConfig::parley(&policy, None, None).capacities[0].rx.bps(), expected, "{caps}");
+        }
+    }
+
+    #[test]
     fn slow_interfaces_have_long_intervals() {
         let parameters = |nic: &str, interval: Option<Duration>| {
             let config = ShaperConfig::parley(&policy(nic, "  s: { match: [ { port: 1 } ] }\n", ""), interval, None);

@@ -165,8 +165,12 @@ pub struct RawInterfaceMeter {
     pub total: u64,
     /// The least of them.
     pub lightest: u32,
-    /// 1: marks are weighed while the interface is full.
+    /// Whether a service below its guarantee was marked.
+    pub squeezed: u32,
+    /// 1: while the interface is full marks count by who caused them.
     pub weighs: u32,
+    /// Always zero.
+    pub reserved: u32,
 }
 
 /// `struct weir_destination_rules`: how a sender keeps to feedback (`datapath/destination.h`).
@@ -357,7 +361,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 98];
+        pub(crate) static weir_layout: [u32; 99];
     }
 }
 
@@ -433,6 +437,7 @@ mod tests {
             offset_of!(RawInterfaceMeter, usage),
             offset_of!(RawInterfaceMeter, total),
             offset_of!(RawInterfaceMeter, lightest),
+            offset_of!(RawInterfaceMeter, squeezed),
             offset_of!(RawInterfaceMeter, weighs),
             size_of::<RawDestinationRules>(),
             offset_of!(RawDestinationRules, hold),

@@ -1,6 +1,6 @@
 //! The machine level in a closed loop: services send what they want and their share allows.
 //!
-//! A fluid, interval by interval, through a link of 10/9 of the capacity without a queue; what comes of it is
+//! A fluid, interval by interval, through a link of 20/19 of the capacity without a queue; what comes of it is
 //! compared with the rule solved for its level by bisection, which shares no code with the meter.
 
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use weir_datapath::{InterfaceMeter, ReceiveMeter, ShaperParameters};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
-const CAPACITY: f64 = 9e9;
+const CAPACITY: f64 = 9.5e9;
 const LINK: f64 = 10e9;
 /// One interval of the machine level, ns.
 const T: u64 = 1_000_000;
@@ -210,6 +210,50 @@ fn marks_count_by_who_caused_them() {
     near(case(4.5e9, 10e9, 5e9), (1.25, full - 0.5));
     // EyeQ takes all marks, as 45,000 B (1 + fraction) in 1 ms here, and none at the interface.
     near(after_marks(ShaperParameters::EYEQ, 6.3e9, 10e9, 0.0), (1.0 - 0.5 * (6.3 + 0.72 - 9.0) / 9.0, full));
+}
+
+/// Who was marked below its guarantee, by window: what lets the marks of others count at the interface.
+#[derive(Default)]
+struct Squeezed([bool; 2]);
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A packet does what the table of `datapath/interface_meter.h` says, put down as four rules.
+    #[test]
+    fn marks_count_as_the_table_says(
+        packets in prop::collection::vec((0..3usize, 1..4_000_000u64, 0..400_000u64, any::<bool>()), 1..200),
+        guarantees in prop::array::uniform3(0..10_000_000_000u64),
+    ) {
+        let capacity = Bandwidth::from_bps(CAPACITY as u64);
+        let weights = [Weight::ONE; 3];
+        let mut interface = InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, weights);
+        let meter = |seed| ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, seed);
+        let mut meters = [meter(0), meter(1), meter(2)];
+        let (mut squeezed, mut now) = (Squeezed::default(), Instant::ZERO);
+        for (service, bytes, pause, marked) in packets {
+            now += Duration::from_nanos(pause);
+            let (mut plain, mut plain_meter) = (interface.clone(), meters[service].clone());
+            let guarantee = Bandwidth::from_bps(guarantees[service]);
+            let received =
+                interface.receive(&mut meters[service], now, Bytes::new(bytes), 1, u32::from(marked), guarantee);
+            let usage = plain_meter.usage(now).bps();
+            let full = plain.usage().bps() > capacity.bps();
+            let crowd = usage >= plain.usage().bps() / 8 * 5;
+            let below = usage < guarantee.bps();
+            squeezed.0[1] |= full && !crowd && below && marked;
+            let own = marked && (!full || !crowd && !below);
+            let shared = marked && full && !crowd && squeezed.0.contains(&true);
+            prop_assert_eq!(received.shares, plain.packet(now, Bytes::new(bytes), 1, u32::from(shared)));
+            let feedback = plain_meter.packet(now, Bytes::new(bytes), 1, u32::from(own));
+            prop_assert_eq!(received.feedback, feedback.is_some());
+            prop_assert_eq!(interface.rate(), plain.rate());
+            prop_assert_eq!(&meters[service], &plain_meter);
+            if received.shares {
+                squeezed.0 = [squeezed.0[1], false];
+            }
+        }
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub struct MeterReading {
 pub struct NetworkReading {
     /// Packets since the meter was started that switches could mark.
     pub packets: u64,
-    /// Of them, those that were marked.
+    /// Of them, those that were marked and count: a crowd's at its own full interface do not (`datapath/interface_meter.h`).
     pub marked: u64,
     /// R, what each sender may send now; `None` without a receive meter, or where it holds nobody.
     pub rate: Option<Bandwidth>,

@@ -1,7 +1,7 @@
 //! Own meters into own demands.
 
 use super::{MeterReading, NetworkReading, RackBroker};
-use crate::demand::{estimate, is_held_back};
+use crate::demand::{estimate, held_back, is_held_back};
 use crate::parts::split;
 use crate::report::{Demand, UsageReport, UsageRow};
 use weir_units::{Bytes, Direction, Duration, Instant, PerDirection};
@@ -44,7 +44,9 @@ impl RackBroker {
                 estimate(before[direction], reading.bytes[direction], time, limit, self.lowered[direction][leaf])
             };
             let mut row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
-            row.rx.backlogged |= is_held_back(&self.meters.network[leaf], &reading.network, row.rx.usage);
+            if is_held_back(&self.meters.network[leaf], &reading.network, row.rx.usage) {
+                row.rx = held_back(row.rx);
+            }
             self.meters.bytes[leaf] = reading.bytes;
             self.meters.network[leaf] = reading.network;
             let instance = self.allocator.instance(leaf, self.place);
