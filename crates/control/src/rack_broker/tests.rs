@@ -246,3 +246,42 @@ fn many_services_take_several_reports_that_cover_all_between_them() {
     }
     assert_eq!(m2.counters().accepted, 3);
 }
+
+/// A machine alone behind 5 of its 10 Gb/s, which receives `gbps` each second, and how its service's limit goes.
+fn receives(seconds: impl IntoIterator<Item = (u64, NetworkReading)>) -> Vec<Bandwidth> {
+    let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 5Gb/s, machines: [m1] } } }\n\
+                services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
+    let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
+    let mut broker = RackBroker::new(&policy, M1, 1, RackBrokerConfig::default(), at(0));
+    let (mut received, mut limits) = (0, Vec::new());
+    for (second, (mbps, network)) in (0..).zip(seconds) {
+        received += mbps * 125_000;
+        broker.handle_input(at(second), Input::Timeout);
+        assert_eq!(broker.poll_output(), Some(Output::ReadMeters));
+        let bytes = PerDirection { tx: Bytes::ZERO, rx: Bytes::new(received) };
+        broker.handle_input(at(second), Input::Meters(&[MeterReading { service: A, bytes, network }]));
+        let Some(Output::SetLimits(set)) = broker.poll_output() else { panic!("it tells nobody") };
+        limits.extend(set.iter().filter(|limit| limit.direction == Direction::Rx).map(|limit| limit.limit));
+    }
+    limits
+}
+
+#[test]
+fn what_the_network_holds_back_wants_a_quarter_more() {
+    let reading = |packets, marked| NetworkReading { packets, marked, rate: Some(Bandwidth::from_mbps(10)) };
+    // 4.1 Gb/s of 5: no limit; with a quarter of each second's packets marked 5.1 are wanted, and the limit holds.
+    let calm = receives([(0, reading(0, 0)), (4100, reading(1000, 240)), (4100, reading(2000, 480))]);
+    assert_eq!(calm, [Bandwidth::UNLIMITED; 3]);
+    let held = receives([(0, reading(0, 0)), (4100, reading(1000, 250)), (4100, reading(2000, 500))]);
+    assert_eq!(held, [Bandwidth::UNLIMITED, GBPS(5), GBPS(5)]);
+}
+
+#[test]
+fn a_limit_just_lowered_is_kept_at_half_its_use() {
+    let none = NetworkReading::default();
+    // 9 of 5 Gb/s: limited. Senders come back from below with 2.6: kept. The same a period later: let go.
+    let limits = receives([(0, none), (9000, none), (2600, none), (2600, none)]);
+    assert_eq!(limits, [Bandwidth::UNLIMITED, GBPS(5), GBPS(5), Bandwidth::UNLIMITED]);
+    // With less than half it is let go at once.
+    assert_eq!(receives([(0, none), (9000, none), (2400, none)])[2], Bandwidth::UNLIMITED);
+}
