@@ -147,6 +147,28 @@ fn the_lab_says_what_it_lacks() {
     assert!(why(GOOD).is_some());
 }
 
+/// Events of brokers where there are none, of the fabric's where the policy does not speak of it, shapers where there are
+/// none.
+#[test]
+fn what_has_no_effect_is_remarked_on() {
+    let notes = |text: &str, policy: &str| {
+        let source = Source::from_text("test.scenario.yaml", text);
+        let read = Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", policy));
+        let (_, notes) = read.unwrap_or_else(|errors| panic!("{errors}"));
+        notes.iter().map(|note| note.render(false)).collect::<String>()
+    };
+    assert_eq!(notes(GOOD, POLICY), "");
+    let none = GOOD.replace("enforcement: parley", "enforcement: none");
+    let eyeq = GOOD.replace("enforcement: parley", "enforcement: eyeq").replace("  - { at: 40s", "  # - { at: 40s");
+    insta::assert_snapshot!(notes(&none, POLICY) + "\n" + &notes(&eyeq, POLICY));
+    // The fabric's limits may come by an event.
+    let silent = POLICY.replace(", fabric: { max: 20Mb/s }", "");
+    assert_eq!(notes(GOOD, &silent), "");
+    let never: String = GOOD.lines().filter(|line| !line.contains("fabric.max")).map(|l| l.to_owned() + "\n").collect();
+    assert_eq!(notes(&never, POLICY), "");
+    insta::assert_snapshot!("the_fabric_that_nobody_speaks_of", notes(&never, &silent));
+}
+
 macro_rules! refusals {
     ($($name:ident: $from:expr => $to:expr;)*) => { $(
         #[test]

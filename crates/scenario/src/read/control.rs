@@ -10,6 +10,7 @@ use crate::governed::{
 };
 use crate::language::{ENFORCEMENT_WORDS, MIN_PERIOD, SERVICE_EVENT, STALE_WORDS};
 use std::sync::Arc;
+use weir_alloc::speaks_of_fabric;
 use weir_document::{Field, Node, quote, scalar};
 use weir_policy::Policy;
 use weir_policy::language::{MAX_BURST, MAX_INTERVAL, MIN_BURST, MIN_INTERVAL};
@@ -141,6 +142,33 @@ impl<F: Files> Reader<'_, F> {
             events.extend(change.map(|change| ControlEvent { at, change }));
         }
         events
+    }
+
+    /// Remarks on what is written and has no effect, under this enforcement or under any of the policies of the run.
+    pub(super) fn without_effect(&mut self, root: &Node, enforcement: Enforcement, policies: &[&Policy]) {
+        if let Some(node) = root.get("shaper")
+            && enforcement == Enforcement::None
+        {
+            let hint = "leave `shaper` out, or write another `enforcement`";
+            self.problems.note(node.span, "there are no shapers with `enforcement: none`, so this has no effect", hint);
+        }
+        for item in root.get("events").map_or(&[][..], Node::items) {
+            let Some(broker) = item.get("broker") else { continue };
+            let all = if broker.items().is_empty() { std::slice::from_ref(broker) } else { broker.items() };
+            if enforcement != Enforcement::Parley {
+                let cause =
+                    format!("there are no brokers with `enforcement: {}`, so this has no effect", enforcement.word());
+                self.problems.note(broker.span, cause, "leave the event out, or write `enforcement: parley`");
+            } else if let Some(fabric) = all.iter().find(|node| node.scalar() == Some(FABRIC))
+                && !policies.iter().any(|policy| speaks_of_fabric(policy))
+            {
+                self.problems.note(
+                    fabric.span,
+                    "the policy does not speak of the fabric, so its broker has nothing to do and this has no effect",
+                    "write `fabric:` under a service or `caps: { fabric: … }` in the policy, or leave it out",
+                );
+            }
+        }
     }
 
     fn broker_set(&mut self, item: &Node, names: &Names<'_>) -> Option<BrokerSet> {

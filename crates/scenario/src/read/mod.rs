@@ -33,7 +33,7 @@ mod transfers;
 
 pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
-use crate::governed::{Enforcement, Governed};
+use crate::governed::{ControlChange, Enforcement, Governed};
 use crate::graph::{Discipline, Graph, LinkRef};
 use crate::language::{MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
 use crate::model::Scenario;
@@ -182,6 +182,12 @@ impl<F: Files> Reader<'_, F> {
                 let shaper = self.shaper_settings(root.get("shaper"));
                 let brokers = self.broker_settings(root.get("brokers"), &names);
                 let events = self.control_events(root.get("events"), &names, &policy, duration);
+                let changed = events.iter().filter_map(|event| match &event.change {
+                    ControlChange::Policy(change) => Some(&*change.policy),
+                    _ => None,
+                });
+                let policies: Vec<&Policy> = std::iter::once(&*policy).chain(changed).collect();
+                self.without_effect(root, enforcement, &policies);
                 let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
                 Some(Governed { policy, policy_path, enforcement, shaper, brokers, events, links, transfers, measure })
             }
