@@ -223,6 +223,28 @@ fn limits_and_nesting() {
     assert_eq!([time(0), time(1)], [Some(80_000), Some(8_000)]);
 }
 
+/// Where the slowest interface has 100 Mb/s, meters run every 20 ms unless a service says otherwise. 15 × 20 ms =
+/// 300 ms and 160 kB at 100 Mb/s make 312.8 ms / (1 − 0.5); with 500 µs written it is (7.5 + 12.8) ms / (1 − 0.5). A
+/// service with others nested in it is as slow as the slowest of those.
+#[test]
+fn slow_interfaces_have_long_intervals() {
+    let directory = directory();
+    let policy = |shaper: &str| {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 100Mb/s, racks: {{ r1: {{ uplink: 1Gb/s, machines: [m1, m2] }} }} }}\nservices:\n  \
+             p:\n    latency: {{ message: 160kB, p99: 100ms }}\n    services:\n      \
+             a: {{ match: [ {{ port: 1 }} ], shaper: {{ interval: 500us }} }}\n      \
+             b: {{ match: [ {{ port: 2 }} ]{shaper} }}\ncaps: {{ machine: 50Mb/s, rack: 500Mb/s }}\n"
+        );
+        file(directory.path(), "policy.yaml", &text)
+    };
+    let (code, plan) = planned(&[&policy("")]);
+    assert_eq!((code, answer(&plan, 0, "bound")["time_ns"].as_u64()), (Some(1), Some(625_600_000)));
+    assert_eq!(plan["services"][0]["sigma_bytes"], 3_750_000);
+    let (code, plan) = planned(&[&policy(", shaper: { interval: 500us }")]);
+    assert_eq!((code, answer(&plan, 0, "bound")["time_ns"].as_u64()), (Some(0), Some(40_600_000)));
+}
+
 /// docs/planning.md names what the program prints.
 #[test]
 fn the_guide() {
@@ -235,6 +257,8 @@ fn the_guide() {
         .collect();
     assert!(GUIDE.contains(&trace), "{trace}");
     let at_80 = text(&run(&["plan", POLICY, "--load", "80%"]).stdout);
+    let at_80 = at_80.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(at_80.contains("as given, instead of the policy's 75 %"), "{at_80}");
     assert!(at_80.contains("38.3 ms") && GUIDE.contains("burst bound of a: 38.3 ms"), "{at_80}");
     let plain = text(&run(&["plan", POLICY]).stdout);
     assert!(plain.contains("A load of at most 69.36 %") && GUIDE.contains("largest load of 69.36 %"), "{plain}");

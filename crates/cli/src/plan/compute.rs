@@ -10,14 +10,10 @@ use super::points::{Point, points};
 use super::trace::Traced;
 use crate::error::CommandError;
 use crate::text;
+use weir_datapath::ShaperConfig;
 use weir_latency::{Burst, BurstBound, LatencyError, Load, Mm1, Quantile};
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};
-
-/// The interval of receive meters that a service does not change: Parley's Table 1.
-pub(crate) const INTERVAL: Duration = Duration::from_micros(200);
-/// The burst of limiters that a service does not change: Parley §4 (Fig 9) and EyeQ.
-pub(crate) const BURST: Bytes = Bytes::new(64_000);
 
 /// What the command line decides.
 #[derive(Debug, Clone)]
@@ -56,10 +52,12 @@ pub(crate) fn plan(
 ) -> Result<Plan, CommandError> {
     let points: Vec<Point> =
         points(policy, policy.caps()).into_iter().filter(|point| choices.judges(point.point)).collect();
+    let shapers = ShaperConfig::parley(policy, None, None);
     let mut services = Vec::new();
     for (id, service) in policy.services().iter() {
         let Some(target) = service.latency() else { continue };
-        services.push(service_plan(policy, id, target, &points, choices, trace.as_deref_mut())?);
+        let shaper = shaper(policy, id, &shapers);
+        services.push(service_plan(policy, id, target, shaper, &points, choices, trace.as_deref_mut())?);
     }
     let most = most(&services);
     let kept = services.iter().all(ServicePlan::is_kept);
@@ -98,17 +96,28 @@ fn refusal(policy: &Policy, caps: &[NeededCap]) -> Option<String> {
     None
 }
 
+/// The interval and the burst with which a service's shapers run; of a service with others nested in it the longest and
+/// the largest of those.
+fn shaper(policy: &Policy, id: ServiceId, shapers: &ShaperConfig) -> (Duration, Bytes) {
+    let is_within = |leaf: ServiceId| {
+        std::iter::successors(Some(leaf), |&at| policy.services().get(at).parent()).any(|above| above == id)
+    };
+    let leaves = policy.services().leaves().zip(&shapers.services).filter(|((leaf, _), _)| is_within(*leaf));
+    leaves.fold((Duration::ZERO, Bytes::ZERO), |(interval, burst), (_, shaper)| {
+        (interval.max(shaper.interval), burst.max(shaper.burst))
+    })
+}
+
 fn service_plan(
     policy: &Policy,
     id: ServiceId,
     target: LatencyTarget,
+    (interval, one_burst): (Duration, Bytes),
     points: &[Point],
     choices: &Choices,
     trace: Option<&mut Traced<'_>>,
 ) -> Result<ServicePlan, CommandError> {
     let service = policy.services().get(id);
-    let interval = service.shaper().interval.unwrap_or(INTERVAL);
-    let one_burst = service.shaper().burst.unwrap_or(BURST);
     let convergence = choices
         .convergence
         .unwrap_or_else(|| Duration::from_nanos(interval.nanos().saturating_mul(choices.iterations.into())));
@@ -228,11 +237,17 @@ fn capacity(
 
 /// The load to plan for, and where it is from.
 fn load(points: &[Point], choices: &Choices) -> (Option<Load>, String) {
-    if let Some(load) = choices.load {
-        return (Some(load), "as given".to_owned());
-    }
     // Nothing is fuller than what is full.
     let fullest = points.iter().rev().max_by_key(|point| (point.load.is_none(), point.load));
+    if let Some(load) = choices.load {
+        let from = match fullest {
+            Some(point) if point.load != Some(load) => {
+                format!("as given, instead of the policy's {}", super::print::load(point.load))
+            }
+            _ => "as given".to_owned(),
+        };
+        return (Some(load), from);
+    }
     match fullest {
         None => (None, "nothing".to_owned()),
         Some(point) => (point.load, format!("the fullest place, the {}", place(point.point))),
