@@ -59,8 +59,9 @@ pub(crate) struct Args {
     /// Write into DIR even if it has files
     #[arg(long, requires = "report")]
     force: bool,
-    /// Write the table of all experiments to this file
-    #[arg(long, value_name = "FILE", requires = "all")]
+    /// Write the table of all experiments to this file; only with --all
+    // clap leaves out what an argument requires if that conflicts with another one given, as --all does with an id.
+    #[arg(long, value_name = "FILE", requires = "all", conflicts_with = "id")]
     write: Option<PathBuf>,
     /// List the experiments
     #[arg(long, conflicts_with_all = ["id", "all", "report", "write"])]
