@@ -12,7 +12,7 @@
 //! What the network holds back hides its demand too. Above the capacity of a rack's uplink its queue marks, receive meters
 //! lower R for it, and what arrives may stay just below a cap however much is wanted: nobody would be limited, and senders would
 //! go on losing packets. So a service of whose packets a quarter was marked, and whose R is below its usage (so that at least two
-//! senders can be held by it), has a demand of a quarter more than its usage. Not more: the queue may be far away, at what no
+//! senders can be held by it), has a demand of half more than its usage. Not more: the queue may be far away, at what no
 //! broker here can share, and capacity kept for such a demand is lost to the others.
 //!
 //! The price: a service that wants between nine tenths of its limit and the whole keeps a limit that it does not
@@ -45,9 +45,9 @@ pub fn is_lowered(before: Bandwidth, now: Bandwidth) -> bool {
 /// One of so many packets marked in a period says that the network holds a service back. Where the uplink of a rack is offered
 /// 110 % it marks one of two, at 70 % one of seventy.
 const HELD_BACK_PART: u64 = 4;
-/// What is held back has a demand of so many hundredths of its usage: enough to come above a cap of the peak load that its
-/// usage stays just below, and as much as others may lose of theirs.
-const HELD_BACK_PERCENT: u128 = 125;
+/// What is held back has a demand of so many hundredths of its usage: enough to come above a cap of the peak load where a fifth
+/// of the machines does not speak and usage stays just below the cap; and as much as others may lose of theirs.
+const HELD_BACK_PERCENT: u128 = 150;
 
 /// Whether the network held a service back that received `usage` between two readings of its meter.
 pub fn is_held_back(before: &NetworkReading, after: &NetworkReading, usage: Bandwidth) -> bool {
@@ -125,7 +125,7 @@ mod tests {
         // Started anew: 100 of 200.
         assert!(is_held_back(&before, &reading(200, 100, 10), usage));
         let demand = held_back(Demand { usage, backlogged: false });
-        assert_eq!(demand, Demand { usage: rounded(Bandwidth::from_mbps(1250)), backlogged: false });
+        assert_eq!(demand, Demand { usage: rounded(Bandwidth::from_mbps(1500)), backlogged: false });
     }
 
     #[test]

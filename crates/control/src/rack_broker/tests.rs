@@ -267,9 +267,9 @@ fn receives(seconds: impl IntoIterator<Item = (u64, NetworkReading)>) -> Vec<Ban
 }
 
 #[test]
-fn what_the_network_holds_back_wants_a_quarter_more() {
+fn what_the_network_holds_back_wants_half_more() {
     let reading = |packets, marked| NetworkReading { packets, marked, rate: Some(Bandwidth::from_mbps(10)) };
-    // 4.1 Gb/s of 5: no limit; with a quarter of each second's packets marked 5.1 are wanted, and the limit holds.
+    // 4.1 Gb/s of 5: no limit; with a quarter of each second's packets marked 6.1 are wanted, and the limit holds.
     let calm = receives([(0, reading(0, 0)), (4100, reading(1000, 240)), (4100, reading(2000, 480))]);
     assert_eq!(calm, [Bandwidth::UNLIMITED; 3]);
     let held = receives([(0, reading(0, 0)), (4100, reading(1000, 250)), (4100, reading(2000, 500))]);
