@@ -117,8 +117,12 @@ fn check_limits(broker: &RackBroker, limits: &RackLimits, held: bool) {
 fn period(broker: &mut RackBroker, now: Instant) {
     broker.handle_input(now, Input::Timeout);
     let bytes = PerDirection::both(Bytes::new(now.nanos()));
-    let readings: Vec<MeterReading> =
-        broker.allocator().leaves().iter().map(|service| MeterReading { service: *service, bytes }).collect();
+    let readings: Vec<MeterReading> = broker
+        .allocator()
+        .leaves()
+        .iter()
+        .map(|service| MeterReading { service: *service, bytes, network: Default::default() })
+        .collect();
     while let Some(output) = broker.poll_output() {
         if output == Output::ReadMeters {
             broker.handle_input(now, Input::Meters(&readings));
