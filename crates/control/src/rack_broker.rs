@@ -28,6 +28,7 @@
 //! uses 29.5 of 30: backlogged. B starts and uses 50: A 30 and B 30 (rule `fill`); machine 2 limits B to 30.
 
 mod fabric_word;
+mod growing;
 mod hearing;
 mod interface;
 mod leader;
@@ -40,6 +41,7 @@ pub use interface::{
 use crate::demand::is_lowered;
 use crate::same_names::{self, OtherNames};
 use fabric_word::FabricWord;
+use growing::Growth;
 use leader::Lead;
 use measuring::Meters;
 use std::collections::VecDeque;
@@ -79,6 +81,7 @@ pub struct RackBroker {
     lowered: PerDirection<Vec<bool>>,
     fabric: FabricWord,
     lead: Lead,
+    growth: Growth,
     mode: Mode,
     outputs: VecDeque<Output>,
     counters: RackBrokerCounters,
@@ -112,6 +115,7 @@ impl RackBroker {
             lowered: PerDirection::both(vec![false; leaves]),
             fabric: FabricWord::new(leaves),
             lead: Lead::new(policy, leaves, now, config.fabric_period),
+            growth: Growth::new(leaves),
             mode: if machines == 1 { Mode::Runtime } else { Mode::Static },
             outputs: VecDeque::new(),
             counters: RackBrokerCounters::default(),
@@ -254,5 +258,7 @@ impl RackBroker {
 
 #[cfg(test)]
 mod fabric_tests;
+#[cfg(test)]
+mod growing_tests;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,8 @@
 //! all racks together just fit, let them go, and hold them again a period later. What the service could take is not
 //! computed exactly (that would be a sharing for each service that is held, with all limits but its own): it is what
 //! its machines ask for, at most its maximum and the uplink. Too large a demand does no harm: if the rack has less for
-//! it than the fabric then allows, the rack holds it, and it is reported as what it gets.
+//! it than the fabric then allows, the rack holds it, and it is reported as what it gets. What grows as the fabric holds
+//! others is told with what it will have (`growing.rs`).
 //!
 //! When it says it: a part of a fabric period after the fabric broker's last word, so that the next word is made from
 //! what is a few seconds old, whatever the two clocks say; and without an answer again, sooner than a period later.
@@ -77,7 +78,7 @@ pub(super) struct Lead {
     /// When the interval began: the last report, whether it was this machine's or another's to make.
     since: Instant,
     /// By leaf: the largest demand at the fabric of any period since the last report.
-    offered: PerDirection<Vec<Bandwidth>>,
+    pub(super) offered: PerDirection<Vec<Bandwidth>>,
 }
 
 impl Lead {
@@ -109,6 +110,9 @@ impl RackBroker {
         let led = std::mem::replace(&mut self.lead.leads, leads);
         let begins = leads && !led;
         let due = self.now >= self.lead.next_report;
+        if due {
+            self.tell_growth();
+        }
         if leads && (due || begins) {
             self.report_rack();
         }

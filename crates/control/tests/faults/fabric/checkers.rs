@@ -11,7 +11,7 @@
 //!   its maximum and the cap.
 //!
 //! Two fabric periods after the last fault all machines of a rack know the same word of the fabric broker, computed from
-//! what all racks said after the last fault; its limits are in force; and one machine leads each rack. Four later traffic
+//! what all racks said after the last fault; its limits are in force; and one machine leads each rack. Three later traffic
 //! keeps every maximum and the cap.
 
 use super::draw::{MACHINES, PER_RACK, RACKS};
@@ -290,9 +290,9 @@ impl Checkers {
         Ok(())
     }
 
-    /// Six fabric periods after the last fault: maxima and caps hold over all machines.
+    /// Five fabric periods after the last fault: maxima and caps hold over all machines.
     pub(crate) fn obedience(&self, world: &World) -> Result<(), String> {
-        // A thousandth: each report closes a part of what is left.
+        // A thousandth: what grows by less is not told as growth.
         let spare = |of: Bandwidth| {
             let skew = of.bps() / 1_000 * world.drawn.skew_per_mille;
             LOWEST_LIMIT.bps() * (MACHINES * self.leaves.len()) as u64 + skew + of.bps() / 1_000

@@ -1,0 +1,108 @@
+//! What grows as the fabric holds others: the demand of a service that shares an interface or an uplink with one that
+//! the fabric holds.
+//!
+//! Problem: such a service gets what the held one leaves. The more it uses, the less the fabric leaves the held one, and
+//! the more it gets again. If it told what it has, the fabric's capacity would be exceeded by each step, and the steps
+//! become small only slowly: each is a fixed part of the one before, and that part comes near to one where most of what the
+//! fabric takes from the held service goes to this one. Approach: come from above, where each step leaves capacity unused
+//! instead. A service that was held by its rack at two reports, and has more now than it told, tells
+//!
+//! - the first time as much more again: enough where a step is at most half of the one before;
+//! - the second time in a row what it would get if the fabric left the held services nothing. It cannot get more, so
+//!   from then on it gets less than it told until nothing changes.
+//!
+//! Hence **in the third word after the one that first holds others, what grows is told with at least what it gets**, and
+//! the fabric's capacity is kept. What is told too much is unused for one period, and is in proportion to the growth where
+//! that was a chance.
+//!
+//! Worked example: interfaces of 10, a fabric of 12 of which `a` is guaranteed 10; `a` and `b` ask for 8 each on one machine, `b`
+//! for 8 in another rack. `a` has 5, and the fabric leaves `b` 7 / 2 here; so `a` has 6.5. Told 6.5, `b` is left 5.5 / 2, and
+//! `a` has 7.25, and so on in halves. It grew, so it tells 7.25 + 0.75 = 8; `b` is left 2 in each rack, `a` has its 8, and
+//! nothing changes any more.
+//!
+//! Source: fill for a point that Parley §3.2.3 leaves open.
+
+use super::RackBroker;
+use weir_alloc::{Constraint, FabricLimit, RackShares};
+use weir_units::{Bandwidth, Direction, PerDirection};
+
+/// Growth below this part of what was told is no growth: by as much a steady load varies, and by as much in all services
+/// the fabric is exceeded at most.
+const GROWTH_PART: u64 = 1_000;
+
+/// What was told of a service that its rack held next to one that the fabric held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Told {
+    rate: Bandwidth,
+    /// In how many reports in a row it had grown.
+    grown: u8,
+}
+
+/// What was told last.
+#[derive(Debug)]
+pub(super) struct Growth {
+    /// By leaf; `None` where the service was not held, or by the fabric itself.
+    told: PerDirection<Vec<Option<Told>>>,
+}
+
+impl Growth {
+    pub(super) fn new(leaves: usize) -> Self {
+        Self { told: PerDirection::both(vec![None; leaves]) }
+    }
+}
+
+impl RackBroker {
+    /// Makes what the next report tells of what the interval showed.
+    pub(super) fn tell_growth(&mut self) {
+        for direction in Direction::ALL {
+            let shares = &self.shares[direction];
+            let leaves = self.allocator.leaves().len();
+            let held: Vec<bool> = (0..leaves).map(|leaf| shares.is_held_by_fabric(&self.allocator, leaf)).collect();
+            let next_to_held =
+                |leaf: usize| !held[leaf] && held.contains(&true) && self.is_held_in_rack(direction, leaf);
+            let now: Vec<Option<Told>> = (0..leaves)
+                .map(|leaf| {
+                    let rate = self.lead.offered[direction][leaf];
+                    let grown = match self.growth.told[direction][leaf] {
+                        Some(told) if rate > told.rate + Bandwidth::from_bps(told.rate.bps() / GROWTH_PART) => {
+                            told.grown.saturating_add(1)
+                        }
+                        _ => 0,
+                    };
+                    next_to_held(leaf).then_some(Told { rate, grown })
+                })
+                .collect();
+            let grows = now.iter().flatten().any(|told| told.grown > 0);
+            let most = if grows { self.without_held(direction, &held) } else { RackShares::default() };
+            for (leaf, now) in now.into_iter().enumerate() {
+                let before = std::mem::replace(&mut self.growth.told[direction][leaf], now);
+                let (Some(before), Some(told)) = (before, &mut self.growth.told[direction][leaf]) else { continue };
+                let most = || most.of_service(&self.allocator, leaf).max(told.rate);
+                told.rate = match told.grown {
+                    0 => told.rate,
+                    1 => (told.rate + (told.rate - before.rate)).min(most()),
+                    _ => most(),
+                };
+                self.lead.offered[direction][leaf] = told.rate;
+            }
+        }
+    }
+
+    /// Whether anything but its demand and the fabric holds an instance of a service.
+    fn is_held_in_rack(&self, direction: Direction, leaf: usize) -> bool {
+        let instances = &self.shares[direction].instances;
+        (0..self.allocator.machines().len())
+            .map(|place| instances[self.allocator.instance(leaf, place)].decided_by)
+            .any(|decided_by| decided_by.is_limit() && decided_by != Constraint::Fabric)
+    }
+
+    /// The rack's shares if the fabric left nothing to the services that it holds, and held nobody else.
+    fn without_held(&self, direction: Direction, held: &[bool]) -> RackShares {
+        let nothing = FabricLimit { limit: Bandwidth::ZERO, decided_by: Constraint::Fabric };
+        let limits: Vec<FabricLimit> =
+            held.iter().map(|held| if *held { nothing } else { FabricLimit::NONE }).collect();
+        let mut shares = RackShares::default();
+        self.allocator.allocate(direction, &self.demands[direction], &limits, &mut shares);
+        shares
+    }
+}

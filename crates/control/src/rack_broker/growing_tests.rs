@@ -1,0 +1,104 @@
+//! Two racks of one machine each below a fabric broker.
+
+use super::*;
+use crate::fabric_broker::{FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput};
+use weir_units::{Bytes, Duration, RackId, ServiceId};
+
+const A: ServiceId = ServiceId(0);
+const SERVICES: [ServiceId; 3] = [A, ServiceId(1), ServiceId(2)];
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
+}
+
+/// What each report of the first rack told of `a` and what all services of both racks received then, in Mb/s.
+///
+/// Interfaces have 10 Gb/s, the fabric `fabric` Mb/s. `a` is guaranteed 10 Gb/s of them, `b` has a weight there, `c` a weight
+/// of one. `offered` is by rack and service.
+fn told(fabric: u64, weight: u64, offered: [[u64; 3]; 2]) -> Vec<(u64, u64)> {
+    let text = format!(
+        "weir: 1\nsharing: fill\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 40Gb/s, machines: [m1] }}, \
+         r2: {{ uplink: 40Gb/s, machines: [m2] }} }} }}\nservices:\n  \
+         a: {{ match: [ {{ protocol: tcp, port: 1 }} ], fabric: {{ min: 10Gb/s }} }}\n  \
+         b: {{ match: [ {{ protocol: tcp, port: 2 }} ], fabric: {{ weight: {weight} }} }}\n  \
+         c: {{ match: [ {{ protocol: tcp, port: 3 }} ] }}\ncaps: {{ fabric: {fabric}Mb/s }}\n"
+    );
+    let policy = Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0);
+    let mut fabric = FabricBroker::new(&policy, 1, FabricBrokerConfig::default(), at(0));
+    let broker = |machine| RackBroker::new(&policy, MachineId(machine), 1, RackBrokerConfig::default(), at(0));
+    let mut racks = [broker(0), broker(1)];
+    let mut received = [[0; 3]; 2];
+    let mut told = Vec::new();
+    for second in 0..100 {
+        let usage = |racks: &[RackBroker; 2], rack: usize, leaf: usize| {
+            let limit = racks[rack].limit(Direction::Rx, leaf);
+            Bandwidth::from_mbps(offered[rack][leaf]).min(limit).bps()
+        };
+        let all: u64 = (0..6).map(|i| usage(&racks, i / 3, i % 3)).sum();
+        for rack in 0..2 {
+            let used = [0, 1, 2].map(|leaf| usage(&racks, rack, leaf));
+            received[rack].iter_mut().zip(used).for_each(|(received, used)| *received += used / 8);
+            racks[rack].handle_input(at(second), Input::Timeout);
+            while let Some(output) = racks[rack].poll_output() {
+                match output {
+                    Output::ReadMeters => {
+                        let reading = |service: ServiceId| MeterReading {
+                            service,
+                            bytes: PerDirection { tx: Bytes::ZERO, rx: Bytes::new(received[rack][service.index()]) },
+                            network: Default::default(),
+                        };
+                        racks[rack].handle_input(at(second), Input::Meters(&SERVICES.map(reading)));
+                    }
+                    Output::ReportRack(report) => {
+                        if rack == 0 {
+                            let a = report.rows.iter().find(|row| row.service == A);
+                            told.push((a.map_or(0, |row| row.rates.rx.bps()) / 1_000_000, all / 1_000_000));
+                        }
+                        fabric.handle_input(at(second), FabricInput::Report(&report));
+                    }
+                    Output::SetLimits(_) => {}
+                    Output::Broadcast(_) | Output::Relay(_) => panic!("there is nobody else"),
+                }
+            }
+        }
+        fabric.handle_input(at(second), FabricInput::Timeout);
+        while let Some(FabricOutput::SendLimits { to, limits }) = fabric.poll_output() {
+            assert_eq!(limits.rack, RackId(to.0));
+            racks[to.index()].handle_input(at(second), Input::Fabric(&limits));
+        }
+    }
+    told
+}
+
+#[test]
+fn worked_example() {
+    let told = told(12_000, 1, [[8_000, 8_000, 0], [0, 8_000, 0]]);
+    // Rates are told rounded down. The fabric's first word comes after the second report.
+    let expected = [(4_999, 18_000), (4_999, 18_000), (6_499, 13_499), (8_000, 12_749), (8_000, 11_999)];
+    assert_eq!(told[..5], expected);
+    assert!(told[5..].iter().all(|told| *told == (8_000, 11_999)), "{told:?}");
+}
+
+#[test]
+fn what_grows_slowly_is_told_as_the_most_and_comes_from_above() {
+    // `b` has nine tenths of what `a` leaves, so each step of `a` is nine tenths of the one before. By itself: 5.3, 5.57,
+    // 5.81, .., 8 after a hundred.
+    let told = told(10_222, 9, [[10_000, 10_000, 0], [0, 0, 10_000]]);
+    let a: Vec<u64> = told.iter().map(|(a, _)| *a).collect();
+    assert_eq!(a[..5], [4_999, 4_999, 5_300, 5_840, 9_999]);
+    assert!(a[4..].is_sorted_by(|before, after| before >= after), "{a:?}");
+    assert!(a[4..].iter().all(|a| *a >= 8_000), "{a:?}");
+    assert!(told[5..].iter().all(|(_, all)| *all <= 10_222), "{told:?}");
+}
+
+#[test]
+fn the_fabric_is_kept_from_the_fourth_word_on_however_small_the_steps_are() {
+    for weight in (1..100).step_by(7) {
+        for fabric in (10_100..15_000).step_by(700) {
+            let told = told(fabric, weight, [[10_000, 10_000, 0], [0, 0, 10_000]]);
+            let after = &told[5..];
+            // A thousandth: smaller growth is not told.
+            assert!(after.iter().all(|(_, all)| *all <= fabric + fabric / 1_000), "{weight} of {fabric}: {told:?}");
+        }
+    }
+}
