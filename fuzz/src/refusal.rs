@@ -35,14 +35,14 @@ pub(crate) fn acts_on_a_terminal(c: char) -> bool {
 /// Checks one diagnostic, be it an error or a note.
 pub(crate) fn one(diagnostic: &Diagnostic) {
     let text = diagnostic.source().text();
-    let within = |span: Span| {
+    let within = |text: &str, span: Span| {
         let (start, end) = (span.start as usize, span.end as usize);
         assert!(start <= end && end <= text.len(), "{span:?} is outside {} bytes: {}", text.len(), diagnostic.cause());
         assert!(text.is_char_boundary(start) && text.is_char_boundary(end), "{span:?} splits a character");
     };
-    within(diagnostic.span());
-    if let Some((span, label)) = diagnostic.label() {
-        within(span);
+    within(text, diagnostic.span());
+    if let Some((source, span, label)) = diagnostic.label() {
+        within(source.text(), span);
         assert!(!label.is_empty());
     }
     let position = diagnostic.position();

@@ -51,7 +51,15 @@ pub struct Diagnostic {
     span: Span,
     cause: String,
     hint: String,
-    label: Option<(Span, String)>,
+    label: Option<Label>,
+}
+
+/// A second place that explains the first, perhaps of another source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Label {
+    source: Arc<Source>,
+    span: Span,
+    text: String,
 }
 
 /// No cause or hint is longer, in bytes.
@@ -76,7 +84,7 @@ impl Diagnostic {
     /// Adds a second place of the same source that explains the first.
     #[must_use]
     pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.label = Some((span, clean(text.into(), MAX_TEXT)));
+        self.label = Some(Label { source: Arc::clone(&self.source), span, text: clean(text.into(), MAX_TEXT) });
         self
     }
     /// The document.
@@ -107,9 +115,9 @@ impl Diagnostic {
     pub fn hint(&self) -> &str {
         &self.hint
     }
-    /// The second place and what it says.
-    pub fn label(&self) -> Option<(Span, &str)> {
-        self.label.as_ref().map(|(span, text)| (*span, text.as_str()))
+    /// The second place, with its document, and what it says.
+    pub fn label(&self) -> Option<(&Arc<Source>, Span, &str)> {
+        self.label.as_ref().map(|label| (&label.source, label.span, label.text.as_str()))
     }
     /// For programs: `{"severity", "file", "line", "column", "cause", "hint"}`.
     pub fn to_json(&self) -> serde_json::Value {
@@ -183,8 +191,8 @@ pub struct Problems {
     list: Vec<Diagnostic>,
     notes: Vec<Diagnostic>,
     dropped: usize,
-    /// Places whose values were set from outside, with the settings.
-    settings: Vec<(Span, String)>,
+    /// What was set from outside, each from an offset of its own on, which lies behind the document's end.
+    settings: Vec<(u32, Arc<Source>)>,
 }
 
 impl Problems {
@@ -204,20 +212,38 @@ impl Problems {
         if self.is_full() {
             self.dropped += 1;
         } else {
-            let cause = self.with_setting(span, cause.into());
             self.list.push(Diagnostic::error(&self.source, span, cause, hint));
         }
     }
-    /// From now on, mistakes at exactly `span` are those of a setting from outside, and say so.
-    pub(crate) fn note_setting(&mut self, span: Span, setting: &str) {
-        self.settings.push((span, setting.to_owned()));
+    /// Makes room for a setting from outside. Its offsets count from the one given here, behind the document and the settings
+    /// before; a diagnostic there shows the setting. `None` where offsets do not suffice.
+    pub(crate) fn add_setting(&mut self, setting: &Arc<Source>) -> Option<u32> {
+        let (start, last) = self.settings.last().map_or((0, &self.source), |(start, source)| (*start, source));
+        let length = |source: &Source| u32::try_from(source.text().len()).ok();
+        // The end of a text is a place of that text.
+        let start = start.checked_add(length(last)?)?.checked_add(1)?;
+        start.checked_add(length(setting)?)?;
+        self.settings.push((start, Arc::clone(setting)));
+        Some(start)
     }
-    /// The cause, with the setting that it comes from.
-    fn with_setting(&self, span: Span, cause: String) -> String {
-        match self.settings.iter().rev().find(|(place, _)| *place == span) {
-            Some((_, setting)) if !cause.starts_with(setting.as_str()) => format!("{setting}: {cause}"),
-            _ => cause,
+    /// A place of a checked tree, for diagnostics that are made when all of this list is told: the document or the setting in
+    /// which it is, and where there.
+    pub fn place(&self, span: Span) -> (Arc<Source>, Span) {
+        match self.settings.iter().rev().find(|(start, _)| *start <= span.start) {
+            Some((start, setting)) => {
+                let within = |offset: u32| (offset - start).min(setting.text().len() as u32);
+                (Arc::clone(setting), Span::new(within(span.start), within(span.end)))
+            }
+            None => (Arc::clone(&self.source), span),
         }
+    }
+    /// Puts what is told about settings to where they can be seen.
+    fn placed(&self, mut diagnostic: Diagnostic) -> Diagnostic {
+        (diagnostic.source, diagnostic.span) = self.place(diagnostic.span);
+        if let Some(label) = &mut diagnostic.label {
+            (label.source, label.span) = self.place(label.span);
+        }
+        diagnostic
     }
     /// Reports a mistake with a second place that explains it.
     pub fn error_with(
@@ -230,7 +256,6 @@ impl Problems {
         if self.is_full() {
             self.dropped += 1;
         } else {
-            let cause = self.with_setting(span, cause.into());
             self.list.push(Diagnostic::error(&self.source, span, cause, hint).with_label(label.0, label.1));
         }
     }
@@ -252,15 +277,40 @@ impl Problems {
     pub fn finish<T>(mut self, value: T) -> Result<(T, Vec<Diagnostic>), Diagnostics> {
         if self.list.is_empty() {
             self.notes.sort_by_key(|note| note.span.start);
-            return Ok((value, self.notes));
+            let notes = std::mem::take(&mut self.notes).into_iter().map(|note| self.placed(note)).collect();
+            return Ok((value, notes));
         }
         Err(self.into_diagnostics().unwrap_or_else(|| unreachable!("the list is not empty")))
+    }
+    /// [`Problems::finish`] for a document that names others: the notes on all of them, or the errors in all of them, this
+    /// document's first. There is no value only where something was reported.
+    pub fn finish_with<T>(
+        self,
+        value: Option<T>,
+        mut notes: Vec<Diagnostic>,
+        others: Vec<Diagnostics>,
+    ) -> Result<(T, Vec<Diagnostic>), Diagnostics> {
+        let errors = match self.finish(value) {
+            Ok((Some(value), own)) if others.is_empty() => {
+                notes.extend(own);
+                return Ok((value, notes));
+            }
+            Ok(_) => None,
+            Err(errors) => Some(errors),
+        };
+        let all = errors.into_iter().chain(others).reduce(|mut all, more| {
+            all.merge(more);
+            all
+        });
+        Err(all.unwrap_or_else(|| unreachable!("no value, so an error was reported")))
     }
     /// The errors, if any.
     pub fn into_diagnostics(mut self) -> Option<Diagnostics> {
         // Stable: two errors at one place stay in the order in which they were found.
         self.list.sort_by_key(|diagnostic| diagnostic.span.start);
-        (!self.list.is_empty()).then_some(Diagnostics { list: self.list, dropped: self.dropped })
+        let list: Vec<_> =
+            std::mem::take(&mut self.list).into_iter().map(|diagnostic| self.placed(diagnostic)).collect();
+        (!list.is_empty()).then_some(Diagnostics { list, dropped: self.dropped })
     }
 }
 

@@ -51,6 +51,6 @@ pub mod tree;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Problems, Severity, quote};
 pub use nearest::Suggester;
-pub use set::{set, set_named};
+pub use set::{set, set_by};
 pub use source::{Position, Source, Span};
 pub use tree::{Field, Key, Kind, Node};

@@ -52,13 +52,13 @@ fn render_one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     let position = diagnostic.position();
     let mut group = Group::with_title(level.primary_title(diagnostic.cause()));
     let primary = Excerpt::new(source, diagnostic.span());
-    let label = diagnostic.label().and_then(|(span, text)| Some((Excerpt::new(source, span)?, text)));
+    let label = diagnostic.label().and_then(|(source, span, text)| Some((source, Excerpt::new(source, span)?, text)));
     // The drawing counts columns in what it is given, so the true place of a cut line is said apart.
     if primary.as_ref().is_none_or(|primary| primary.cut) {
         group = group.element(Origin::path(source.name()).line(position.line).char_column(position.column));
     }
     match (primary, label) {
-        (Some(primary), Some((other, text))) => match primary.join(&other, source) {
+        (Some(primary), Some((of, other, text))) => match primary.join(&other, source).filter(|_| of == source) {
             Some((snippet, place, other)) => {
                 group = group.element(
                     snippet
@@ -71,7 +71,7 @@ fn render_one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
                 group = group
                     .element(primary.snippet(source).annotation(AnnotationKind::Primary.span(primary.place.clone())))
                     .element(
-                        other.snippet(source).annotation(AnnotationKind::Context.span(other.place.clone()).label(text)),
+                        other.snippet(of).annotation(AnnotationKind::Context.span(other.place.clone()).label(text)),
                     );
             }
         },

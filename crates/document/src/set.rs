@@ -1,8 +1,16 @@
 //! Setting values from outside: `--set traffic[0].load=60%`.
 //!
 //! Problem: a sweep runs one document with other values, and wants them checked as strictly as if they stood in the
-//! file. Approach: the value is put into the tree, along the shape, before the one check; whatever is then wrong with it
-//! is told with its setting's name, at the place of what it replaced, or where it was added.
+//! file. Approach: the value is put into the tree, along the shape, before the one check. What is set has places behind the
+//! end of the file ([`Problems`] knows which), so that whatever is then wrong with it is shown in the setting:
+//!
+//! ```text
+//! error: `10` has no unit
+//!  --> star.scenario.yaml with --set traffic[0].rate:1:23
+//!   |
+//! 1 | --set traffic[0].rate=10
+//!   |                       ^^
+//! ```
 //!
 //! A path is keys and places of lists: `seed`, `network.host-link.rate`, `traffic[0].load`. Mappings that are missing on
 //! the way are added; of a choice that is written as its bare word, so is the mapping around the word. A value that begins
@@ -21,40 +29,56 @@ use crate::tree::{self, Key, Kind, Node};
 /// Steps of a path: as many as levels of a tree.
 const MAX_STEPS: usize = tree::MAX_DEPTH;
 
-enum Step<'a> {
+enum What<'a> {
     Key(&'a str),
     Place(usize),
 }
 
+/// A step of a path, and where it is written.
+struct Step<'a> {
+    what: What<'a>,
+    span: Span,
+}
+
 /// Puts `value` at `path` into a tree of the shape `shape`. What is wrong with the path is reported.
 pub fn set(root: &mut Node, shape: &Shape, path: &str, value: &str, problems: &mut Problems) {
-    set_named(root, shape, &format!("--set {path}={value}"), path, value, problems);
+    set_by("--set ", root, shape, path, value, problems);
 }
 
-/// [`set`] for settings that are no option of a command line: messages call this one `setting`.
-pub fn set_named(root: &mut Node, shape: &Shape, setting: &str, path: &str, value: &str, problems: &mut Problems) {
-    let Some(steps) = parse(path) else {
-        let hint = "write keys with dots and places in brackets, for example `traffic[0].load`";
-        return problems.error(head(root), format!("{setting}: {} is not a path", quote(path)), hint);
+/// [`set`] for settings that are no option of a command line: `option` is what stands before the path where people see it.
+pub fn set_by(option: &str, root: &mut Node, shape: &Shape, path: &str, value: &str, problems: &mut Problems) {
+    let name = format!("{} with {option}{path}", problems.source().name());
+    let setting = Source::verbatim(name, format!("{option}{path}={value}"));
+    let Some(start) = problems.add_setting(&setting) else {
+        return problems.error(head(root), "a value from outside is too long", "write it into the file");
     };
-    let mut at = Walk { problems, setting };
-    at.walk(root, vec![*shape], &steps, value);
+    let path_start = start + option.len() as u32;
+    let end = start + setting.text().len() as u32;
+    let at = Span::new(path_start, path_start + path.len() as u32);
+    let Some(steps) = parse(path, path_start) else {
+        let hint = "write keys with dots and places in brackets, for example `traffic[0].load`";
+        return problems.error(at, format!("{} is not a path", quote(path)), hint);
+    };
+    let value_span = Span::new(end - value.len() as u32, end);
+    Walk { problems, start, value, value_span }.walk(root, vec![*shape], &steps);
 }
 
-fn parse(path: &str) -> Option<Vec<Step<'_>>> {
+/// The steps of a path that begins at `start`.
+fn parse(path: &str, start: u32) -> Option<Vec<Step<'_>>> {
+    let at = |part: &str| Some(shifted(Span::of_slice(path, part)?, start));
     let mut steps = Vec::new();
     for part in path.split('.') {
         let (key, mut places) = part.split_at(part.find('[').unwrap_or(part.len()));
         if key.is_empty() {
             return None;
         }
-        steps.push(Step::Key(key));
+        steps.push(Step { what: What::Key(key), span: at(key)? });
         while !places.is_empty() {
             let (place, rest) = places.strip_prefix('[')?.split_once(']')?;
             if place.is_empty() || place.len() > 9 || !place.bytes().all(|b| b.is_ascii_digit()) {
                 return None;
             }
-            steps.push(Step::Place(place.parse().ok()?));
+            steps.push(Step { what: What::Place(place.parse().ok()?), span: at(place)? });
             places = rest;
         }
         if steps.len() > MAX_STEPS {
@@ -64,89 +88,90 @@ fn parse(path: &str) -> Option<Vec<Step<'_>>> {
     Some(steps)
 }
 
-/// Where something is added or missing: the start of what it is in.
+/// Where a document that cannot take a value at all is told so.
 fn head(node: &Node) -> Span {
-    match node.kind {
-        Kind::Scalar { .. } => node.span,
-        _ => Span::new(node.span.start, node.span.start),
-    }
+    Span::new(node.span.start, node.span.start)
 }
 
 struct Walk<'a> {
     problems: &'a mut Problems,
-    setting: &'a str,
+    /// Where the setting begins.
+    start: u32,
+    value: &'a str,
+    value_span: Span,
 }
 
 impl Walk<'_> {
-    fn refuse(&mut self, at: Span, cause: &str, hint: String) {
-        self.problems.error(at, format!("{}: {cause}", self.setting), hint);
-    }
-
-    /// The value as it would be read from the file, at the place `at`.
-    fn value(&mut self, at: Span, value: &str) -> Kind {
-        if !value.starts_with(['[', '{']) {
-            return Kind::Scalar { text: value.to_owned(), quoted: false };
+    /// The value as it would be read from the file.
+    fn value(&mut self) -> Node {
+        let at = self.value_span;
+        let scalar = Kind::Scalar { text: self.value.to_owned(), quoted: false };
+        if !self.value.starts_with(['[', '{']) {
+            return Node { span: at, kind: scalar };
         }
-        let source = Source::from_text(self.setting, value);
+        // Behind as many blanks as bytes stand before it in the setting, so that places, in messages too, are those of the setting.
+        let source = Source::verbatim("", " ".repeat((at.start - self.start) as usize) + self.value);
         let mut problems = Problems::new(&source);
         let read = tree::parse(&source, &mut problems);
         match problems.finish(read) {
             Ok((Some(mut node), _)) => {
-                move_to(&mut node, at);
-                node.kind
+                shift(&mut node, self.start);
+                node
             }
             // An empty text is a scalar, so there is a tree or a mistake.
-            Ok((None, _)) => Kind::Refused,
+            Ok((None, _)) => Node { span: at, kind: Kind::Refused },
             Err(errors) => {
                 for error in errors.all() {
-                    self.refuse(at, error.cause(), error.hint().to_owned());
+                    let (place, cause, hint) = (shifted(error.span(), self.start), error.cause(), error.hint());
+                    match error.label() {
+                        Some((_, span, text)) => {
+                            self.problems.error_with(place, cause, hint, (shifted(span, self.start), text));
+                        }
+                        None => self.problems.error(place, cause, hint),
+                    }
                 }
-                Kind::Refused
+                Node { span: at, kind: Kind::Refused }
             }
         }
     }
 
     /// Goes on from `node`, which may be of any of `shapes`.
-    fn walk(&mut self, node: &mut Node, shapes: Vec<Shape>, steps: &[Step<'_>], value: &str) {
+    fn walk(&mut self, node: &mut Node, shapes: Vec<Shape>, steps: &[Step<'_>]) {
         let Some((step, rest)) = steps.split_first() else {
-            self.problems.note_setting(node.span, self.setting);
-            node.kind = self.value(node.span, value);
-            // Of a mapping or list mistakes are told at its start.
-            self.problems.note_setting(head(node), self.setting);
+            *node = self.value();
             return;
         };
         let shapes = shapes.into_iter().flat_map(alternatives).collect::<Vec<_>>();
-        match step {
-            Step::Key(key) => self.key(node, &shapes, key, rest, value),
-            Step::Place(place) => {
-                let item = shapes.iter().find_map(|shape| match shape {
-                    Shape::List(list) => Some(list.item),
-                    _ => None,
-                });
-                let (at, count) = (head(node), node.items().len());
-                match (item, &mut node.kind) {
-                    (Some(item), Kind::Sequence(items)) if *place < items.len() => {
-                        self.walk(&mut items[*place], vec![item], rest, value);
-                    }
-                    (Some(_), Kind::Sequence(_)) => {
-                        let hint = match count {
-                            0 => "write an entry into the file first".to_owned(),
-                            _ => format!("write a place from 0 to {}", count - 1),
-                        };
-                        self.refuse(at, &format!("there is no place {place} in a list of {count}"), hint);
-                    }
-                    (_, Kind::Refused) => {}
-                    _ => self.refuse(
-                        at,
-                        &format!("this is no list, so there is no place {place}"),
-                        String::from("leave out the brackets"),
-                    ),
-                }
+        let place = match step.what {
+            What::Key(key) => return self.key(node, &shapes, key, step.span, rest),
+            What::Place(place) => place,
+        };
+        let item = shapes.iter().find_map(|shape| match shape {
+            Shape::List(list) => Some(list.item),
+            _ => None,
+        });
+        let count = node.items().len();
+        match (item, &mut node.kind) {
+            (Some(item), Kind::Sequence(items)) if place < items.len() => {
+                self.walk(&mut items[place], vec![item], rest);
             }
+            (Some(_), Kind::Sequence(_)) => {
+                let hint = match count {
+                    0 => "write an entry into the file first".to_owned(),
+                    _ => format!("write a place from 0 to {}", count - 1),
+                };
+                self.problems.error(step.span, format!("there is no place {place} in a list of {count}"), hint);
+            }
+            (_, Kind::Refused) => {}
+            _ => self.problems.error(
+                step.span,
+                format!("this is no list, so there is no place {place}"),
+                "leave out the brackets",
+            ),
         }
     }
 
-    fn key(&mut self, node: &mut Node, shapes: &[Shape], key: &str, rest: &[Step<'_>], value: &str) {
+    fn key(&mut self, node: &mut Node, shapes: &[Shape], key: &str, at: Span, rest: &[Step<'_>]) {
         if node.kind == Kind::Refused {
             return;
         }
@@ -168,8 +193,7 @@ impl Walk<'_> {
                         format!("keys at this place are {list}")
                     }
                 };
-                let at = head(node);
-                return self.refuse(at, &format!("there is no key {}", quote(key)), hint);
+                return self.problems.error(at, format!("there is no key {}", quote(key)), hint);
             }
         };
         // A bare word of a choice becomes the mapping that it stands for.
@@ -184,40 +208,39 @@ impl Walk<'_> {
             });
             node.kind = Kind::Mapping(entries.into_iter().collect());
         }
-        // A span of its own, which no mistake about what is in the file can have.
-        let added = Span::new(node.span.end, node.span.end);
         let Kind::Mapping(entries) = &mut node.kind else {
-            let at = head(node);
-            return self.refuse(
-                at,
-                &format!("this is no mapping, so there is no key {}", quote(key)),
-                "write a place".to_owned(),
-            );
+            let cause = format!("this is no mapping, so there is no key {}", quote(key));
+            return self.problems.error(at, cause, "write a place");
         };
         let before = self.problems.count();
         let inner = if rest.is_empty() { Vec::new() } else { inner };
         if let Some((_, there)) = entries.iter_mut().find(|(known, _)| known.text == key) {
-            return self.walk(there, inner, rest, value);
+            return self.walk(there, inner, rest);
         }
-        let mut new = Node { span: added, kind: Kind::Mapping(Vec::new()) };
-        self.problems.note_setting(added, self.setting);
-        self.walk(&mut new, inner, rest, value);
+        // A mapping that is missing on the way is all that the setting puts into it.
+        let span = Span::new(rest.first().map_or(at, |next| next.span).start, self.value_span.end);
+        let mut new = Node { span, kind: Kind::Mapping(Vec::new()) };
+        self.walk(&mut new, inner, rest);
         // What could not be set is not there: the check has nothing to say about it.
         if self.problems.count() == before {
-            entries.push((Key { text: key.to_owned(), span: added }, new));
+            entries.push((Key { text: key.to_owned(), span: at }, new));
         }
     }
 }
 
-/// Gives all that a tree has one place: in the file there is no other.
-fn move_to(node: &mut Node, at: Span) {
-    node.span = at;
+fn shifted(span: Span, by: u32) -> Span {
+    Span::new(span.start + by, span.end + by)
+}
+
+/// Moves all of a tree to later offsets.
+fn shift(node: &mut Node, by: u32) {
+    node.span = shifted(node.span, by);
     match &mut node.kind {
-        Kind::Sequence(items) => items.iter_mut().for_each(|item| move_to(item, at)),
+        Kind::Sequence(items) => items.iter_mut().for_each(|item| shift(item, by)),
         Kind::Mapping(entries) => {
             for (key, value) in entries {
-                key.span = at;
-                move_to(value, at);
+                key.span = shifted(key.span, by);
+                shift(value, by);
             }
         }
         Kind::Scalar { .. } | Kind::Refused => {}
@@ -272,7 +295,7 @@ mod tests {
 
     #[test]
     fn paths() {
-        let steps = |path: &str| parse(path).map(|steps| steps.len());
+        let steps = |path: &str| parse(path, 0).map(|steps| steps.len());
         assert_eq!(steps("seed"), Some(1));
         assert_eq!(steps("traffic[0].load"), Some(3));
         assert_eq!(steps("a[0][12].b.c"), Some(5));

@@ -70,6 +70,11 @@ impl Source {
             let cut = text.floor_char_boundary(HARD_LIMIT as usize);
             text.truncate(cut);
         }
+        Self::verbatim(name, text)
+    }
+
+    /// A source from a text that is short and has no byte order mark, or one that counts.
+    pub(crate) fn verbatim(name: impl Into<String>, text: String) -> Arc<Self> {
         let mut line_starts = vec![0];
         line_starts.extend(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1));
         // A path can hold what a terminal would act on.

@@ -479,6 +479,12 @@ fn what_cannot_be_set() {
         ("events", "[ { at: 1ms, do: down"),
         ("traffic", "[]"),
         ("traffic[0]", "{ from: nobody, to: all, size: &a 1kB }"),
+        // What is not in the file: a scalar, a mapping, a mapping on the way, keys in it.
+        ("seed", "x"),
+        ("traffic[0].transport", "{ protocol: udp, rate: 10 }"),
+        ("traffic[0].transport.rate", "10Mb/s"),
+        ("traffic[0].transport", "{ protocol: udp, protocol: udp, rat: 10Mb/s }"),
+        ("traffic[99].size", "1kB"),
     ] {
         let Err(errors) = set(&[(path, value)]) else { panic!("{path}={value} is accepted") };
         all.push_str(&format!("--set {path}={value}\n{}\n", errors.render(false)));

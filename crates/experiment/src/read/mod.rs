@@ -58,22 +58,8 @@ impl Experiment {
             demands: BTreeMap::new(),
         };
         let experiment = root.as_ref().and_then(|root| reader.experiment(root));
-        let Reader { problems, mut notes, others, .. } = reader;
-        let mut errors = match problems.finish(experiment) {
-            Ok((Some(experiment), own)) if others.is_empty() => {
-                notes.extend(own);
-                return Ok((experiment, notes));
-            }
-            Ok(_) => None,
-            Err(errors) => Some(errors),
-        };
-        for other in others {
-            match &mut errors {
-                Some(errors) => errors.merge(other),
-                None => errors = Some(other),
-            }
-        }
-        Err(errors.unwrap_or_else(|| unreachable!("no experiment, so an error was reported")))
+        let Reader { problems, notes, others, .. } = reader;
+        problems.finish_with(experiment, notes, others)
     }
 }
 

@@ -47,8 +47,7 @@ impl Policy {
         let mut problems = Problems::new(source);
         let policy = tree::parse(source, &mut problems).map(|mut root| {
             for (path, value) in &written.settings {
-                let name = format!("{path}={value}");
-                weir_document::set_named(&mut root, &Shape::Record(&POLICY), &name, path, value, &mut problems);
+                weir_document::set_by("", &mut root, &Shape::Record(&POLICY), path, value, &mut problems);
             }
             check::check(&root, &Shape::Record(&POLICY), &mut problems);
             read(&root, &written, &mut problems)

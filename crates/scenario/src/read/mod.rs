@@ -105,22 +105,7 @@ impl Scenario {
             // With both or neither nobody knows which network the names are of.
             SCENARIO.chosen(root).and_then(|_| reader.scenario(root))
         });
-        let own = problems.finish(scenario);
-        let mut errors = match own {
-            Ok((Some(scenario), own_notes)) if others.is_empty() => {
-                notes.extend(own_notes);
-                return Ok((scenario, notes));
-            }
-            Ok(_) => None,
-            Err(errors) => Some(errors),
-        };
-        for other in others {
-            match &mut errors {
-                Some(errors) => errors.merge(other),
-                None => errors = Some(other),
-            }
-        }
-        Err(errors.unwrap_or_else(|| unreachable!("no scenario, so an error was reported")))
+        problems.finish_with(scenario, notes, others)
     }
 }
 
