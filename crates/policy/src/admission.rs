@@ -36,6 +36,13 @@ pub(crate) fn check(network: &ReadNetwork, services: &[ReadService], caps: &Read
     }
 }
 
+/// Where the largest minimum of the top-level services at a machine is written, in receive direction.
+pub(crate) fn largest_receive_minimum(services: &[ReadService]) -> Option<Span> {
+    let roots = services.iter().enumerate().filter(|(_, service)| service.service.parent.is_none());
+    let minima = minima(roots, ContentionPoint::Machine, Direction::Rx);
+    (minima.sum > 0).then_some(minima.largest_span)
+}
+
 /// Rule 1. Gives whether something was reported.
 fn above_an_ancestor(service: &ReadService, services: &[ReadService], problems: &mut Problems) -> bool {
     let mut found = false;

@@ -39,11 +39,13 @@ pub(crate) struct Written {
     pub(crate) source: Arc<Source>,
     /// Paths and values, in the order in which they were set.
     pub(crate) settings: Vec<(String, String)>,
+    /// Where the largest minimum of a machine's receiving side is.
+    pub(crate) receive_minimum: Option<(Arc<Source>, Span)>,
 }
 
 impl Written {
     pub(crate) fn new(source: &Arc<Source>) -> Self {
-        Self { source: Arc::clone(source), settings: Vec::new() }
+        Self { source: Arc::clone(source), settings: Vec::new(), receive_minimum: None }
     }
 }
 

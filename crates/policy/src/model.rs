@@ -13,6 +13,8 @@
 use crate::change::Written;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
+use weir_document::{Source, Span};
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, PerDirection, PerPoint, RackId, ServiceId,
     Weight,
@@ -65,6 +67,14 @@ impl Policy {
     /// What can pass a machine's network interface: its speed, or the machine cap where that is lower.
     pub fn machine_capacity(&self, machine: MachineId, direction: Direction) -> Bandwidth {
         self.network.machine(machine).nic[direction].min(self.caps[ContentionPoint::Machine][direction])
+    }
+    /// What is guaranteed at each place of a contention point: the sum of the top-level services' minima.
+    pub fn guaranteed(&self, point: ContentionPoint, direction: Direction) -> Bandwidth {
+        self.services.roots().iter().map(|id| self.services.get(*id).share(point, direction).min).sum()
+    }
+    /// Where the largest part of the receiving machines' guarantee is written; `None` where nothing is guaranteed.
+    pub fn receive_minimum_place(&self) -> Option<(&Arc<Source>, Span)> {
+        self.written.receive_minimum.as_ref().map(|(source, span)| (source, *span))
     }
     /// The most that the static policy lets a service have of a machine: the least of its own machine maximum
     /// and those of the services that it is nested in.

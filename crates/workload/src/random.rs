@@ -167,7 +167,7 @@ pub(crate) fn others_exist(senders: &Hosts, receivers: &Hosts) -> SpecResult<()>
 /// Refuses an end that is not after the start.
 pub(crate) fn ends_after(start: SimTime, until: SimTime) -> SpecResult<()> {
     if until <= start {
-        let cause = format!("arrivals end at {until}, not after their start at {start}");
+        let cause = format!("arrivals end at {}, not after their start at {}", until.duration(), start.duration());
         return Err(SpecError::new(cause, "let them end later"));
     }
     Ok(())

@@ -94,7 +94,7 @@ impl Transfers {
         let last = later(start, spread);
         if stop <= last {
             return Err(SpecError::new(
-                format!("the flows stop at {stop}, when they may not have started before {last}"),
+                format!("the flows stop at {}, but may start as late as {}", stop.duration(), last.duration()),
                 "stop them later",
             ));
         }

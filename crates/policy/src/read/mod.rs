@@ -79,11 +79,13 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
             caps[point][direction] = read_caps[point][direction].value().unwrap_or(Bandwidth::UNLIMITED);
         }
     }
+    let receive_minimum = admission::largest_receive_minimum(&services).map(|span| problems.place(span));
+    let written = Written { receive_minimum, ..written.clone() };
     let services = Services::new(services.into_iter().map(|read| read.service).collect());
     let tenants = tenants(root.get("tenants"));
     let network = network.network;
     let digest = digest::of(sharing, &network, &services, &caps);
-    Policy { sharing, network, services, caps, tenants, digest, written: written.clone() }
+    Policy { sharing, network, services, caps, tenants, digest, written }
 }
 
 /// Reads `sharing:` of the file or of a service.

@@ -146,19 +146,33 @@ impl<F: Files> Reader<'_, F> {
 
     /// Remarks on what is written and has no effect, under this enforcement or under any of the policies of the run.
     pub(super) fn without_effect(&mut self, root: &Node, enforcement: Enforcement, policies: &[&Policy]) {
+        let word = enforcement.word();
+        let no_shapers = "there are no shapers with `enforcement: none`, so this has no effect";
+        let no_brokers = format!("there are no brokers with `enforcement: {word}`, so this has no effect");
         if let Some(node) = root.get("shaper")
             && enforcement == Enforcement::None
         {
-            let hint = "leave `shaper` out, or write another `enforcement`";
-            self.problems.note(node.span, "there are no shapers with `enforcement: none`, so this has no effect", hint);
+            self.problems.note(node.span, no_shapers, "leave `shaper` out, or write another `enforcement`");
+        }
+        if let Some(node) = root.get("brokers")
+            && enforcement != Enforcement::Parley
+        {
+            self.problems.note(node.span, &*no_brokers, "leave `brokers` out, or write `enforcement: parley`");
         }
         for item in root.get("events").map_or(&[][..], Node::items) {
+            let hint = "leave the event out, or write another `enforcement`";
+            match (item.get("shaper-interval"), item.get("policy")) {
+                (Some(node), _) if enforcement == Enforcement::None => self.problems.note(node.span, no_shapers, hint),
+                (_, Some(node)) if enforcement == Enforcement::None => {
+                    let cause = "nothing enforces the policy with `enforcement: none`, so this has no effect";
+                    self.problems.note(node.span, cause, hint);
+                }
+                _ => {}
+            }
             let Some(broker) = item.get("broker") else { continue };
             let all = if broker.items().is_empty() { std::slice::from_ref(broker) } else { broker.items() };
             if enforcement != Enforcement::Parley {
-                let cause =
-                    format!("there are no brokers with `enforcement: {}`, so this has no effect", enforcement.word());
-                self.problems.note(broker.span, cause, "leave the event out, or write `enforcement: parley`");
+                self.problems.note(broker.span, &*no_brokers, "leave the event out, or write `enforcement: parley`");
             } else if let Some(fabric) = all.iter().find(|node| node.scalar() == Some(FABRIC))
                 && !policies.iter().any(|policy| speaks_of_fabric(policy))
             {

@@ -224,11 +224,17 @@ impl<F: Files> Reader<'_, F> {
             return None;
         }
         if to <= from {
-            self.error(
-                stop.span().or(start.span()).unwrap_or(item.span),
-                format!("traffic stops at {to} but starts at {from}"),
-                "write a `stop` after the `start`",
-            );
+            let (span, cause, hint) = match stop.span() {
+                Some(stop) => {
+                    (stop, format!("traffic stops at {to} but starts at {from}"), "write a `stop` after the `start`")
+                }
+                None => (
+                    start.span().unwrap_or(item.span),
+                    format!("traffic starts at {from}, but the run ends at {to}"),
+                    "start earlier, or make `duration` longer",
+                ),
+            };
+            self.error(span, cause, hint);
             return None;
         }
         Some((from, to))
