@@ -4,12 +4,8 @@
 # may be given as WEIR=path) and takes some minutes, most of them for table 3. With arguments only these pictures:
 # tools/parley-pictures.sh fig13 table3. The same program gives the same bytes.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/pictures.sh"
 
-weir=${WEIR:-target/release/weir}
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-mkdir -p docs/pictures
 wanted=" $* "
 pictures=" fig4 fig12 fig13 fig14 fig15 table3 failure "
 for name in "$@"; do
@@ -19,28 +15,20 @@ done
 # wants NAME: whether this picture is to be drawn.
 wants() { [ "$wanted" = "  " ] || [[ $wanted == *" $1 "* ]]; }
 
-# keep NAME FILE: a drawing becomes the picture of that name.
-keep() {
-    local target=docs/pictures/parley-$1.svg
-    [ -s "$2" ] || { echo "error: $1 was not drawn" >&2; exit 1; }
-    cp "$2" "$target"
-    printf '%7d bytes  %s\n' "$(wc -c < "$target")" "$target"
-}
-
 # figure NAME FIGURE: a figure of the experiment parley-NAME. One in which something differs from what is expected ends with 1,
 # and has its figures nevertheless.
 figure() {
     wants "$1" || return 0
     "$weir" reproduce "parley-$1" --report "$out/$1" > "$out/$1.log" 2>&1 || [ $? = 1 ] || { cat "$out/$1.log" >&2; exit 1; }
-    keep "$1" "$out/$1/$2-sim.svg"
+    keep "$out/$1/$2-sim.svg" "parley-$1"
 }
 
 # scenario NAME ARGUMENT...: the chart of a scenario's report.
 scenario() {
     wants "$1" || return 0
-    "$weir" sim "${@:2}" --report "$out/$1" > "$out/$1.log" 2>&1 || { cat "$out/$1.log" >&2; exit 1; }
-    awk '/<svg / { on = !done } on { print } /<\/svg>/ { if (on) done = 1; on = 0 }' "$out/$1/report.html" > "$out/$1.svg"
-    keep "$1" "$out/$1.svg"
+    simulate "$@"
+    chart "$out/$1/report.html" > "$out/$1.svg"
+    keep "$out/$1.svg" "parley-$1"
 }
 
 figure fig4   usage
