@@ -1,10 +1,18 @@
 //! Ctrl-C: once keeps what is done, twice ends at once.
+//!
+//! One Ctrl-C may come twice: `timeout` passes it on to a process and to the group of that process. The same signal again counts
+//! when a person may have sent it.
 
+use crate::error::CommandError;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::low_level;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Milliseconds after which the same signal is another one: people press no key twice within less.
+const ANOTHER: u64 = 100;
 
 /// Whether somebody asked to stop.
 #[derive(Debug, Clone)]
@@ -12,17 +20,62 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// From now on the first SIGINT or SIGTERM is only noted; a second one ends the process with 130.
-    pub(crate) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> Result<Self, CommandError> {
+        Self::registered().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))
+    }
+
+    fn registered() -> io::Result<Self> {
         let noted = Arc::new(AtomicBool::new(false));
+        // When the first came, in milliseconds, and below that which one; 0: none did.
+        let first = Arc::new(AtomicU64::new(0));
+        let start = now();
         for signal in [SIGINT, SIGTERM] {
-            // Handlers run in the order of registration: the second signal finds the first one's note.
-            flag::register_conditional_shutdown(signal, 130, Arc::clone(&noted))?;
-            flag::register(signal, Arc::clone(&noted))?;
+            let (noted, first) = (Arc::clone(&noted), Arc::clone(&first));
+            let on_signal = move || {
+                let at = (now() - start).as_millis() as u64;
+                let this = at << BITS | signal as u64;
+                match first.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => noted.store(true, Ordering::Relaxed),
+                    Err(first) if is_again(first, this) => {}
+                    Err(_) => low_level::exit(130),
+                }
+            };
+            // SAFETY: a handler may read the clock (clock_gettime), use atomics and _exit, and this does nothing else.
+            unsafe { low_level::register(signal, on_signal) }?;
         }
         Ok(Self(noted))
     }
     /// Whether a signal came.
     pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Bits of a number that hold a signal.
+const BITS: u32 = 8;
+
+/// Whether `this` is the `first` signal once more.
+const fn is_again(first: u64, this: u64) -> bool {
+    let same = (first ^ this).trailing_zeros() >= BITS;
+    same && (this >> BITS) - (first >> BITS) < ANOTHER
+}
+
+#[expect(clippy::disallowed_methods, reason = "the time between two signals of a person; no run sees it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_signal_within_a_moment_is_one() {
+        let signal = |at: u64, signal: i32| at << BITS | signal as u64;
+        let first = signal(7, SIGINT);
+        assert!(is_again(first, first));
+        assert!(is_again(first, signal(106, SIGINT)));
+        assert!(!is_again(first, signal(107, SIGINT)));
+        assert!(!is_again(first, signal(7, SIGTERM)));
     }
 }

@@ -26,6 +26,7 @@ mod report_files;
 mod run_file;
 mod run_files;
 mod run_page;
+mod shaper_remarks;
 mod simulation;
 mod sweep;
 mod text;

@@ -2,6 +2,7 @@
 
 use crate::error::CommandError;
 use std::path::{Path, PathBuf};
+use weir_document::nearest::nearest;
 use weir_experiment::Experiment;
 
 /// The experiments by id, in the order of the paper.
@@ -89,8 +90,10 @@ impl Papers {
     /// Reads one experiment.
     pub(crate) fn read(&self, id: &str) -> Result<Experiment, CommandError> {
         if !IDS.contains(&id) {
+            let near = nearest(id, IDS.iter().copied());
+            let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
             return Err(CommandError::refused(format!("there is no experiment `{id}`"))
-                .hint(format!("known experiments: {}; see `weir reproduce --list`", IDS.join(", "))));
+                .hint(format!("{near}`weir reproduce --list` shows all")));
         }
         Ok(Experiment::read(self.0.path().join("papers").join(format!("{id}.yaml")))?.0)
     }

@@ -6,6 +6,28 @@ use crate::run_files::{self, SimulatedRun};
 use std::path::{Path, PathBuf};
 use weir_results::ResultsDirectory;
 
+/// The options of commands that write a report of one run. A sweep's directory has a life of its own, so `weir sim` has its own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// Write results, drawings and report.html into this directory
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Write into DIR even if it has files
+    #[arg(long, requires = "report")]
+    force: bool,
+}
+
+impl ReportArgs {
+    /// The directory, if one is named.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.report.as_deref()
+    }
+    /// Makes the directory, if one is named.
+    pub(crate) fn prepare(&self) -> Result<Option<ReportFiles>, CommandError> {
+        self.directory().map(|directory| ReportFiles::prepare(directory, self.force)).transpose()
+    }
+}
+
 /// A directory that may be written to.
 #[derive(Debug)]
 pub(crate) struct ReportFiles {

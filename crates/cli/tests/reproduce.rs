@@ -59,10 +59,29 @@ fn a_report_has_a_page_figures_and_json() {
 }
 
 #[test]
+fn several_experiments() {
+    let output = run(&["reproduce", "parley-fig6", "parley-fig1", "parley-fig6", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let objects: Vec<_> =
+        serde_json::Deserializer::from_slice(&output.stdout).into_iter::<serde_json::Value>().collect();
+    let ids = objects.iter().map(|object| object.as_ref().expect("JSON")["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids, ["parley-fig6", "parley-fig1"], "each once, in the order asked for");
+
+    let directory = directory();
+    let report = directory.path().join("out");
+    let output = run(&["reproduce", "parley-fig6", "parley-fig1", "--report", &report.display().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let files = files(&report);
+    assert!(files.contains_key("parley-fig1/report.html") && files.contains_key("parley-fig6/shares-sim.svg"));
+    assert!(text(&files["report.html"]).contains("weir reproduce parley-fig6 parley-fig1 --report DIR"));
+}
+
+#[test]
 fn refusals() {
     insta::assert_snapshot!(
         [
             shown(&["reproduce", "parley-fig99"]),
+            shown(&["reproduce", "nonsense"]),
             shown(&["reproduce"]),
             shown(&["reproduce", "parley-fig1", "--all"]),
             shown(&["reproduce", "parley-fig1", "--write", "results.md"]),

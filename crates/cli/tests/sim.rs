@@ -28,6 +28,34 @@ fn governed(directory: &Path, duration: &str) -> String {
     )
 }
 
+/// Guarantees beyond what shapers let in are remarked on by whoever reads a policy for them.
+#[test]
+fn guarantees_that_leave_shapers_nothing() {
+    let directory = directory();
+    let policy = "weir: 1
+network: { nic: 10Gb/s, racks: { a: { uplink: 40Gb/s, machines: [m1] }, b: { uplink: 40Gb/s, machines: [m2] } } }
+services:
+  web: { match: [ { port: 80 } ], machine: { min: 9.6Gb/s }, latency: { message: 1MB, p99: 1s } }
+";
+    let policy = file(directory.path(), "p.policy.yaml", policy);
+    let scenario = "scenario: 1
+name: full
+policy: p.policy.yaml
+duration: 1ms
+traffic: [ { service: web, from: a, to: b } ]
+measure: { rack: b, direction: rx, every: 1ms }
+";
+    let scenario = file(directory.path(), "full.scenario.yaml", scenario);
+    let remarks = |arguments: &[&str]| text(&run(arguments).stderr).matches("of the link) that shapers let in").count();
+    assert_eq!(remarks(&["plan", &policy]), 1);
+    assert_eq!(remarks(&["allocate", &policy, "--demands", "/dev/null"]), 0, "the rack's sharing has the whole link");
+    assert_eq!(remarks(&["sim", &scenario]), 1);
+    assert_eq!(remarks(&["sim", &scenario, "--check", "--set", "enforcement=none"]), 0);
+    let checked = json(&run(&["check", &policy, "--json"]));
+    assert_eq!(checked["diagnostics"][0]["line"], 4, "{checked}");
+    assert_eq!(checked["diagnostics"][0]["severity"], "note");
+}
+
 #[test]
 fn a_run_under_a_policy_and_its_report() {
     let directory = directory();

@@ -434,7 +434,7 @@ pub(crate) const EXPECT_WORDS: &[&str] = &["as-printed", "at-most", "at-least"];
 static EXPECT_WORD: Scalar = Scalar::Words { what: "an expectation", words: EXPECT_WORDS };
 static EXPECT: Record = Record {
     id: "expect",
-    what: "an expectation",
+    what: "a comparison",
     doc: "When a measured value counts as the published one: exactly one of `within`, `at-most` and `at-least`.",
     keys: &[
         Key::optional(

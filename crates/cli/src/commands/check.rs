@@ -2,7 +2,7 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::{input, json, text};
+use crate::{input, json, shaper_remarks, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,7 +32,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
-    match (input::policy(&args.policy)?, args.json) {
+    let read = input::policy(&args.policy)?.map(|(policy, mut notes)| {
+        notes.extend(shaper_remarks::of_policy(&policy));
+        (policy, notes)
+    });
+    match (read, args.json) {
         (Ok((policy, notes)), true) => {
             json::write(ui.out(), &valid_json(&policy, &notes))?;
             Ok(Exit::Done)
@@ -129,7 +133,6 @@ impl Guarantees<'_> {
 
 /// By contention point, then places that have the same capacities, then direction.
 fn guarantees(policy: &Policy) -> Vec<Guarantees<'_>> {
-    let services = policy.services();
     let mut rows = Vec::new();
     for point in ContentionPoint::ALL {
         // In the order of the policy's first place of each kind.
@@ -144,8 +147,7 @@ fn guarantees(policy: &Policy) -> Vec<Guarantees<'_>> {
         }
         for (capacities, places) in groups {
             for (direction, capacity) in Direction::ALL.into_iter().zip(capacities) {
-                let minima = services.roots().iter().map(|id| services.get(*id).share(point, direction).min);
-                let guaranteed = minima.sum();
+                let guaranteed = policy.guaranteed(point, direction);
                 rows.push(Guarantees { point, places: places.clone(), direction, capacity, guaranteed });
             }
         }

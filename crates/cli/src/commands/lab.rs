@@ -4,7 +4,7 @@ use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
-use crate::report_files::ReportFiles;
+use crate::report_files::ReportArgs;
 use crate::run_file::{RunFile, TransferEntry};
 use crate::{input, json};
 use std::collections::BTreeMap;
@@ -33,12 +33,8 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write result.json, command.txt and report.html into this directory
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
-    /// Write into DIR even if it has files
-    #[arg(long, requires = "report")]
-    force: bool,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Delete what an earlier lab left behind, and do nothing else
     #[arg(long, conflicts_with_all = ["scenario", "json", "report"])]
     clean: bool,
@@ -63,9 +59,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if let Some(reason) = scenario.simulator_only() {
         return Err(refusal(LabError::SimulatorOnly(reason.to_owned())));
     }
-    let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
-    let interrupt =
-        Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+    let files = args.report.prepare()?;
+    let interrupt = Interrupt::listen()?;
     let outcome = run_watched(&scenario, &interrupt, ui)?.map_err(refusal)?;
     let file = to_file(&scenario, &outcome);
     if let Some(files) = files {

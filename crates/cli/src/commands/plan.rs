@@ -7,8 +7,8 @@ use crate::plan::model::{Method, Plan};
 use crate::plan::trace::Traced;
 use crate::plan::write::PolicyFile;
 use crate::plan::{caps, json as plan_json, page, points, print};
-use crate::report_files::ReportFiles;
-use crate::{input, json, text};
+use crate::report_files::{ReportArgs, ReportFiles};
+use crate::{input, json, shaper_remarks, text};
 use std::path::{Path, PathBuf};
 use weir_document::scalar;
 use weir_latency::Load;
@@ -80,12 +80,8 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write the curves and report.html into this directory
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
-    /// Write into DIR even if it has files
-    #[arg(long, requires = "report")]
-    force: bool,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Write the cap into the policy's file: at the rack, or at machine, rack or fabric
     #[arg(long, value_name = "LEVEL", value_parser = point, num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "rack")]
@@ -106,10 +102,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Err(CommandError::refused(format!("{}: no service has a latency target", args.policy.display()))
             .hint("write `latency: { message: 1MB, p99: 20ms }` under a service"));
     }
-    let report = match &args.report {
-        Some(directory) => Some(ReportFiles::prepare(directory, args.force)?),
-        None => None,
-    };
+    let report = args.report.prepare()?;
     let choices = Choices {
         at: args.at.clone(),
         capacity: args.capacity,
@@ -151,12 +144,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 
 /// The policy, and its file if that is to be written.
 fn read(args: &Args, ui: &mut Ui) -> Result<(Option<PolicyFile>, Policy), CommandError> {
-    let (file, (policy, notes)) = if args.write.is_some() {
+    let (file, (policy, mut notes)) = if args.write.is_some() {
         let (file, source) = PolicyFile::read(&args.policy)?;
         (Some(file), Policy::from_source(&source)?)
     } else {
         (None, input::policy(&args.policy)??)
     };
+    notes.extend(shaper_remarks::of_policy(&policy));
     input::tell_notes(&notes, ui)?;
     Ok((file, policy))
 }

@@ -68,8 +68,7 @@ pub(crate) struct Traced<'a> {
 impl<'a> Traced<'a> {
     /// Reads a trace; `-` is standard input. Its services are those of the policy.
     pub(crate) fn read(path: &Path, policy: &Policy, ui: &'a mut Ui) -> Result<Self, CommandError> {
-        let interrupt =
-            Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen to signals: {error}")))?;
+        let interrupt = Interrupt::listen()?;
         let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
         let services: Vec<String> = policy.services().leaves().map(|(_, service)| service.path().to_owned()).collect();
         let watch = Watch::new(ui.err_is_terminal());

@@ -4,23 +4,26 @@ pub(super) const TEXT: &str = "\
 Examples:
   weir reproduce --list
   weir reproduce parley-fig14
+  weir reproduce parley-fig4 parley-fig5 --json
   weir reproduce parley-table3 --full --report out/table3
   weir reproduce parley-fig14 --body both --report out/fig14
   weir reproduce --all --write docs/results.md
 
 The quick setting of each experiment ends within a minute on two cores; --full runs what its file
-under papers/ calls full. Runs of an experiment share the cores, and with --all those of all
-experiments do. Ctrl-C keeps what was measured until then.
+under papers/ calls full. All runs of all experiments share the cores. Ctrl-C keeps what was
+measured until then.
 
 Values are means over seeds. `agrees` means that a value is what is expected of it: the published
 one within a tolerance, on the right side of it, or in a relation to another value; what is not
 compared has no word. Values that stand in no text of the source have no published number.
 
 With --json, one object for each experiment and body: {\"id\", \"body\": \"sim\" or \"lab\",
-\"setting\", \"seed\", \"rows\": [{\"metric\", \"unit\", \"published\", \"measured\", \"where\",
-\"expected\", \"verdict\", \"note\"}], \"wall_s\"}; `published` is null where the source prints no
-number, `measured` where the run did not come so far. The lab needs root and runs what it can of an
-experiment (parley-fig14 at 1/100 of its speeds); with `--body both` and without root, the
-simulator runs alone.
+\"setting\", \"seed\", \"complete\", \"rows\": [{\"metric\", \"unit\", \"published\", \"measured\",
+\"where\", \"expected\", \"verdict\", \"note\"}], \"wall_s\"}; `published` is null where the source
+prints no number, `measured` where the run did not come so far. With \"measured_is_at_least\": true
+in a row it is a lower bound; \"failures\" says which runs failed, and why.
+
+The lab needs root and runs what it can of an experiment (parley-fig14 at 1/100 of its speeds);
+with `--body both` and without root, the simulator runs alone.
 
 The exit code is 1 when a value is not what is expected of it.";

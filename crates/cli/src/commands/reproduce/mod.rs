@@ -20,7 +20,7 @@ use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Table, Ui};
 use crate::papers::{self, Papers};
-use crate::report_files::ReportFiles;
+use crate::report_files::ReportArgs;
 use crate::{json, text};
 use serde_json::json;
 use std::num::NonZeroUsize;
@@ -32,9 +32,9 @@ use weir_lab::LabError;
 #[derive(Debug, clap::Args)]
 #[command(after_help = help::TEXT)]
 pub(crate) struct Args {
-    /// The experiment
-    #[arg(required_unless_present_any = ["list", "all"], conflicts_with = "all")]
-    id: Option<String>,
+    /// The experiments; `--list` names them
+    #[arg(value_name = "ID", required_unless_present_any = ["list", "all"], conflicts_with = "all")]
+    ids: Vec<String>,
     /// Run all experiments
     #[arg(long)]
     all: bool,
@@ -53,18 +53,14 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write results, figures and report.html into this directory
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
-    /// Write into DIR even if it has files
-    #[arg(long, requires = "report")]
-    force: bool,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Write the table of all experiments to this file; only with --all
     // clap leaves out what an argument requires if that conflicts with another one given, as --all does with an id.
-    #[arg(long, value_name = "FILE", requires = "all", conflicts_with = "id")]
+    #[arg(long, value_name = "FILE", requires = "all", conflicts_with = "ids")]
     write: Option<PathBuf>,
     /// List the experiments
-    #[arg(long, conflicts_with_all = ["id", "all", "report", "write"])]
+    #[arg(long, conflicts_with_all = ["ids", "all", "report", "write"])]
     list: bool,
 }
 
@@ -116,32 +112,32 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.list {
         return list(&papers, args.json, ui);
     }
-    let ids: Vec<&str> = match &args.id {
-        Some(id) => vec![id],
-        None => papers::IDS.to_vec(),
-    };
+    let asked: Vec<&str> = args.ids.iter().map(String::as_str).collect();
+    let asked = if args.all { papers::IDS } else { &asked };
+    // Twice the same would be the same result, and one directory for both.
+    let ids = asked.iter().enumerate().filter(|(place, id)| !asked[..*place].contains(id)).map(|(_, id)| *id);
     let setting = if args.full { Setting::Full } else { Setting::Quick };
-    let experiments = ids.into_iter().map(|id| papers.read(id)).collect::<Result<Vec<_>, _>>()?;
-    let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
+    let experiments = ids.map(|id| papers.read(id)).collect::<Result<Vec<_>, _>>()?;
+    let files = args.report.prepare()?;
     for experiment in &experiments {
         let takes = text::about(experiment.takes.get(setting).as_secs_f64());
         let Experiment { id, title, .. } = experiment;
         ui.tell(&format!("{id}: {title}; {} setting, about {takes} on two cores\n", setting.name()))?;
     }
-    let interrupt =
-        Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+    let interrupt = Interrupt::listen()?;
 
     let mut all: Vec<Reproduced> =
         experiments.into_iter().map(|experiment| Reproduced { experiment, bodies: Vec::new(), no_lab: None }).collect();
+    let several = all.len() > 1;
     let mut failed = false;
     if args.body != Body::Sim {
         for reproduced in &mut all {
-            failed |= run_lab(args, reproduced, setting, &interrupt, ui)?;
+            failed |= run_lab(args, reproduced, several, setting, &interrupt, ui)?;
         }
     }
     if args.body != Body::Lab && !interrupt.is_asked() {
         let experiments: Vec<&Experiment> = all.iter().map(|reproduced| &reproduced.experiment).collect();
-        let directory = args.report.as_deref();
+        let directory = args.report.directory();
         let work =
             work::Work { papers: &papers, experiments, setting, seed: args.seed, directory, interrupt: &interrupt };
         let runs = work.run(args.jobs, ui)?;
@@ -150,10 +146,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         }
     }
     if let Some(files) = &files {
-        let page = page::write(files, &all, setting, args.all, ui)?;
+        let page = page::write(files, &all, setting, ui)?;
         ui.tell(&format!("report: {}\n", page.display()))?;
     }
-    for reproduced in &all {
+    // Of several some may be nothing for the lab.
+    for reproduced in all.iter().filter(|reproduced| !reproduced.bodies.is_empty()) {
         if args.json {
             for body in &reproduced.bodies {
                 json::write(ui.out(), &print::to_json(reproduced, body, setting))?;
@@ -179,6 +176,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 fn run_lab(
     args: &Args,
     reproduced: &mut Reproduced,
+    several: bool,
     setting: Setting,
     interrupt: &Interrupt,
     ui: &mut Ui,
@@ -187,9 +185,13 @@ fn run_lab(
         return Ok(false);
     }
     let both = args.body == Body::Both;
-    match lab::run(&reproduced.experiment, setting, args.report.as_deref().filter(|_| !args.all), interrupt, ui)? {
+    let directory = args.report.directory().map(|directory| match several {
+        true => directory.join(&reproduced.experiment.id),
+        false => directory.to_owned(),
+    });
+    match lab::run(&reproduced.experiment, setting, directory.as_deref(), interrupt, ui)? {
         Ok(Some(run)) => reproduced.bodies.push(run),
-        Ok(None) if both || args.all => {}
+        Ok(None) if both || several => {}
         Ok(None) => {
             return Err(CommandError::refused(format!("the lab can run nothing of {}", reproduced.experiment.id))
                 .hint("leave `--body` out to simulate it"));
@@ -220,8 +222,8 @@ fn write_results(
     ui: &mut Ui,
 ) -> Result<(), CommandError> {
     if interrupted {
-        let title = ui.on_err(Style::Held, "kept:");
-        return Ok(ui.tell(&format!("{title} {} is as it was, since not everything was run\n", path.display()))?);
+        let title = ui.on_err(Style::Held, "not written:");
+        return Ok(ui.tell(&format!("{title} {}, since not everything was run\n", path.display()))?);
     }
     crate::run_files::write_text(path, &results::text(all, setting))?;
     Ok(ui.tell(&format!("written: {}\n", path.display()))?)

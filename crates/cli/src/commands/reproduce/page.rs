@@ -18,10 +18,9 @@ pub(super) fn write(
     files: &ReportFiles,
     all: &[Reproduced],
     setting: Setting,
-    several: bool,
     ui: &mut Ui,
 ) -> Result<PathBuf, CommandError> {
-    if let ([one], false) = (all, several) {
+    if let [one] = all {
         return write_one(files, one, setting);
     }
     let mut table = Table::new().text("experiment").text("source").number("agree").number("differ").number("not known");
@@ -40,11 +39,12 @@ pub(super) fn write(
             count(Verdict::Unknown).into(),
         ]);
     }
+    let ids: Vec<&str> = all.iter().map(|reproduced| reproduced.experiment.id.as_str()).collect();
     let page = Page::new("Published results, reproduced")
         .paragraph(&format!("The {} setting of each experiment.", setting.name()))
         .table(&table)
         .heading("Again")
-        .code(&format!("weir reproduce --all{} --report DIR", option(setting)));
+        .code(&format!("weir reproduce {}{} --report DIR", ids.join(" "), option(setting)));
     let path = files.replace(PAGE, &page.to_html())?;
     ui.tell(&format!("{} pages below {}\n", all.len(), path.display()))?;
     Ok(path)

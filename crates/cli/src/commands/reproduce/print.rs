@@ -49,8 +49,7 @@ pub(super) fn difference(outcome: &Outcome) -> String {
 
 /// Whether the note of a value says something about this outcome.
 pub(super) fn is_notable(outcome: &Outcome) -> bool {
-    matches!(outcome.verdict, Verdict::Differs | Verdict::Unknown)
-        || outcome.difference.is_some_and(|part| part.abs() > NOTABLE)
+    outcome.verdict == Verdict::Differs || outcome.difference.is_some_and(|part| part.abs() > NOTABLE)
 }
 
 /// The notes of values that differ: metric and note, each note once.
@@ -71,6 +70,11 @@ pub(super) fn print(reproduced: &Reproduced, ui: &mut Ui) -> Result<(), CommandE
     let experiment = &reproduced.experiment;
     let title = format!("{}: {} ({})", experiment.id, experiment.title, experiment.source);
     ui.print(&format!("{}\n", ui.on_out(Style::Strong, &title)))?;
+    let measured_anything = |body: &BodyRun| body.outcomes.iter().flatten().any(|outcome| outcome.measured.is_some());
+    // A table of dashes says less.
+    if reproduced.bodies.iter().all(|body| !body.complete && body.failures.is_empty() && !measured_anything(body)) {
+        return Ok(ui.print("  nothing was measured\n\n")?);
+    }
     let several = reproduced.bodies.len() > 1;
     let columns: &[&str] = match several {
         true => &["metric", ">published", "body", ">measured", ">difference", "expected", ""],

@@ -23,7 +23,7 @@ use crate::report_files::ReportFiles;
 use crate::run_files::SimulatedRun;
 use crate::simulation::{self, Ran};
 use crate::sweep::{Axes, Axis, Setting};
-use crate::{input, memory, text};
+use crate::{input, memory, shaper_remarks, text};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use weir_scenario::{ReadOptions, Scenario};
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     let set = Setting::pairs(&settings);
     let options = ReadOptions { set: set.clone(), memory: memory::available() };
-    let read = input::scenario(&args.scenario, &options)?;
+    let read = shaper_remarks::with_remarks(input::scenario(&args.scenario, &options)?);
     if args.check {
         return check::check(args, read, 1, ui);
     }
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     // Before the run: nobody wants to hear after an hour that a directory cannot be used.
     let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
     // Before the first word, so that Ctrl-C means the same from then on.
-    let interrupt = listen()?;
+    let interrupt = Interrupt::listen()?;
     let checkers = if args.checkers { ", checkers on" } else { "" };
     ui.tell(&format!("{}: {}, seed {seed}{checkers}\n", scenario.name(), check::describe(&scenario)))?;
 
@@ -147,10 +147,6 @@ fn twice(settings: &[Setting], axes: &[Axis]) -> Result<(), CommandError> {
 
 /// From so many seconds on it is said how long a network took to build.
 const SLOW: f64 = 1.0;
-
-fn listen() -> Result<Interrupt, CommandError> {
-    Interrupt::listen().map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")))
-}
 
 /// Runs a scenario in the simulator and shows how far it has come.
 pub(super) fn simulate_watched(

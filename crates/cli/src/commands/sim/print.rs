@@ -20,7 +20,16 @@ pub(super) const UNKNOWN: &str = "–";
 /// A run: its services if it has a policy, else its flows and links.
 pub(super) fn print(run: &SimulatedRun, ui: &mut Ui) -> Result<(), CommandError> {
     match &run.services {
-        Some(services) => print_services(services, ui),
+        Some(services) => {
+            print_services(services, ui)?;
+            let statistics = Statistics::new(&run.results, &SizeBins::default());
+            // Long-lived transfers end with the run: what there is to say of them stands above.
+            if has_ended(&statistics) {
+                ui.print("\n")?;
+                print_flows(&run.results, &statistics, ui)?;
+            }
+            Ok(())
+        }
         None => print_network(&run.results, ui),
     }
 }
@@ -33,14 +42,16 @@ fn heading(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
 /// Services' bandwidths as tables.
 pub(in crate::commands) fn print_services(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
     let measure = &file.measure;
-    heading(&format!("Mean bandwidth at the uplink of rack {} ({})", measure.rack, measure.direction), ui)?;
-    let mut table = Table::new(&[">from", ">to", "sending", "service", ">mean", ">settled"]);
-    for row in run_page::mean_rows(file) {
-        table.row(row);
+    let rows = run_page::mean_rows(file);
+    if !rows.is_empty() {
+        heading(&format!("Mean bandwidth at the uplink of rack {} ({})", measure.rack, measure.direction), ui)?;
+        let mut table = Table::new(&[">from", ">to", "sending", "service", ">mean", ">settled"]);
+        for row in rows {
+            table.row(row);
+        }
+        ui.print_table(&table, 2)?;
+        ui.print("  settled: the second half of the phase\n\n")?;
     }
-    ui.print_table(&table, 2)?;
-    ui.print("  settled: the second half of the phase\n\n")?;
-    heading("Connections", ui)?;
     let mut table = Table::new(&["service", ">flows", ">delivered", ">sent again", ">timeouts"]);
     for transfer in &file.transfers {
         table.row([
@@ -51,10 +62,14 @@ pub(in crate::commands) fn print_services(file: &RunFile, ui: &mut Ui) -> Result
             transfer.timeouts.map_or(UNKNOWN.to_owned(), |timeouts| timeouts.to_string()),
         ]);
     }
-    ui.print_table(&table, 2)?;
+    if !file.transfers.is_empty() {
+        heading("Connections", ui)?;
+        ui.print_table(&table, 2)?;
+        ui.print("\n")?;
+    }
     let counter = |name: &str| file.counters.get(name).copied().unwrap_or_default();
     ui.print(&format!(
-        "\n{} packets sent, {} dropped; {} broker datagrams, {} refused; {} events\n",
+        "{} packets sent, {} dropped; {} broker datagrams, {} refused; {} events\n",
         counter("packets_sent"),
         counter("packets_dropped"),
         counter("broker_datagrams_sent"),
@@ -64,25 +79,35 @@ pub(in crate::commands) fn print_services(file: &RunFile, ui: &mut Ui) -> Result
     Ok(())
 }
 
-fn print_network(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
-    let statistics = Statistics::new(results, &SizeBins::default());
+/// Whether any flow is over.
+fn has_ended(statistics: &Statistics) -> bool {
+    statistics.all.all.flows > statistics.all.all.unfinished
+}
+
+/// Flows, and how long they, their rounds and requests took.
+fn print_flows(results: &Results, statistics: &Statistics, ui: &mut Ui) -> Result<(), CommandError> {
     heading("Flows", ui)?;
-    ui.print_table(&groups(results, &statistics), 2)?;
-    if statistics.all.all.flows > statistics.all.all.unfinished {
+    ui.print_table(&groups(results, statistics), 2)?;
+    if has_ended(statistics) {
         ui.print("\n")?;
         heading("Completion times", ui)?;
-        ui.print_table(&by_size(&statistics, |bin| percentiles(&bin.fct, seconds)), 2)?;
+        ui.print_table(&by_size(statistics, |bin| percentiles(&bin.fct, seconds)), 2)?;
     }
     if statistics.all.all.slowdown.mean.is_some() {
         ui.print("\n")?;
         heading("Slowdowns: completion times over those on an idle network", ui)?;
-        ui.print_table(&by_size(&statistics, |bin| percentiles(&bin.slowdown, factor)), 2)?;
+        ui.print_table(&by_size(statistics, |bin| percentiles(&bin.slowdown, factor)), 2)?;
     }
     if statistics.groups.iter().any(|group| group.coflows.is_some_and(|of| of.coflows > 0)) {
         ui.print("\n")?;
         heading("Coflows: rounds, shuffles, requests with their responses, from first byte to last", ui)?;
-        ui.print_table(&coflows(&statistics), 2)?;
+        ui.print_table(&coflows(statistics), 2)?;
     }
+    Ok(())
+}
+
+fn print_network(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
+    print_flows(results, &Statistics::new(results, &SizeBins::default()), ui)?;
     if results.links.iter().any(|link| link.bytes > 0) {
         ui.print("\n")?;
         print_links(results, ui)?;

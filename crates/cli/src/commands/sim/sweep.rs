@@ -1,6 +1,6 @@
 //! `weir sim --sweep`: many runs, one report.
 
-use super::{Args, check, listen, print_sweep};
+use super::{Args, check, print_sweep};
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
@@ -10,7 +10,7 @@ use crate::simulation::{self, Ran};
 use crate::sweep::{
     Ended, Event, Manifest, Plan, Setting, Shelf, State, SweepDirectory, run_all, short_names, write_point,
 };
-use crate::{input, memory, text};
+use crate::{input, memory, shaper_remarks, text};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     let shelf = Shelf::open(&args.scenario)?;
     // All points at once have what there is.
     let memory = memory::available().map(|memory| Bytes::new(memory.get() / jobs as u64));
-    let first = read_all(&plan, &shelf, memory);
+    let first = shaper_remarks::with_remarks(read_all(&plan, &shelf, memory));
     if args.check {
         return check::check(args, first, plan.points.len(), ui);
     }
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
 
     let manifest = Manifest::new(&plan, &shelf, &scenario, command(args, &plan));
     let mut sweep = SweepDirectory::open(report, manifest, args.force)?;
-    let interrupt = listen()?;
+    let interrupt = Interrupt::listen()?;
     let kept = match sweep.manifest.counts().0 {
         0 => String::new(),
         kept => format!(", {kept} already complete"),
