@@ -28,6 +28,15 @@ fn governed(directory: &Path, duration: &str) -> String {
     )
 }
 
+/// Messages under a policy have completion times, and no bandwidths of phases.
+#[test]
+fn messages_under_a_policy() {
+    let output = run(&["sim", "scenarios/parley-fig15.scenario.yaml", "--set", "duration=100ms"]);
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("Flows\n") && shown.contains("\nCompletion times\n"), "{shown}");
+    assert!(shown.lines().last().is_some_and(|line| line.contains("packets sent")), "{shown}");
+}
+
 /// Guarantees beyond what shapers let in are remarked on by whoever reads a policy for them.
 #[test]
 fn guarantees_that_leave_shapers_nothing() {

@@ -21,14 +21,14 @@ pub(super) const UNKNOWN: &str = "–";
 pub(super) fn print(run: &SimulatedRun, ui: &mut Ui) -> Result<(), CommandError> {
     match &run.services {
         Some(services) => {
-            print_services(services, ui)?;
+            services_tables(services, ui)?;
             let statistics = Statistics::new(&run.results, &SizeBins::default());
             // Long-lived transfers end with the run: what there is to say of them stands above.
             if has_ended(&statistics) {
-                ui.print("\n")?;
                 print_flows(&run.results, &statistics, ui)?;
+                ui.print("\n")?;
             }
-            Ok(())
+            services_counters(services, ui)
         }
         None => print_network(&run.results, ui),
     }
@@ -39,8 +39,14 @@ fn heading(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
     Ok(ui.print(&format!("{title}\n"))?)
 }
 
-/// Services' bandwidths as tables.
+/// Services' bandwidths as tables, and counters.
 pub(in crate::commands) fn print_services(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
+    services_tables(file, ui)?;
+    services_counters(file, ui)
+}
+
+/// Every table ends with an empty line.
+fn services_tables(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
     let measure = &file.measure;
     let rows = run_page::mean_rows(file);
     if !rows.is_empty() {
@@ -67,6 +73,10 @@ pub(in crate::commands) fn print_services(file: &RunFile, ui: &mut Ui) -> Result
         ui.print_table(&table, 2)?;
         ui.print("\n")?;
     }
+    Ok(())
+}
+
+fn services_counters(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
     let counter = |name: &str| file.counters.get(name).copied().unwrap_or_default();
     ui.print(&format!(
         "{} packets sent, {} dropped; {} broker datagrams, {} refused; {} events\n",
