@@ -261,4 +261,6 @@ mod fabric_tests;
 #[cfg(test)]
 mod growing_tests;
 #[cfg(test)]
+mod held_back_tests;
+#[cfg(test)]
 mod tests;

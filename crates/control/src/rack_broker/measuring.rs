@@ -13,6 +13,8 @@ pub(super) struct Meters {
     bytes: Vec<PerDirection<Bytes>>,
     /// By leaf.
     network: Vec<NetworkReading>,
+    /// By leaf: whether the network held the service back.
+    held: Vec<bool>,
     read: Option<Instant>,
 }
 
@@ -21,6 +23,7 @@ impl Meters {
         Self {
             bytes: vec![PerDirection::default(); leaves],
             network: vec![NetworkReading::default(); leaves],
+            held: vec![false; leaves],
             read: None,
         }
     }
@@ -44,7 +47,9 @@ impl RackBroker {
                 estimate(before[direction], reading.bytes[direction], time, limit, self.lowered[direction][leaf])
             };
             let mut row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
-            if is_held_back(&self.meters.network[leaf], &reading.network, row.rx.usage) {
+            let held = is_held_back(&self.meters.network[leaf], &reading.network, row.rx.usage, self.meters.held[leaf]);
+            self.meters.held[leaf] = held;
+            if held {
                 row.rx = held_back(row.rx);
             }
             self.meters.bytes[leaf] = reading.bytes;

@@ -274,6 +274,10 @@ fn what_the_network_holds_back_wants_half_more() {
     assert_eq!(calm, [Bandwidth::UNLIMITED; 3]);
     let held = receives([(0, reading(0, 0)), (4100, reading(1000, 250)), (4100, reading(2000, 500))]);
     assert_eq!(held, [Bandwidth::UNLIMITED, GBPS(5), GBPS(5)]);
+    // The limit empties the queue to a sixteenth: it stays. Below that it goes.
+    let seconds =
+        [(0, reading(0, 0)), (4100, reading(1600, 400)), (4100, reading(3200, 500)), (4100, reading(4800, 599))];
+    assert_eq!(receives(seconds), [Bandwidth::UNLIMITED, GBPS(5), GBPS(5), Bandwidth::UNLIMITED]);
 }
 
 #[test]
