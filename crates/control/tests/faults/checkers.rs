@@ -1,6 +1,7 @@
 //! Observers: what must hold after every step, and what must hold once the faults are over.
 
 use crate::draw::MACHINES;
+use crate::network::Marks;
 use crate::world::World;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -282,15 +283,19 @@ impl Checkers {
                 let sum: Bandwidth = (0..MACHINES).map(|m| used(m, leaf)).sum();
                 let offered = |m: usize, leaf: usize| world.machines[m].offered[direction][leaf];
                 // A service that sends nine tenths of its limit counts as backlogged and keeps the limit, so
-                // others may be reckoned a ninth larger than they are.
+                // others may be reckoned a ninth larger than they are; what the network holds back, half larger.
+                let (true_part, reckoned_part) = match (world.marks(), direction) {
+                    (Marks::None, _) | (_, Direction::Tx) => (9, 10),
+                    (Marks::Uplink | Marks::BelowCapacity | Marks::Elsewhere, Direction::Rx) => (2, 3),
+                };
                 let reckoned = |m: usize, other: usize| match offered(m, other) {
                     load if other == leaf => load,
-                    load => Bandwidth::from_bps(load.bps() / 9 * 10),
+                    load => Bandwidth::from_bps(load.bps() / true_part * reckoned_part),
                 };
                 let sure: Bandwidth = (0..MACHINES).map(|m| self.brings(world, direction, m, leaf, &reckoned)).sum();
                 let share = service.share(ContentionPoint::Rack, direction);
-                // For the same reason its own instances may leave a tenth of what they hold unused.
-                if sum.bps() + spare(sum) < share.min.min(sure).bps() / 10 * 9 {
+                // For the same reasons its own instances may leave as much of what they hold unused.
+                if sum.bps() + spare(sum) < share.min.min(sure).bps() / reckoned_part * true_part {
                     return Err(format!("{} sends {sum}, less than it is guaranteed ({direction})", service.path()));
                 }
                 if sum.bps() > share.max.bps().saturating_add(spare(sum)) {

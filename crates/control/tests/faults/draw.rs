@@ -1,5 +1,6 @@
 //! What a seed draws: the policy, the faults and how often they come.
 
+use crate::network::Marks;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::fmt;
@@ -34,6 +35,7 @@ pub(crate) struct Drawn {
     pub(crate) skew_per_mille: u64,
     /// Mean seconds between changes of somebody's offered load.
     pub(crate) load_every_ms: u64,
+    pub(crate) marks: Marks,
 }
 
 impl Drawn {
@@ -53,6 +55,7 @@ impl Drawn {
             partition_every_s: [0, 4, 10][rng.random_range(0..3)],
             skew_per_mille: [0, 1, 20][rng.random_range(0..3)],
             load_every_ms: [100, 1_000, 10_000][rng.random_range(0..3)],
+            marks: Marks::draw(&mut rng),
         }
     }
 
@@ -67,7 +70,7 @@ impl fmt::Display for Drawn {
         write!(
             f,
             "drawn: policy {}, stale {:?}, loss {:.2}, duplication {:.2}, alteration {:.2}, replay {:.2}, delay up to \
-             {} ms, crash every {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms",
+             {} ms, crash every {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms, {}",
             self.policy_number,
             self.stale,
             self.loss,
@@ -79,6 +82,7 @@ impl fmt::Display for Drawn {
             self.partition_every_s,
             self.skew_per_mille,
             self.load_every_ms,
+            self.marks,
         )
     }
 }

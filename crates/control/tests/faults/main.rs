@@ -5,7 +5,8 @@
 //! and once all that ends they must agree again. Nobody can list the cases by hand.
 //!
 //! Approach: [`world`] runs the ten rack brokers of one rack, [`fabric`] three racks and a fabric broker, with real
-//! datagrams, in simulated time, and draws faults from a seed. Checkers watch from outside and after every step
+//! datagrams, in simulated time, and draws faults from a seed. In three of four worlds queues mark packets ([`network`]), before
+//! racks or elsewhere, so that what the network holds back is told as more. Checkers watch from outside and after every step
 //! compare what a broker holds with what the world knows to be true. A failing run prints its seed and what was drawn.
 //!
 //! - `cargo test -p weir-control --test faults`: the usual number of seeds of both.
@@ -16,6 +17,7 @@
 mod checkers;
 mod draw;
 mod fabric;
+mod network;
 mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,14 @@
 //! The world: machines with traffic and clocks of their own, a network that fails, and time.
 //!
-//! Traffic is a fluid: a service sends at its offered load or at its limit, whichever is less. A machine
+//! Traffic is a fluid: a service sends at its offered load or at its limit, whichever is less, and receives of that what the
+//! network lets through ([`crate::network`]). A machine
 //! whose broker crashed keeps its limits for the timeout and then falls back to its static policy: the
 //! longest that a datapath may go on with a dead broker's rates. (The limits of this version's agent go with it at
 //! once, which for the others is the milder case.)
 
 use crate::checkers::Checkers;
 use crate::draw::{Drawn, FAULTY_SECONDS, MACHINES};
+use crate::network::{Arrival, Marks};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::cmp::Reverse;
@@ -14,7 +16,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use weir_control::{Input, MeterReading, Output, RackBroker, RackBrokerConfig, UsageReport};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, RackId, ServiceId};
 use weir_wire::{Key, Message};
 
 const SECOND: u64 = 1_000_000_000;
@@ -44,7 +46,11 @@ pub(crate) struct Machine {
     pub(crate) limits: PerDirection<Vec<Bandwidth>>,
     /// Bytes × 8 × 10^9 sent so far, so that nothing is lost to rounding.
     sent: PerDirection<Vec<u128>>,
+    /// The same of what it received in marked packets.
+    marked: Vec<u128>,
     counted_until: u64,
+    marks: Marks,
+    arrival: Arrival,
 }
 
 impl Machine {
@@ -57,16 +63,27 @@ impl Machine {
         let ticks = u128::from(local.nanos().saturating_sub(self.clock_offset));
         (ticks * 1_000_000).div_ceil(u128::from(self.clock_speed)) as u64
     }
-    /// What a service sends now.
-    pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
+    /// What a service wants to send now, or to receive.
+    fn wanted(&self, direction: Direction, leaf: usize) -> Bandwidth {
         self.offered[direction][leaf].min(self.limits[direction][leaf])
+    }
+    /// What it sends, or receives.
+    pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
+        match direction {
+            Direction::Tx => self.wanted(direction, leaf),
+            Direction::Rx => self.arrival.rates[leaf],
+        }
     }
     fn count(&mut self, now: u64) {
         let time = u128::from(now - self.counted_until);
         self.counted_until = now;
         for direction in Direction::ALL {
             for leaf in 0..self.sent[direction].len() {
-                self.sent[direction][leaf] += u128::from(self.usage(direction, leaf).bps()) * time;
+                let bits = u128::from(self.usage(direction, leaf).bps()) * time;
+                self.sent[direction][leaf] += bits;
+                if direction == Direction::Rx {
+                    self.marked[leaf] += self.arrival.marked(leaf, bits);
+                }
             }
         }
     }
@@ -143,7 +160,10 @@ impl World {
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves.len()]),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves.len()]),
             sent: PerDirection::both(vec![0; leaves.len()]),
+            marked: vec![0; leaves.len()],
             counted_until: 0,
+            marks: drawn.marks,
+            arrival: Arrival::nothing(leaves.len()),
         });
         let config = RackBrokerConfig { stale: drawn.stale, ..RackBrokerConfig::default() };
         let machines = machines.collect();
@@ -169,11 +189,29 @@ impl World {
                 world.draw_load(machine, leaf);
             }
         }
+        world.flow();
         world.schedule(FAULTY_SECONDS * SECOND, Event::FaultsEnd);
         world.schedule_next(world.drawn.load_every_ms, Event::Load);
         world.schedule_next(world.drawn.crash_every_s * 1_000, Event::Crash);
         world.schedule_next(world.drawn.partition_every_s * 1_000, Event::Partition);
         world
+    }
+
+    /// Traffic finds its new rates after a load or a limit changed.
+    fn flow(&mut self) {
+        let leaves = 0..self.leaves.len();
+        let wanted = |machine: &Machine| leaves.clone().map(|leaf| machine.wanted(Direction::Rx, leaf)).collect();
+        let wanted: Vec<Vec<Bandwidth>> = self.machines.iter().map(wanted).collect();
+        let arrivals = self.drawn.marks.arrivals(&self.policy, RackId(0), wanted);
+        for (machine, arrival) in self.machines.iter_mut().zip(arrivals) {
+            machine.count(self.now);
+            machine.arrival = arrival;
+        }
+    }
+
+    /// Where packets are marked.
+    pub(crate) fn marks(&self) -> Marks {
+        self.drawn.marks
     }
 
     /// How much faster or slower than time a clock may run.
@@ -254,6 +292,7 @@ impl World {
                 let now = self.now;
                 self.machines[machine].count(now);
                 self.draw_load(machine, leaf);
+                self.flow();
                 self.schedule_next(self.drawn.load_every_ms, Event::Load);
             }
             Event::FaultsEnd => {
@@ -273,6 +312,7 @@ impl World {
                 if machine.incarnation == incarnation && machine.broker.is_none() {
                     machine.count(now);
                     machine.limits = PerDirection::both(vec![Bandwidth::UNLIMITED; machine.limits.tx.len()]);
+                    self.flow();
                 }
             }
             Event::Crash | Event::Partition | Event::Load => {}
@@ -336,6 +376,7 @@ impl World {
                             self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
                         self.machines[machine].limits[limit.direction][leaf] = limit.limit;
                     }
+                    self.flow();
                     checkers.limited(self, machine, &broker, local, &limits)?;
                 }
             }
@@ -364,7 +405,11 @@ impl World {
             .map(|(leaf, service)| MeterReading {
                 service: *service,
                 bytes: PerDirection { tx: bytes(machine.sent.tx[leaf]), rx: bytes(machine.sent.rx[leaf]) },
-                network: Default::default(),
+                network: machine.marks.reading(
+                    machine.sent.rx[leaf],
+                    machine.marked[leaf],
+                    machine.usage(Direction::Rx, leaf),
+                ),
             })
             .collect()
     }

@@ -12,7 +12,7 @@
 //!
 //! Two fabric periods after the last fault all machines of a rack know the same word of the fabric broker, computed from
 //! what all racks said after the last fault; its limits are in force; and one machine leads each rack. Three later traffic
-//! keeps every maximum and the cap.
+//! keeps every maximum and the cap; six, where queues mark and hold traffic back.
 
 use super::draw::{MACHINES, PER_RACK, RACKS};
 use super::node::SECOND;
@@ -290,7 +290,7 @@ impl Checkers {
         Ok(())
     }
 
-    /// Five fabric periods after the last fault: maxima and caps hold over all machines.
+    /// Five fabric periods after the last fault, or eight where queues mark: maxima and caps hold over all machines.
     pub(crate) fn obedience(&self, world: &World) -> Result<(), String> {
         // A thousandth: what grows by less is not told as growth.
         let spare = |of: Bandwidth| {

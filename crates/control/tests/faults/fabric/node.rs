@@ -1,7 +1,8 @@
 //! Machines and the fabric broker's host: clocks, traffic, and what survives a broker's crash.
 
+use crate::network::{Arrival, Marks};
 use std::sync::Arc;
-use weir_control::{FabricBroker, RackBroker};
+use weir_control::{FabricBroker, NetworkReading, RackBroker};
 use weir_units::{Bandwidth, Bytes, Direction, Instant, PerDirection};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -57,27 +58,54 @@ pub(crate) struct Traffic {
     pub(crate) limits: PerDirection<Vec<Bandwidth>>,
     /// Bits × 10^9 sent so far, so that nothing is lost to rounding.
     sent: PerDirection<Vec<u128>>,
+    /// The same of what came in marked packets.
+    marked: Vec<u128>,
     until: u64,
+    marks: Marks,
+    arrival: Arrival,
 }
 
 impl Traffic {
-    pub(crate) fn new(leaves: usize) -> Self {
+    pub(crate) fn new(leaves: usize, marks: Marks) -> Self {
         Self {
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]),
             sent: PerDirection::both(vec![0; leaves]),
+            marked: vec![0; leaves],
             until: 0,
+            marks,
+            arrival: Arrival::nothing(leaves),
         }
     }
-    pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
+    /// What a service wants to send now, or to receive.
+    pub(crate) fn wanted(&self, direction: Direction, leaf: usize) -> Bandwidth {
         self.offered[direction][leaf].min(self.limits[direction][leaf])
+    }
+    /// What it sends, or receives.
+    pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
+        match direction {
+            Direction::Tx => self.wanted(direction, leaf),
+            Direction::Rx => self.arrival.rates[leaf],
+        }
+    }
+    /// From now on this arrives.
+    pub(crate) fn receive(&mut self, now: u64, arrival: Arrival) {
+        self.count(now);
+        self.arrival = arrival;
+    }
+    pub(crate) fn network(&self, leaf: usize) -> NetworkReading {
+        self.marks.reading(self.sent.rx[leaf], self.marked[leaf], self.usage(Direction::Rx, leaf))
     }
     pub(crate) fn count(&mut self, now: u64) {
         let time = u128::from(now - self.until);
         self.until = now;
         for direction in Direction::ALL {
             for leaf in 0..self.sent[direction].len() {
-                self.sent[direction][leaf] += u128::from(self.usage(direction, leaf).bps()) * time;
+                let bits = u128::from(self.usage(direction, leaf).bps()) * time;
+                self.sent[direction][leaf] += bits;
+                if direction == Direction::Rx {
+                    self.marked[leaf] += self.arrival.marked(leaf, bits);
+                }
             }
         }
     }

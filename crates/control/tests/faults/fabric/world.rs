@@ -3,6 +3,7 @@
 use super::checkers::Checkers;
 use super::draw::{Drawn, FAULTY_SECONDS, MACHINES, PER_RACK, RACKS};
 use super::node::{Broker, Clock, Flight, Node, SECOND, Traffic};
+use crate::network::Marks;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::cmp::Reverse;
@@ -13,7 +14,7 @@ use weir_control::{
     RackBrokerConfig,
 };
 use weir_policy::Policy;
-use weir_units::{Bandwidth, MachineId, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Direction, MachineId, PerDirection, RackId, ServiceId};
 use weir_wire::{Key, Message};
 
 const MILLISECOND: u64 = 1_000_000;
@@ -27,6 +28,11 @@ pub(crate) const KNOW_WITHIN_SECONDS: u64 = 20;
 /// on (`growing.rs`: as it is, with as much more again, with the most). That takes three more words, each a period of
 /// 10.2 s by a clock that runs 2 % slow: 30.6 s. The rest is for what such growth moves in turn.
 pub(crate) const OBEY_WITHIN_SECONDS: u64 = 52;
+/// Where queues mark, limits that are final by then may fill one (as much of a rack's traffic as the fabric just let go, the last
+/// word being the first to do so) and what it holds back tells half more. The next word shares that, and what grows of
+/// it is told from above once more: a report as it is, one with as much more, one with the most. Three more words of 10.2 s,
+/// and a rack's period.
+pub(crate) const OBEY_MARKED_WITHIN_SECONDS: u64 = OBEY_WITHIN_SECONDS + 32;
 
 enum Event {
     Timer { node: usize, incarnation: u64 },
@@ -64,8 +70,12 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<bool, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
     let at = |seconds: u64| (FAULTY_SECONDS + seconds) * SECOND;
+    let obey_within = match world.drawn.marks {
+        Marks::None => OBEY_WITHIN_SECONDS,
+        Marks::Uplink | Marks::BelowCapacity | Marks::Elsewhere => OBEY_MARKED_WITHIN_SECONDS,
+    };
     while let Some(Reverse((time, _, body))) = world.events.pop() {
-        if time > at(OBEY_WITHIN_SECONDS + 3) {
+        if time > at(obey_within + 3) {
             break;
         }
         world.now = time;
@@ -75,7 +85,7 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<bool, String> {
         if time > at(KNOW_WITHIN_SECONDS) {
             checkers.knowledge(&world).map_err(told)?;
         }
-        if time > at(OBEY_WITHIN_SECONDS) {
+        if time > at(obey_within) {
             checkers.obedience(&world).map_err(told)?;
         }
     }
@@ -104,7 +114,7 @@ impl World {
         let mut world = Self {
             config: RackBrokerConfig { stale: drawn.stale, ..RackBrokerConfig::default() },
             nodes,
-            traffic: (0..MACHINES).map(|_| Traffic::new(leaves.len())).collect(),
+            traffic: (0..MACHINES).map(|_| Traffic::new(leaves.len(), drawn.marks)).collect(),
             leaves,
             policy,
             now: 0,
@@ -154,11 +164,22 @@ impl World {
 
     fn draw_load(&mut self, machine: usize, leaf: usize) {
         self.traffic[machine].count(self.now);
-        for direction in weir_units::Direction::ALL {
+        for direction in Direction::ALL {
             let most = [0, 1_000, 10_000, 10_000][self.rng.random_range(0..4)];
             let load = Bandwidth::from_mbps(self.rng.random_range(0..=most));
             self.traffic[machine].offered[direction][leaf] = load;
         }
+        self.flow(machine / PER_RACK);
+    }
+
+    /// Traffic of a rack finds its new rates after a load or a limit changed.
+    fn flow(&mut self, rack: usize) {
+        let leaves = 0..self.leaves.len();
+        let traffic = &mut self.traffic[rack * PER_RACK..(rack + 1) * PER_RACK];
+        let wanted = |traffic: &Traffic| leaves.clone().map(|leaf| traffic.wanted(Direction::Rx, leaf)).collect();
+        let wanted: Vec<Vec<Bandwidth>> = traffic.iter().map(wanted).collect();
+        let arrivals = self.drawn.marks.arrivals(&self.policy, RackId(rack as u32), wanted);
+        traffic.iter_mut().zip(arrivals).for_each(|(traffic, arrival)| traffic.receive(self.now, arrival));
     }
 
     fn step(&mut self, event: Event, checkers: &mut Checkers) -> Result<(), String> {
@@ -218,6 +239,7 @@ impl World {
                     self.traffic[machine].count(self.now);
                     let leaves = self.leaves.len();
                     self.traffic[machine].limits = PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]);
+                    self.flow(machine / PER_RACK);
                 }
             }
             Event::Crash | Event::FabricCrash | Event::Partition | Event::Load => {}
@@ -333,7 +355,7 @@ impl World {
                 let reading = |(leaf, service): (usize, &ServiceId)| MeterReading {
                     service: *service,
                     bytes: self.traffic[machine].bytes(leaf),
-                    network: Default::default(),
+                    network: self.traffic[machine].network(leaf),
                 };
                 let readings: Vec<MeterReading> = self.leaves.iter().enumerate().map(reading).collect();
                 rack.handle_input(local, Input::Meters(&readings));
@@ -350,6 +372,7 @@ impl World {
                     let leaf = self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
                     self.traffic[machine].limits[limit.direction][leaf] = limit.limit;
                 }
+                self.flow(machine / PER_RACK);
                 checkers.limited(self, machine, rack, &limits)?;
             }
         }
