@@ -21,22 +21,26 @@
  *
  * Marks of the own queue. While more than C comes, the queue of the switch's port to this interface grows, and what
  * it marks is not word of a congested network, but of what usage tells too, except for its size: usage ends at the
- * link's rate, were the senders ten times too fast. So weir_receive_packet lets marks count by who caused them:
+ * link's rate, were the senders ten times too fast. So weir_receive_packet lets marks count by who caused them. A
+ * service is entitled to what the policy's rule gives it of a full interface while all services want everything.
  *
  *                                                    at its receive meter   at the interface meter
  *   the interface is not full                        yes                    no
  *   full: the service brings 5/8 or more of it       no                     no
- *   full: the service is below its guarantee         no                     yes
- *   full: other services                             yes                    if one below its guarantee was marked
- *                                                                           in this window or the last
+ *   full: the service has less than it is entitled   no                     yes
+ *   full: other services                             yes                    if one with less was marked in this
+ *                                                                           window or the last
  *
  * A crowd of one service has nobody to protect: its senders' own congestion control shares the link, and to
- * halve R until the queue has drained takes R far too deep, from where it climbs for many intervals: the 99th
- * percentile of messages of 1 MB, at 56 % of an interface, is then 2.1 times what it is without shapers, and as it is
- * 1.2 times. Where two services fill the interface, marks bring both down before they lose whole windows (without any,
- * 20 and 10 senders wait for TCP's timers), at the price that the law's second term has: two services without
- * guarantees use 7.4 to 8.3 of the 10 Gb/s. But who is below its guarantee must not give way, or guarantees of 8 and 1 Gb/s
- * both end at 4, and who is above is told at both levels. crates/sim/tests/shapers.rs has these crowds.
+ * halve R until the queue has drained takes R far too deep, from where it climbs for many intervals. 5/8 is half and a
+ * margin: of two services that fill the interface evenly none is the crowd by chance. Who has less than it is
+ * entitled to must not give way, or guarantees of 8 and 1 Gb/s both end at 4. Its marks lower what the interface
+ * shares out, at once, before senders lose whole windows and wait for TCP's timers; and then not again for
+ * WEIR_SHARE_PATIENCE windows, in which R does not rise either: until senders have heard, and the queue has drained
+ * that they built, a mark says nothing new. Without that patience, a service of short messages that never wants all
+ * that it is entitled to takes the others down to their guarantees whenever it meets their queue.
+ *
+ * What comes of it: `cargo test -p weir-sim --test shapers crowds -- --nocapture` prints pairs of crowds, four seeds each.
  *
  * "Full" is more than C, which may be a cap below the link's rate: what is marked then is some other queue's, of a
  * network whose share this interface takes too much of anyway, as usage tells.
@@ -48,7 +52,7 @@
  * 6 Gb/s. The second ends; the first uses 3 of 9, so R rises to 3 * (1 + 0.5 * 6/9) = 4, then 5.11, up to 9 Gb/s.
  *
  * Source: EyeQ's source code, its device rate: this law every 1,000 us against 9,000 Mb/s (of 10 Gb/s), class
- * rate = weight * device rate. Parley's shares at a machine, section 3.1. Which marks count is ours.
+ * rate = weight * device rate. Parley's shares at a machine, section 3.1. Which marks count, and the patience, are ours.
  */
 #ifndef WEIR_INTERFACE_METER_H
 #define WEIR_INTERFACE_METER_H
@@ -59,6 +63,11 @@
 #define WEIR_SHARE_ADD 1
 /* The floor of R is this part of the lightest service's share of everybody active. */
 #define WEIR_SHARE_FLOOR_PART 100
+/*
+ * For so many windows after marks lowered R they do not count again, and R does not rise: 4 ms. Feedback and its effect are
+ * there within one, a full buffer of 1 MB at 10 Gb/s has drained within another, and usage that shows it is that of a third.
+ */
+#define WEIR_SHARE_PATIENCE 4U
 /* 1,000,000 in thousandths. */
 #define WEIR_WEIGHT_MAX 1000000000U
 
@@ -70,9 +79,9 @@ struct weir_interface_meter {
 	u64 usage;    /* bit/s of the last window that closed */
 	u64 total;    /* sum of the services' weights, thousandths, at least `lightest` */
 	u32 lightest; /* thousandths, 1 to WEIR_WEIGHT_MAX */
-	u32 squeezed; /* whether a service below its guarantee was marked: bit 0 in this window, bit 1 in the last */
+	u32 squeezed; /* whether who has less than it is entitled to was marked: bit 0 in this window, bit 1 in the last */
 	u32 weighs;   /* 1: while the interface is full marks count by who caused them; 0: always (EyeQ) */
-	u32 reserved;
+	u32 patience; /* windows for which marks do not count any more, and R does not rise */
 };
 
 /* `rate` * `weight` / `lightest`, at most WEIR_LAW_RATE_MAX. */
@@ -136,6 +145,22 @@ WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *
 				 0;
 }
 
+/* After a window of `elapsed` ns: R, which was `before`, as patience lets it be. */
+WEIR_INLINE void weir_interface_meter_wait(struct weir_interface_meter *meter, u64 before, u64 elapsed)
+{
+	u64 windows = elapsed / meter->law.interval;
+
+	if (meter->weighs && meter->window.marked) {
+		meter->patience = WEIR_SHARE_PATIENCE;
+	} else if (windows <= meter->patience) {
+		meter->patience -= (u32)windows;
+		if (meter->rate > before)
+			meter->rate = before;
+	} else {
+		meter->patience = 0;
+	}
+}
+
 /* Counts as weir_receive_meter_packet does. 1: R was computed anew, and with it the services' capacities. */
 WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets,
 					    u32 marked)
@@ -147,15 +172,18 @@ WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, 
 	if (elapsed >= meter->law.interval) {
 		meter->usage = weir_window_usage(window, elapsed);
 		if (meter->capacity) {
+			u64 before = meter->rate;
+
 			meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity,
 						   weir_interface_meter_floor(meter), meter->usage, elapsed,
 						   weir_law_fraction(window->marked, window->packets));
+			weir_interface_meter_wait(meter, before, elapsed);
 			stepped = 1;
 		}
 		weir_window_open(window, now);
 		meter->squeezed = meter->squeezed << 1 & 2;
 	}
-	weir_window_add(window, bytes, packets, marked);
+	weir_window_add(window, bytes, packets, meter->patience ? 0 : marked);
 	return stepped;
 }
 
@@ -195,19 +223,18 @@ WEIR_INLINE int weir_interface_meter_is_full(const struct weir_interface_meter *
 #define WEIR_RECEIVED_SHARES 2U
 
 /*
- * A packet (or several at once) of the service of `meter`, which has `guarantee` bit/s at this machine (0: none), has
+ * A packet (or several at once) of the service of `meter`, which is entitled to `entitled` bit/s of this interface, has
  * come: counts at both levels, marks as above, and says what is due.
  */
 WEIR_INLINE u32 weir_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now,
-				    u64 bytes, u32 packets, u32 marked, u64 guarantee)
+				    u64 bytes, u32 packets, u32 marked, u64 entitled)
 {
 	u32 own = marked, shared = 0, due = 0;
 
 	if (interface->weighs && weir_interface_meter_is_full(interface)) {
 		u64 usage = weir_receive_meter_usage(meter, now);
 		int crowd = usage >= interface->usage / 8 * 5;
-
-		int squeezed = !crowd && usage < guarantee;
+		int squeezed = !crowd && usage < entitled;
 
 		own = crowd || squeezed ? 0 : marked;
 		if (squeezed && marked)

@@ -37,9 +37,8 @@ void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 no
 				      u64 capacity, u32 lightest, u64 total, u32 weighs);
 void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity);
 int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked);
-int weir_native_interface_meter_is_full(const struct weir_interface_meter *meter);
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
-			       u32 packets, u32 marked, u64 guarantee);
+			       u32 packets, u32 marked, u64 entitled);
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
 				      u32 weight);
 void weir_native_destination_init(struct weir_destination *destination, u64 now,
@@ -152,15 +151,10 @@ int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 n
 	return weir_interface_meter_packet(meter, now, bytes, packets, marked);
 }
 
-int weir_native_interface_meter_is_full(const struct weir_interface_meter *meter)
-{
-	return weir_interface_meter_is_full(meter);
-}
-
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
-			       u32 packets, u32 marked, u64 guarantee)
+			       u32 packets, u32 marked, u64 entitled)
 {
-	return weir_receive_packet(interface, meter, now, bytes, packets, marked, guarantee);
+	return weir_receive_packet(interface, meter, now, bytes, packets, marked, entitled);
 }
 
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
@@ -260,6 +254,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_interface_meter, lightest),
 	FIELD(weir_interface_meter, squeezed),
 	FIELD(weir_interface_meter, weighs),
+	FIELD(weir_interface_meter, patience),
 	SIZE(weir_destination_rules),
 	FIELD(weir_destination_rules, hold),
 	FIELD(weir_destination_rules, silence),

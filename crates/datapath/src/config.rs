@@ -13,6 +13,7 @@
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
 
 use crate::{InterfaceMeter, InterfaceParameters, ShaperParameters};
+use weir_alloc::fill::{Child, Filling};
 use weir_policy::{Policy, Share, Sharing};
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, Instant, MachineId, PerDirection, ServiceId, Weight,
@@ -129,6 +130,26 @@ impl ShaperConfig {
         let all: u128 = self.services.iter().map(|service| u128::from(service.shares.tx.weight.thousandths())).sum();
         let part = u128::from(capacity.bps()) * u128::from(weight.thousandths()) / all.max(1);
         Bandwidth::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
+    /// What the services are entitled to of a machine's full receiving interface, in the order of [`Self::services`]: what the rule of
+    /// sharing gives them while all of them want everything. An interface is full above its capacity, and up to the link's rate
+    /// comes then: so much is shared here. Without a capacity everybody is entitled to its maximum.
+    ///
+    /// # Panics
+    /// If there is no such machine.
+    pub fn entitlements(&self, machine: MachineId) -> Vec<Bandwidth> {
+        let capacity = self.capacities[machine.index()].rx;
+        let percent = u128::from(self.parameters.interface.percent_of_link.max(1));
+        let full = match capacity.is_unlimited() {
+            true => capacity,
+            false => Bandwidth::from_bps(u64::try_from(u128::from(capacity.bps()) * 100 / percent).unwrap_or(u64::MAX)),
+        };
+        let children: Vec<Child> =
+            self.services.iter().map(|service| Child::new(service.shares.rx, Bandwidth::UNLIMITED)).collect();
+        let mut filling = Filling::default();
+        filling.fill(self.sharing, full, &children);
+        filling.shares
     }
 
     /// The meter of a machine's interface; `None` where the shapers have no such level: Parley's, of what is sent.
@@ -252,6 +273,20 @@ mod tests {
         let capacities = |config: &ShaperConfig| (config.capacities[2].tx.bps(), config.capacities[2].rx.bps());
         assert_eq!(capacities(&config), (10_000_000_000, 9_500_000_000));
         assert_eq!(capacities(&eyeq), (9_800_000_000, 9_000_000_000));
+    }
+
+    #[test]
+    fn services_are_entitled_to_their_share_of_the_link() {
+        // dfs/hbase, dfs/other, vm. One is guaranteed 1 Gb/s, 9 are left for three.
+        let policy = policy("10Gb/s", SERVICES, "");
+        let config = ShaperConfig::parley(&policy, None, None);
+        let entitled = |config: &ShaperConfig| -> Vec<u64> {
+            config.entitlements(MachineId(0)).iter().map(|rate| rate.bps() / 1_000_000).collect()
+        };
+        assert_eq!(entitled(&config), [4000, 3000, 3000]);
+        let mut unlimited = config;
+        unlimited.capacities[0].rx = Bandwidth::UNLIMITED;
+        assert_eq!(entitled(&unlimited), [8000, 8000, 3000]);
     }
 
     #[test]

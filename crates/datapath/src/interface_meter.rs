@@ -59,7 +59,8 @@ impl InterfaceMeter {
     }
 
     /// Counts, here and at the receive meter of its service, what came at `now`: `bytes` as `packets` packets that
-    /// switches could mark, `marked` of them marked. The service has `guarantee` at this machine, or zero.
+    /// switches could mark, `marked` of them marked. The service is `entitled` to so much of the interface:
+    /// [`crate::ShaperConfig::entitlements`].
     #[inline]
     pub fn receive(
         &mut self,
@@ -68,7 +69,7 @@ impl InterfaceMeter {
         bytes: Bytes,
         packets: u32,
         marked: u32,
-        guarantee: Bandwidth,
+        entitled: Bandwidth,
     ) -> Received {
         let raw = meter.raw_mut();
         let due = native::weir_native_receive_packet(
@@ -78,14 +79,9 @@ impl InterfaceMeter {
             bytes.get(),
             packets,
             marked,
-            guarantee.bps(),
+            entitled.bps(),
         );
         Received { shares: due & RECEIVED_SHARES != 0, feedback: due & RECEIVED_FEEDBACK != 0 }
-    }
-
-    /// Whether more than the capacity came in the last window.
-    pub fn is_full(&self) -> bool {
-        native::weir_native_interface_meter_is_full(&self.raw) != 0
     }
 
     /// From now on the capacity is `capacity`; the shares go along in proportion.

@@ -165,12 +165,12 @@ pub struct RawInterfaceMeter {
     pub total: u64,
     /// The least of them.
     pub lightest: u32,
-    /// Whether a service below its guarantee was marked.
+    /// Whether a service with less than it is entitled to was marked.
     pub squeezed: u32,
     /// 1: while the interface is full marks count by who caused them.
     pub weighs: u32,
-    /// Always zero.
-    pub reserved: u32,
+    /// Windows for which marks do not count any more.
+    pub patience: u32,
 }
 
 /// `struct weir_destination_rules`: how a sender keeps to feedback (`datapath/destination.h`).
@@ -325,7 +325,6 @@ pub(crate) mod native {
             packets: u32,
             marked: u32,
         ) -> i32;
-        pub(crate) safe fn weir_native_interface_meter_is_full(meter: &RawInterfaceMeter) -> i32;
         pub(crate) safe fn weir_native_receive_packet(
             interface: &mut RawInterfaceMeter,
             meter: &mut RawReceiveMeter,
@@ -333,7 +332,7 @@ pub(crate) mod native {
             bytes: u64,
             packets: u32,
             marked: u32,
-            guarantee: u64,
+            entitled: u64,
         ) -> u32;
         pub(crate) safe fn weir_native_interface_meter_share(
             meter: &RawInterfaceMeter,
@@ -361,7 +360,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 99];
+        pub(crate) static weir_layout: [u32; 100];
     }
 }
 
@@ -439,6 +438,7 @@ mod tests {
             offset_of!(RawInterfaceMeter, lightest),
             offset_of!(RawInterfaceMeter, squeezed),
             offset_of!(RawInterfaceMeter, weighs),
+            offset_of!(RawInterfaceMeter, patience),
             size_of::<RawDestinationRules>(),
             offset_of!(RawDestinationRules, hold),
             offset_of!(RawDestinationRules, silence),

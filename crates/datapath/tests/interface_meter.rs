@@ -107,8 +107,8 @@ fn both_rules_at_one_machine() {
 #[test]
 fn who_comes_back_has_its_guarantee_within_milliseconds() {
     // Usage is held to the link, 20/19 of C: without marks R falls by 2.6 % an interval while both fill it; all
-    // marked it is within 4.
-    for (marked, intervals) in [(0.0, 48), (1.0, 4)] {
+    // marked it halves at once, and again after four windows of patience.
+    for (marked, intervals) in [(0.0, 48), (1.0, 8)] {
         let mut services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY), service(6e9, f64::INFINITY, 1000, 0.0)];
         let (mut meter, mut now) = (meter(&services), 0);
         assert_near(&run(&mut meter, &services, Sharing::Fill, &mut now, 50), &[9.5e9, 0.0]);
@@ -174,7 +174,7 @@ proptest! {
 }
 
 /// R after one interval in which all was marked, from `before` on, as parts of `before`: at the receive meter and at the interface.
-fn after_marks(parameters: ShaperParameters, own: f64, all: f64, guarantee: f64) -> (f64, f64) {
+fn after_marks(parameters: ShaperParameters, own: f64, all: f64, entitled: f64) -> (f64, f64) {
     let rate = |bps: f64| Bandwidth::from_bps(bps as u64);
     let parameters = ShaperParameters { interval: parameters.interface.interval, ..parameters };
     let mut interface = InterfaceMeter::new(Instant::ZERO, &parameters, rate(CAPACITY), [Weight::ONE, Weight::ONE]);
@@ -186,9 +186,10 @@ fn after_marks(parameters: ShaperParameters, own: f64, all: f64, guarantee: f64)
     let mut others = ReceiveMeter::new(Instant::ZERO, &parameters, rate(CAPACITY), 2);
     for window in 0..12 {
         let now = Instant::from_nanos(window * T);
-        let (own, all, marked) = if window < 8 { (CAPACITY / 10.0, CAPACITY, 0) } else { (own, all, 100) };
+        let (own, all) = if window < 8 { (CAPACITY / 10.0, CAPACITY) } else { (own, all) };
+        let marked = if window == 10 { 100 } else { 0 };
         interface.receive(&mut others, now, bytes(all - own), 100, marked, Bandwidth::ZERO);
-        interface.receive(&mut meter, now, bytes(own), 100, marked, rate(guarantee));
+        interface.receive(&mut meter, now, bytes(own), 100, marked, rate(entitled));
         rates.push((meter.rate().bps() as f64, interface.rate().bps() as f64));
     }
     (rates[11].0 / rates[10].0, rates[11].1 / rates[10].1)
@@ -196,7 +197,7 @@ fn after_marks(parameters: ShaperParameters, own: f64, all: f64, guarantee: f64)
 
 #[test]
 fn marks_count_by_who_caused_them() {
-    let case = |own, all, guarantee| after_marks(ShaperParameters::PARLEY, own, all, guarantee);
+    let case = |own, all, entitled| after_marks(ShaperParameters::PARLEY, own, all, entitled);
     let near = |(meter, interface): (f64, f64), expected: (f64, f64)| {
         let far = (meter - expected.0).abs().max((interface - expected.1).abs());
         assert!(far < 0.01, "{meter}, {interface}, not {expected:?}");
@@ -207,13 +208,73 @@ fn marks_count_by_who_caused_them() {
     let full = 1.0 - 0.5 * 0.5 / 9.5;
     near(case(6.65e9, 10e9, 0.0), (1.0 + 0.5 * 0.3, full));
     near(case(4.75e9, 10e9, 4e9), (1.25 - 0.5, full));
-    // Below its guarantee: all marks count at the interface, its own not at its meter.
-    near(case(4.75e9, 10e9, 5e9), (1.25, full - 0.5));
+    // With less than it is entitled to: its marks count at the interface, not at its meter. The others', half of the packets, came
+    // before the first of them.
+    near(case(4.75e9, 10e9, 5e9), (1.25, full - 0.25));
     // EyeQ takes all marks, as 45,000 B (1 + fraction) in 1 ms here, and none at the interface.
     near(after_marks(ShaperParameters::EYEQ, 6.65e9, 10e9, 0.0), (1.0 - 0.5 * (6.65 + 0.72 - 9.5) / 9.5, full));
 }
 
-/// Who was marked below its guarantee, by window: what lets the marks of others count at the interface.
+/// Every window at half of the capacity, all marked in the windows `marked`: R after each, in parts of the one before, or `None` where
+/// it stood still.
+fn steps(parameters: ShaperParameters, marked: &[u64], windows: u64) -> Vec<Option<f64>> {
+    let capacity = Bandwidth::from_bps(CAPACITY as u64);
+    let mut meter = InterfaceMeter::new(Instant::ZERO, &parameters, capacity, [Weight::ONE; 8]);
+    let mut before = meter.rate().bps() as f64;
+    let mut steps = Vec::new();
+    for window in 0..=windows {
+        let now = Instant::from_nanos(window * T);
+        meter.packet(
+            now,
+            Bytes::new((CAPACITY / 2.0 * T as f64 * 1e-9 / 8.0) as u64),
+            100,
+            if marked.contains(&window) { 100 } else { 0 },
+        );
+        let rate = meter.rate().bps() as f64;
+        if window > 0 {
+            steps.push((rate != before).then_some(rate / before));
+        }
+        before = rate;
+    }
+    steps
+}
+
+#[test]
+fn after_marks_four_windows_are_waited_for() {
+    let steps = steps(ShaperParameters::PARLEY, &[1, 2, 5, 6], 9);
+    // Windows 0 to 8: half of the capacity raises R by a quarter, marks take half of R; those of windows 2 and 5 fall into the
+    // four windows after the first ones.
+    let expected = [Some(1.25), Some(0.75), None, None, None, None, Some(0.75), None, None];
+    assert_eq!(steps.len(), expected.len());
+    for (step, expected) in steps.iter().zip(expected) {
+        match (step, expected) {
+            (Some(step), Some(expected)) => assert!((step - expected).abs() < 1e-3, "{step}, not {expected}"),
+            (step, expected) => assert_eq!(step.is_some(), expected.is_some(), "{steps:?}"),
+        }
+    }
+}
+
+#[test]
+fn patience_ends_with_a_pause() {
+    let capacity = Bandwidth::from_bps(CAPACITY as u64);
+    let mut meter = InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, [Weight::ONE; 8]);
+    let mut at = |window: u64, marked| {
+        meter.packet(Instant::from_nanos(window * T), Bytes::new(1000), 100, marked);
+        meter.rate()
+    };
+    at(0, 100);
+    let lowered = at(1, 0);
+    assert_eq!(at(2, 0), lowered);
+    // Four windows in one: the last of patience. Then R rises.
+    assert_eq!(at(5, 0), lowered);
+    assert!(at(6, 0) > lowered);
+    // Marked, and then a pause that is longer than patience.
+    at(6, 100);
+    let lowered = at(7, 0);
+    assert!(at(12, 0) > lowered);
+}
+
+/// Who was marked with less than it is entitled to, by window: what lets the marks of others count at the interface.
 #[derive(Default)]
 struct Squeezed([bool; 2]);
 
@@ -224,7 +285,7 @@ proptest! {
     #[test]
     fn marks_count_as_the_table_says(
         packets in prop::collection::vec((0..3usize, 1..4_000_000u64, 0..400_000u64, any::<bool>()), 1..200),
-        guarantees in prop::array::uniform3(0..10_000_000_000u64),
+        entitlements in prop::array::uniform3(0..10_000_000_000u64),
     ) {
         let capacity = Bandwidth::from_bps(CAPACITY as u64);
         let weights = [Weight::ONE; 3];
@@ -235,13 +296,13 @@ proptest! {
         for (service, bytes, pause, marked) in packets {
             now = now + Duration::from_nanos(pause);
             let (mut plain, mut plain_meter) = (interface.clone(), meters[service].clone());
-            let guarantee = Bandwidth::from_bps(guarantees[service]);
+            let entitled = Bandwidth::from_bps(entitlements[service]);
             let received =
-                interface.receive(&mut meters[service], now, Bytes::new(bytes), 1, u32::from(marked), guarantee);
+                interface.receive(&mut meters[service], now, Bytes::new(bytes), 1, u32::from(marked), entitled);
             let usage = plain_meter.usage(now).bps();
             let full = plain.usage().bps() > capacity.bps();
             let crowd = usage >= plain.usage().bps() / 8 * 5;
-            let below = usage < guarantee.bps();
+            let below = usage < entitled.bps();
             squeezed.0[1] |= full && !crowd && below && marked;
             let own = marked && (!full || !crowd && !below);
             let shared = marked && full && !crowd && squeezed.0.contains(&true);

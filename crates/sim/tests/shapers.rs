@@ -161,22 +161,22 @@ fn receivers_share_a_congested_link() {
         (one + thirty).powi(2) / (2.0 * (one * one + thirty * thirty))
     };
     let (fast, slow) = (jain(Some(Duration::from_micros(200))), jain(Some(Duration::from_millis(1))));
-    // Here, with links of 2 us; 0.998 with those of the experiment (papers/parley-fig12.yaml).
-    assert!(fast > 0.98, "200 us: {fast}");
+    assert!(fast > 0.99, "200 us: {fast}");
     assert!(slow < 0.9, "1 ms: {slow}");
     assert!(jain(None) < 0.51, "without shapers");
 }
 
-/// What `a` and `b` deliver at one interface that both fill, `b` for 400 ms already, from 200 ms after `a` came, in Gb/s: each of
-/// their senders has a machine of its own, and `b`'s send `flows` flows each.
-fn beside(guarantees: [u64; 2], senders: [u32; 2], flows: u32) -> [f64; 2] {
+/// What `a` and `b` deliver at one interface that both fill, `b` for 400 ms already, from 200 ms after `a` came until `end` ms, in Gb/s:
+/// each of their senders has a machine of its own, and `b`'s send `flows` flows each. `seed` makes starts differ by less than a packet.
+fn beside(crowds: Crowds, end: u64, seed: u64) -> [f64; 2] {
+    let Crowds { guarantees, senders, flows, .. } = crowds;
     let mut world = World::new(2, SIZES, Checkers::default());
     let switch = world.add_switch();
     let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(1_000_000), mark: Some(MARK) };
     let edge = queued(Bandwidth::from_gbps(10), Duration::from_micros(2), queue);
     let hosts: Vec<HostId> = (0..=senders[0] + senders[1]).map(|_| world.add_host(switch, edge, edge)).collect();
     world.compute_routes();
-    world.set_jitter(SimTime::from_nanos(1212), 1);
+    world.set_jitter(SimTime::from_nanos(1212), seed);
     let shares = guarantees.map(|gbps| Share { min: Bandwidth::from_gbps(gbps), ..Share::default() });
     world.set_shapers(parley(hosts.len(), &shares));
     let cubic = Parameters::Cubic(Default::default());
@@ -191,29 +191,85 @@ fn beside(guarantees: [u64; 2], senders: [u32; 2], flows: u32) -> [f64; 2] {
         }
     }
     let all: Vec<FlowId> = of.iter().flatten().copied().collect();
-    let rates = rates(&mut world, &all, SimTime::from_millis(600), SimTime::from_millis(900));
+    let rates = rates(&mut world, &all, SimTime::from_millis(600), SimTime::from_millis(end));
     let (a, b) = rates.split_at(of[0].len());
     [a, b].map(|rates| rates.iter().sum::<f64>() / 1000.0)
 }
 
-/// Two crowds at one interface: neither starves, and little is left unused (see `datapath/interface_meter.h`).
-#[test]
-fn crowds_share_an_interface() {
-    for (guarantees, senders, flows) in
-        [([5, 5], [10, 20], 1), ([5, 5], [1, 20], 1), ([5, 5], [1, 20], 3), ([0, 0], [3, 3], 1), ([4, 4], [3, 3], 1)]
-    {
-        let [a, b] = beside(guarantees, senders, flows);
-        assert!(a > 3.5 && b > 3.5 && a + b > 7.2, "{senders:?} senders: {a:.2} and {b:.2}");
-    }
+/// Two crowds of one service each, and what they are entitled to of 9.5 Gb/s.
+#[derive(Clone, Copy)]
+struct Crowds {
+    guarantees: [u64; 2],
+    senders: [u32; 2],
+    flows: u32,
+    entitled: [f64; 2],
 }
+
+const fn crowds(guarantees: [u64; 2], senders: [u32; 2], flows: u32, entitled: [f64; 2]) -> Crowds {
+    Crowds { guarantees, senders, flows, entitled }
+}
+
+const HALVES: [f64; 2] = [4.75, 4.75];
+const WITHOUT_GUARANTEES: [Crowds; 3] =
+    [crowds([0, 0], [3, 3], 1, HALVES), crowds([0, 0], [1, 20], 1, HALVES), crowds([0, 0], [10, 20], 1, HALVES)];
+const EVEN: [Crowds; 4] = [
+    crowds([4, 4], [3, 3], 1, HALVES),
+    crowds([5, 5], [1, 20], 1, HALVES),
+    crowds([5, 5], [1, 20], 3, HALVES),
+    crowds([5, 5], [10, 20], 1, HALVES),
+];
+const UNEVEN: [Crowds; 5] = [
+    crowds([5, 0], [3, 20], 1, [5.0, 4.5]),
+    crowds([8, 0], [1, 20], 1, [8.0, 1.5]),
+    crowds([8, 1], [1, 20], 1, [8.0, 1.5]),
+    crowds([8, 1], [10, 1], 1, [8.0, 1.5]),
+    crowds([8, 1], [10, 20], 1, [8.0, 1.5]),
+];
 
 /// Who has a guarantee of 8 gets it from a crowd that has one of 1.
 #[test]
 fn a_guarantee_is_kept_beside_a_crowd() {
     for senders in [[10, 20], [1, 20], [10, 1]] {
-        let [a, b] = beside([8, 1], senders, 1);
+        let [a, b] = beside(crowds([8, 1], senders, 1, [8.0, 1.5]), 900, 1);
         assert!(a > 6.0 && b > 0.95, "{senders:?} senders: {a:.2} and {b:.2}");
     }
+}
+
+/// Prints what eight seeds of each pair of crowds come to in a second, and holds their means to what they are entitled to. One seed
+/// alone says little: where senders have less than two packets in flight, some meet retransmission timeouts of 200 ms.
+fn table(cases: &[Crowds]) {
+    for &crowds in cases {
+        let runs: Vec<[f64; 2]> = (1..=8).map(|seed| beside(crowds, 1600, seed)).collect();
+        let of = |service: usize| {
+            let mean = runs.iter().map(|run| run[service]).sum::<f64>() / runs.len() as f64;
+            let each: Vec<String> = runs.iter().map(|run| format!("{:.1}", run[service])).collect();
+            (mean, format!("{mean:.2} Gb/s ({})", each.join(", ")))
+        };
+        let ((a, a_text), (b, b_text)) = (of(0), of(1));
+        let Crowds { guarantees, senders, flows, entitled } = crowds;
+        println!(
+            "guarantees {guarantees:?}, senders {senders:?}, flows {flows}: {a_text} and {b_text} of {entitled:?}"
+        );
+        assert!(a > 0.75 * entitled[0] && b > 0.75 * entitled[1], "{a_text} and {b_text} of {entitled:?}");
+        assert!(a + b > 8.5, "{a:.2} and {b:.2}");
+        let starves = |run: &[f64; 2]| run[0] < 0.4 * entitled[0] || run[1] < 0.4 * entitled[1];
+        assert!(!runs.iter().any(starves), "{a_text} and {b_text}");
+    }
+}
+
+#[test]
+fn crowds_without_guarantees_share_evenly() {
+    table(&WITHOUT_GUARANTEES);
+}
+
+#[test]
+fn crowds_with_guarantees_of_half_share_evenly() {
+    table(&EVEN);
+}
+
+#[test]
+fn crowds_get_what_they_are_guaranteed() {
+    table(&UNEVEN);
 }
 
 /// EyeQ: an interface carries 9 Gb/s of its 10; services share it by weight, and have it to themselves when they are alone.

@@ -79,6 +79,8 @@ struct Receiver {
     meter: ReceiveMeter,
     /// What the brokers let it receive.
     limit: Bandwidth,
+    /// What it is entitled to of the full interface.
+    entitled: Bandwidth,
 }
 
 /// All services of a host together.
@@ -136,7 +138,13 @@ impl<O: Observer> World<O> {
             let class = place % self.classes;
             let parameters = config.services.get(class).map_or(config.parameters, |service| config.of(service));
             let meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, place as u32);
-            shaping.receivers.push(Receiver { meter, limit: Bandwidth::UNLIMITED });
+            shaping.receivers.push(Receiver { meter, limit: Bandwidth::UNLIMITED, entitled: Bandwidth::ZERO });
+        }
+        for (host, receivers) in shaping.receivers.chunks_mut(self.classes).enumerate() {
+            let entitlements = config.entitlements(MachineId(host as u32));
+            for (receiver, entitled) in receivers.iter_mut().zip(entitlements) {
+                receiver.entitled = entitled;
+            }
         }
         let bursts: Vec<_> = config.services.iter().map(|service| service.burst).collect();
         shaping.config = config;

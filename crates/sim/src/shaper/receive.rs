@@ -25,10 +25,11 @@ impl<O: Observer> World<O> {
         let (now, bytes) = (self.now.instant(), Bytes::new(packet.size.into()));
         let place = host.index() * self.classes + class.index();
         let shaping = &mut self.shaping;
-        let meter = &mut shaping.receivers[place].meter;
-        let guarantee = shaping.config.services[class.index()].shares.rx.min;
+        let receiver = &mut shaping.receivers[place];
+        // Whoever the brokers hold below that wants no more than they give.
+        let entitled = receiver.entitled.min(receiver.limit);
         let interface = &mut shaping.interfaces[host.index()].receive;
-        let received = interface.receive(meter, now, bytes, capable, marked, guarantee);
+        let received = interface.receive(&mut receiver.meter, now, bytes, capable, marked, entitled);
         if received.shares {
             self.share_receiving(host);
         }
