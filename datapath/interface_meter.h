@@ -36,11 +36,14 @@
  * margin: of two services that fill the interface evenly none is the crowd by chance. Who has less than it is
  * entitled to must not give way, or guarantees of 8 and 1 Gb/s both end at 4. Its marks lower what the interface
  * shares out, at once, before senders lose whole windows and wait for TCP's timers; and then not again for
- * WEIR_SHARE_PATIENCE windows, in which R does not rise either: until senders have heard, and the queue has drained
- * that they built, a mark says nothing new. Without that patience, a service of short messages that never wants all
- * that it is entitled to takes the others down to their guarantees whenever it meets their queue.
+ * WEIR_SHARE_PATIENCE windows: until senders have heard, and the queue has drained that they built, a mark says nothing
+ * new. Without that patience, a service of short messages that never wants all that it is entitled to takes the others
+ * down to their guarantees whenever it meets their queue.
  *
- * What comes of it: `cargo test -p weir-sim --test shapers crowds -- --nocapture` prints pairs of crowds, four seeds each.
+ * The price: services that have nothing to send are entitled too. Two busy ones beside them may both have more than they
+ * are entitled to; then each gives way by its own marks, and without guarantees they use 8 of 10 Gb/s instead of 9.5.
+ *
+ * What comes of it: `cargo test -p weir-sim --test shapers crowds -- --nocapture` prints pairs of crowds, eight seeds each.
  *
  * "Full" is more than C, which may be a cap below the link's rate: what is marked then is some other queue's, of a
  * network whose share this interface takes too much of anyway, as usage tells.
@@ -64,10 +67,11 @@
 /* The floor of R is this part of the lightest service's share of everybody active. */
 #define WEIR_SHARE_FLOOR_PART 100
 /*
- * For so many windows after marks lowered R they do not count again, and R does not rise: 4 ms. Feedback and its effect are
- * there within one, a full buffer of 1 MB at 10 Gb/s has drained within another, and usage that shows it is that of a third.
+ * For so many windows after marks lowered R they do not count again, and in the first half of them R does not rise: feedback and
+ * its effect are there within one, at 10 Gb/s a full buffer of 1 MB has drained within another, usage that shows it is that of the
+ * third, and what it says is law in the fourth.
  */
-#define WEIR_SHARE_PATIENCE 4U
+#define WEIR_SHARE_PATIENCE 8U
 /* 1,000,000 in thousandths. */
 #define WEIR_WEIGHT_MAX 1000000000U
 
@@ -81,7 +85,7 @@ struct weir_interface_meter {
 	u32 lightest; /* thousandths, 1 to WEIR_WEIGHT_MAX */
 	u32 squeezed; /* whether who has less than it is entitled to was marked: bit 0 in this window, bit 1 in the last */
 	u32 weighs;   /* 1: while the interface is full marks count by who caused them; 0: always (EyeQ) */
-	u32 patience; /* windows for which marks do not count any more, and R does not rise */
+	u32 patience; /* windows for which marks do not count any more */
 };
 
 /* `rate` * `weight` / `lightest`, at most WEIR_LAW_RATE_MAX. */
@@ -152,9 +156,9 @@ WEIR_INLINE void weir_interface_meter_wait(struct weir_interface_meter *meter, u
 
 	if (meter->weighs && meter->window.marked) {
 		meter->patience = WEIR_SHARE_PATIENCE;
-	} else if (windows <= meter->patience) {
+	} else if (windows < meter->patience) {
 		meter->patience -= (u32)windows;
-		if (meter->rate > before)
+		if (meter->rate > before && meter->patience >= WEIR_SHARE_PATIENCE / 2)
 			meter->rate = before;
 	} else {
 		meter->patience = 0;

@@ -13,7 +13,7 @@
 //! lower R for it, and what arrives may stay just below a cap however much is wanted: nobody would be limited, and senders would
 //! go on losing packets. So a service of whose packets a quarter was marked, and whose R is below its usage (so that at least two
 //! senders can be held by it), has a demand of half more than its usage. Not more: the queue may be far away, at what no
-//! broker here can share, and capacity kept for such a demand is lost to the others. It has it until a sixteenth is marked: the
+//! broker here can share, and capacity kept for such a demand is lost to the others. It has it until fewer than a sixteenth are marked: the
 //! limits lower what the queue is offered, and must not end what set them.
 //!
 //! The price: a service that wants between nine tenths of its limit and the whole keeps a limit that it does not

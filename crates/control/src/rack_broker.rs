@@ -131,6 +131,8 @@ impl RackBroker {
         if !self.lead.concerned {
             self.fabric.clear();
         }
+        // What grew did so under another policy.
+        self.growth = Growth::new(policy.services().leaves().count());
         Ok(())
     }
 

@@ -133,8 +133,7 @@ impl ShaperParameters {
             // Ours: those of the own queue alone.
             marks: Marks::Fraction,
             // Ours; EyeQ has 90. Usage must tell a full interface from one that is not: at 95 it does, by 8 of the 165
-            // packets of an interval. The 5 % more shorten the tail of who needs them: in table 3 the 99th percentile of B
-            // at 70 % is 30 % above the one without guarantees under EyeQ (weir reproduce parley-table3).
+            // packets of an interval. The 5 % more go to who needs them.
             percent_of_link: 95,
             weighs_marks: true,
         },

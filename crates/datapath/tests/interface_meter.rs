@@ -107,8 +107,8 @@ fn both_rules_at_one_machine() {
 #[test]
 fn who_comes_back_has_its_guarantee_within_milliseconds() {
     // Usage is held to the link, 20/19 of C: without marks R falls by 2.6 % an interval while both fill it; all
-    // marked it halves at once, and again after four windows of patience.
-    for (marked, intervals) in [(0.0, 48), (1.0, 8)] {
+    // marked it halves at once, to 4.5 Gb/s. Eight windows of patience later both fit into the link, and nothing is marked any more.
+    for (marked, intervals) in [(0.0, 48), (1.0, 21)] {
         let mut services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY), service(6e9, f64::INFINITY, 1000, 0.0)];
         let (mut meter, mut now) = (meter(&services), 0);
         assert_near(&run(&mut meter, &services, Sharing::Fill, &mut now, 50), &[9.5e9, 0.0]);
@@ -240,11 +240,12 @@ fn steps(parameters: ShaperParameters, marked: &[u64], windows: u64) -> Vec<Opti
 }
 
 #[test]
-fn after_marks_four_windows_are_waited_for() {
-    let steps = steps(ShaperParameters::PARLEY, &[1, 2, 5, 6], 9);
-    // Windows 0 to 8: half of the capacity raises R by a quarter, marks take half of R; those of windows 2 and 5 fall into the
-    // four windows after the first ones.
-    let expected = [Some(1.25), Some(0.75), None, None, None, None, Some(0.75), None, None];
+fn after_marks_eight_windows_are_waited_for() {
+    let steps = steps(ShaperParameters::PARLEY, &[1, 2, 9, 10], 12);
+    // Windows 0 to 11: half of the capacity raises R by a quarter, marks take half of R; those of windows 2 and 9 fall into the
+    // eight windows after the first ones, and in four of these R stands still.
+    let (up, down) = (Some(1.25), Some(0.75));
+    let expected = [up, down, None, None, None, None, up, up, up, up, down, None];
     assert_eq!(steps.len(), expected.len());
     for (step, expected) in steps.iter().zip(expected) {
         match (step, expected) {
@@ -265,13 +266,13 @@ fn patience_ends_with_a_pause() {
     at(0, 100);
     let lowered = at(1, 0);
     assert_eq!(at(2, 0), lowered);
-    // Four windows in one: the last of patience. Then R rises.
+    // Three windows in one: with the one before the four in which R stands still.
     assert_eq!(at(5, 0), lowered);
     assert!(at(6, 0) > lowered);
-    // Marked, and then a pause that is longer than patience.
-    at(6, 100);
-    let lowered = at(7, 0);
-    assert!(at(12, 0) > lowered);
+    // Marked after patience, and then a pause that is longer than it.
+    at(10, 100);
+    let lowered = at(11, 0);
+    assert!(at(20, 0) > lowered);
 }
 
 /// Who was marked with less than it is entitled to, by window: what lets the marks of others count at the interface.

@@ -134,6 +134,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         for reproduced in &mut all {
             failed |= run_lab(args, reproduced, several, setting, &interrupt, ui)?;
         }
+        let nothing = all.iter().all(|reproduced| reproduced.bodies.is_empty() && reproduced.no_lab.is_none());
+        if args.body == Body::Lab && nothing && !failed && !interrupt.is_asked() {
+            return Err(CommandError::refused("the lab can run nothing of these experiments".to_owned())
+                .hint("leave `--body` out to simulate them"));
+        }
     }
     if args.body != Body::Lab && !interrupt.is_asked() {
         let experiments: Vec<&Experiment> = all.iter().map(|reproduced| &reproduced.experiment).collect();

@@ -11,8 +11,8 @@
 //!   its maximum and the cap.
 //!
 //! Two fabric periods after the last fault all machines of a rack know the same word of the fabric broker, computed from
-//! what all racks said after the last fault; its limits are in force; and one machine leads each rack. Three later traffic
-//! keeps every maximum and the cap; six, where queues mark and hold traffic back.
+//! what all racks said after the last fault; its limits are in force; and one machine leads each rack. After OBEY_WITHIN_SECONDS traffic
+//! keeps every maximum and the cap; after OBEY_MARKED_WITHIN_SECONDS, where queues mark and hold traffic back.
 
 use super::draw::{MACHINES, PER_RACK, RACKS};
 use super::node::SECOND;
@@ -290,7 +290,7 @@ impl Checkers {
         Ok(())
     }
 
-    /// Five fabric periods after the last fault, or eight where queues mark: maxima and caps hold over all machines.
+    /// OBEY_WITHIN_SECONDS after the last fault, or OBEY_MARKED_WITHIN_SECONDS where queues mark: maxima and caps hold over all machines.
     pub(crate) fn obedience(&self, world: &World) -> Result<(), String> {
         // A thousandth: what grows by less is not told as growth.
         let spare = |of: Bandwidth| {
