@@ -241,6 +241,25 @@ const UNEVEN: [Crowds; 5] = [
     crowds([8, 1], [10, 20], 1, [8.0, 1.5]),
 ];
 
+fn share_an_interface(senders: [u32; 2], flows: u32) {
+    let [a, b] = beside(crowds([5, 5], senders, flows, HALVES), 900, 1);
+    assert!(a > 4.0 && b > 3.5 && a + b > 8.0, "{senders:?} senders: {a:.2} and {b:.2}");
+}
+
+/// Two crowds at one interface: neither starves, and little is left unused (see `datapath/interface_meter.h`).
+#[test]
+fn crowds_share_an_interface() {
+    share_an_interface([1, 20], 1);
+    share_an_interface([1, 20], 3);
+}
+
+/// The same with ten senders beside twenty, from 200 ms after they came: too many of them wait for retransmission timers then.
+#[test]
+#[ignore = "does not hold: 2.25 and 3.34 Gb/s since marks are waited for; over a second and eight seeds 3.85 and 4.57"]
+fn ten_senders_beside_twenty_share_an_interface() {
+    share_an_interface([10, 20], 1);
+}
+
 /// Who has a guarantee of 8 gets it from a crowd that has one of 1.
 #[test]
 fn a_guarantee_is_kept_beside_a_crowd() {
