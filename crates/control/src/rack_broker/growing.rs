@@ -15,6 +15,8 @@
 //! the fabric's capacity is kept. What is told too much is unused for one period, and is in proportion to the growth where
 //! that was a chance.
 //!
+//! A report that no word came before repeats what was told (`repeat_growth`).
+//!
 //! Worked example: interfaces of 10, a fabric of 12 of which `a` is guaranteed 10; `a` and `b` ask for 8 each on one machine, `b`
 //! for 8 in another rack. `a` has 5, and the fabric leaves `b` 7 / 2 here; so `a` has 6.5. Told 6.5, `b` is left 5.5 / 2, and
 //! `a` has 7.25, and so on in halves. It grew, so it tells 7.25 + 0.75 = 8; `b` is left 2 in each rack, `a` has its 8, and
@@ -52,15 +54,11 @@ impl Growth {
 }
 
 impl RackBroker {
-    /// Makes what the next report tells of what the interval showed.
+    /// Makes what the next report tells of what the interval showed: the first since a word of the fabric broker.
     pub(super) fn tell_growth(&mut self) {
         for direction in Direction::ALL {
-            let shares = &self.shares[direction];
-            let leaves = self.allocator.leaves().len();
-            let held: Vec<bool> = (0..leaves).map(|leaf| shares.is_held_by_fabric(&self.allocator, leaf)).collect();
-            let next_to_held =
-                |leaf: usize| !held[leaf] && held.contains(&true) && self.is_held_in_rack(direction, leaf);
-            let now: Vec<Option<Told>> = (0..leaves)
+            let held = self.held_by_fabric(direction);
+            let now: Vec<Option<Told>> = (0..held.len())
                 .map(|leaf| {
                     let rate = self.lead.offered[direction][leaf];
                     let grown = match self.growth.told[direction][leaf] {
@@ -69,7 +67,7 @@ impl RackBroker {
                         }
                         _ => 0,
                     };
-                    next_to_held(leaf).then_some(Told { rate, grown })
+                    self.is_next_to_held(direction, leaf, &held).then_some(Told { rate, grown })
                 })
                 .collect();
             let grows = now.iter().flatten().any(|told| told.grown > 0);
@@ -86,6 +84,32 @@ impl RackBroker {
                 self.lead.offered[direction][leaf] = told.rate;
             }
         }
+    }
+
+    /// The same of a report that no word came before: a repetition, or that of a machine that begins to lead after its own was
+    /// due. The fabric's limits are what they were, so what the interval shows is no growth that they brought; it tells at
+    /// least what was told last. By what it shows alone, a lost report would have the growth begin anew.
+    pub(super) fn repeat_growth(&mut self) {
+        for direction in Direction::ALL {
+            let held = self.held_by_fabric(direction);
+            for leaf in 0..held.len() {
+                let before = self.growth.told[direction][leaf].filter(|_| self.is_next_to_held(direction, leaf, &held));
+                self.growth.told[direction][leaf] = before;
+                let offered = &mut self.lead.offered[direction][leaf];
+                *offered = before.map_or(*offered, |told| told.rate.max(*offered));
+            }
+        }
+    }
+
+    /// By leaf: whether a limit of the fabric holds the service.
+    fn held_by_fabric(&self, direction: Direction) -> Vec<bool> {
+        let shares = &self.shares[direction];
+        (0..self.allocator.leaves().len()).map(|leaf| shares.is_held_by_fabric(&self.allocator, leaf)).collect()
+    }
+
+    /// Whether the rack holds a service that shares with one that the fabric holds.
+    fn is_next_to_held(&self, direction: Direction, leaf: usize, held: &[bool]) -> bool {
+        !held[leaf] && held.contains(&true) && self.is_held_in_rack(direction, leaf)
     }
 
     /// Whether anything but its demand and the fabric holds an instance of a service.

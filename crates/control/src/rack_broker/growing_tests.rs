@@ -12,10 +12,15 @@ fn at(seconds: u64) -> Instant {
 }
 
 /// What each report of the first rack told of `a` and what all services of both racks received then, in Mb/s.
+fn told(fabric: u64, weight: u64, offered: [[u64; 3]; 2]) -> Vec<(u64, u64)> {
+    told_with_losses(fabric, weight, offered, &[])
+}
+
+/// The same where these of the first rack's reports do not arrive, nor the words to it that come before the next.
 ///
 /// Interfaces have 10 Gb/s, the fabric `fabric` Mb/s. `a` is guaranteed 10 Gb/s of them, `b` has a weight there, `c` a weight
 /// of one. `offered` is by rack and service.
-fn told(fabric: u64, weight: u64, offered: [[u64; 3]; 2]) -> Vec<(u64, u64)> {
+fn told_with_losses(fabric: u64, weight: u64, offered: [[u64; 3]; 2], lost: &[usize]) -> Vec<(u64, u64)> {
     let text = format!(
         "weir: 1\nsharing: fill\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 40Gb/s, machines: [m1] }}, \
          r2: {{ uplink: 40Gb/s, machines: [m2] }} }} }}\nservices:\n  \
@@ -54,7 +59,9 @@ fn told(fabric: u64, weight: u64, offered: [[u64; 3]; 2]) -> Vec<(u64, u64)> {
                             let a = report.rows.iter().find(|row| row.service == A);
                             told.push((a.map_or(0, |row| row.rates.rx.bps()) / 1_000_000, all / 1_000_000));
                         }
-                        fabric.handle_input(at(second), FabricInput::Report(&report));
+                        if rack == 1 || !lost.contains(&told.len()) {
+                            fabric.handle_input(at(second), FabricInput::Report(&report));
+                        }
                     }
                     Output::SetLimits(_) => {}
                     Output::Broadcast(_) | Output::Relay(_) => panic!("there is nobody else"),
@@ -64,6 +71,9 @@ fn told(fabric: u64, weight: u64, offered: [[u64; 3]; 2]) -> Vec<(u64, u64)> {
         fabric.handle_input(at(second), FabricInput::Timeout);
         while let Some(FabricOutput::SendLimits { to, limits }) = fabric.poll_output() {
             assert_eq!(limits.rack, RackId(to.0));
+            if to.0 == 0 && lost.contains(&told.len()) {
+                continue;
+            }
             racks[to.index()].handle_input(at(second), Input::Fabric(&limits));
         }
     }
@@ -101,4 +111,21 @@ fn the_fabric_is_kept_from_the_fourth_word_on_however_small_the_steps_are() {
             assert!(after.iter().all(|(_, all)| *all <= fabric + fabric / 1_000), "{weight} of {fabric}: {told:?}");
         }
     }
+}
+
+#[test]
+fn a_report_that_is_lost_is_repeated_with_what_grew() {
+    let offered = [[8_000, 8_000, 0], [0, 8_000, 0]];
+    let whole: Vec<u64> = told(12_000, 1, offered).iter().map(|(a, _)| *a).collect();
+    assert_eq!(whole[2..5], [6_499, 8_000, 8_000]);
+    // The fourth is lost, and the word after it. It is told twice more until the next word, not the 7.25 that `a` has.
+    let lost: Vec<u64> = told_with_losses(12_000, 1, offered, &[4]).iter().map(|(a, _)| *a).collect();
+    assert_eq!(lost[2..7], [6_499, 8_000, 8_000, 8_000, 8_000]);
+    // In small steps the first growth is lost: what comes after it is still the second.
+    let steps = |lost: &[usize]| -> Vec<u64> {
+        let told = told_with_losses(10_222, 9, [[10_000, 10_000, 0], [0, 0, 10_000]], lost);
+        told.iter().map(|(a, _)| *a).collect()
+    };
+    assert_eq!(steps(&[])[2..5], [5_300, 5_840, 9_999]);
+    assert_eq!(steps(&[4])[2..7], [5_300, 5_840, 5_840, 5_840, 9_999]);
 }

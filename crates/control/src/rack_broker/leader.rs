@@ -75,6 +75,8 @@ pub(super) struct Lead {
     pub(super) concerned: bool,
     leads: bool,
     next_report: Instant,
+    /// Whether the fabric broker spoke in the interval.
+    answered: bool,
     /// When the interval began: the last report, whether it was this machine's or another's to make.
     since: Instant,
     /// By leaf: the largest demand at the fabric of any period since the last report.
@@ -87,6 +89,7 @@ impl Lead {
             concerned: speaks_of_fabric(policy),
             leads: false,
             next_report: now + period,
+            answered: false,
             since: now,
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
         }
@@ -110,14 +113,21 @@ impl RackBroker {
         let led = std::mem::replace(&mut self.lead.leads, leads);
         let begins = leads && !led;
         let due = self.now >= self.lead.next_report;
-        if due {
+        let interval = (begins && !due).then(|| self.lead.offered.clone());
+        if due && self.lead.answered {
             self.tell_growth();
+        } else if due || begins {
+            self.repeat_growth();
         }
         if leads && (due || begins) {
             self.report_rack();
         }
+        if let Some(interval) = interval {
+            self.lead.offered = interval;
+        }
         if due {
             self.lead.since = self.now;
+            self.lead.answered = false;
             self.lead.next_report = self.now + part(self.config.fabric_period, RETRY);
             Direction::ALL.iter().for_each(|direction| self.lead.offered[*direction].fill(Bandwidth::ZERO));
         }
@@ -128,6 +138,7 @@ impl RackBroker {
 
     /// The fabric broker computed `age` ago, as a new word of it shows. What is told next is for the next time.
     pub(super) fn fabric_computed(&mut self, age: Duration) {
+        self.lead.answered = true;
         let period = self.config.fabric_period;
         let racks = self.allocator.policy().network().racks().len() as u64;
         let place = (self.allocator.rack().index() as u64, racks);
