@@ -1,28 +1,22 @@
 //! Observers: what must hold after every step, and what must hold once the faults are over.
 
+use crate::Seen;
 use crate::draw::MACHINES;
-use crate::network::Marks;
+use crate::held_back::HeldBack;
 use crate::world::World;
 use std::cell::Cell;
 use std::collections::HashMap;
 use weir_control::rack_broker::LOWEST_LIMIT;
-use weir_control::{Demand, Mode, RackBroker, RuntimeLimit, Stale, UsageReport};
+use weir_control::{Demand, Mode, NetworkReading, RackBroker, RuntimeLimit, Stale, UsageReport};
 use weir_units::{Bandwidth, ContentionPoint, Direction, Instant, MachineId, PerDirection, RackId};
 use weir_wire::DecodeError;
-
-/// Shares closer than this agree: a constant load is measured anew each period, a byte or two off, and is told in steps
-/// of up to 1/2^17, of which 30 instances together take a part of the uplink. Parley tracks demands to as much (§6.2).
-const SAME: Bandwidth = Bandwidth::from_mbps(1);
-
-/// How far a measurement may be off: a meter counts whole bytes and a period is never exactly the last one's length.
-const MEASURED: Bandwidth = Bandwidth::from_bps(2_000);
 
 /// What one machine's services truly reported in a round.
 type Told = Vec<PerDirection<Demand>>;
 
 pub(crate) struct Checkers {
     stale: Stale,
-    leaves: Vec<weir_units::ServiceId>,
+    pub(crate) leaves: Vec<weir_units::ServiceId>,
     /// By (machine, epoch, round): what it told.
     told: HashMap<(usize, u64, u64), Told>,
     /// By machine and instance: the newest stamp seen in its broker.
@@ -32,6 +26,7 @@ pub(crate) struct Checkers {
     accepted: Vec<u64>,
     /// By machine: the (epoch, round) of its last period before the faults ended.
     before: Vec<(u64, u64)>,
+    pub(crate) held_back: HeldBack,
     sent: u64,
     limits_set: u64,
     /// How often a guarantee stood to be broken.
@@ -49,6 +44,7 @@ impl Checkers {
             last_word: vec![None; MACHINES],
             accepted: vec![0; MACHINES],
             before: Vec::new(),
+            held_back: HeldBack::new(instances),
             sent: 0,
             limits_set: 0,
             guarantees_seen: Cell::new(0),
@@ -59,6 +55,24 @@ impl Checkers {
         self.stamps[machine].fill((0, 0));
         self.last_word[machine] = None;
         self.accepted[machine] = 0;
+        self.held_back.restarted(self.instance(machine, 0)..self.instance(machine + 1, 0));
+    }
+
+    pub(crate) fn instance(&self, machine: usize, leaf: usize) -> usize {
+        machine * self.leaves.len() + leaf
+    }
+
+    /// A broker reads the receive meter of a service: so many bits × 10^9, and so many of them in marked packets.
+    pub(crate) fn read(
+        &mut self,
+        machine: usize,
+        leaf: usize,
+        now: u64,
+        received: u128,
+        marked: u128,
+        network: &NetworkReading,
+    ) {
+        self.held_back.read(self.instance(machine, leaf), now, received, marked, network);
     }
 
     /// A datagram was not accepted by the decoder: it must be one that was altered.
@@ -69,7 +83,7 @@ impl Checkers {
         }
     }
 
-    pub(crate) fn sent(&mut self, machine: usize, report: &UsageReport) -> Result<(), String> {
+    pub(crate) fn sent(&mut self, now: u64, machine: usize, report: &UsageReport) -> Result<(), String> {
         self.sent += 1;
         if report.machine != MachineId(machine as u32) {
             return Err(format!("m{} speaks in another's name", machine + 1));
@@ -81,7 +95,9 @@ impl Checkers {
             let leaf = self.leaves.iter().position(|id| *id == row.service).ok_or("a row of no leaf")?;
             told[leaf] = PerDirection { tx: row.tx, rx: row.rx };
         }
-        Ok(())
+        let told = told.clone();
+        let mut rows = told.iter().enumerate();
+        rows.try_for_each(|(leaf, told)| self.held_back.told(self.instance(machine, leaf), now, told.rx))
     }
 
     /// After every input: the broker knows only what was truly said, and never goes back.
@@ -208,7 +224,7 @@ impl Checkers {
 
     /// What a machine brings of a service to the uplink at the very least: its guarantee at the machine, or
     /// what the other services there leave of the interface even if they use all they can.
-    fn brings(
+    pub(crate) fn brings(
         &self,
         world: &World,
         direction: Direction,
@@ -247,73 +263,15 @@ impl Checkers {
         Ok(())
     }
 
-    /// The faults are over: all machines hold the same shares, and the traffic obeys the policy.
-    pub(crate) fn agreement(&self, world: &World) -> Result<(), String> {
-        let brokers: Vec<&RackBroker> = world.machines.iter().filter_map(|machine| machine.broker.as_ref()).collect();
-        if brokers.len() != MACHINES {
-            return Err("a machine is still dead".to_owned());
-        }
-        for direction in Direction::ALL {
-            for (m, broker) in brokers.iter().enumerate() {
-                if broker.mode() != Mode::Runtime {
-                    return Err(format!("m{} is still on its own", m + 1));
-                }
-                for (i, instance) in broker.shares(direction).instances.iter().enumerate() {
-                    let other = brokers[0].shares(direction).instances[i];
-                    if instance.share.bps().abs_diff(other.share.bps()) > SAME.bps() {
-                        return Err(format!("m{} has {instance:?}, m1 {other:?} for instance {i} {direction}", m + 1));
-                    }
-                }
-            }
-            let used = |m: usize, leaf: usize| world.machines[m].usage(direction, leaf);
-            let all: Bandwidth =
-                (0..MACHINES).flat_map(|m| (0..self.leaves.len()).map(move |leaf| used(m, leaf))).sum();
-            let capacity = world.policy.rack_capacity(RackId(0), direction);
-            // The lowest limit may exceed a share of nothing, and a clock that runs fast measures a rate too low.
-            let instances = (MACHINES * self.leaves.len()) as u64;
-            let spare = |of: Bandwidth| {
-                let skew = of.bps() / 1_000 * world.skew_per_mille();
-                (LOWEST_LIMIT + MEASURED).bps() * instances + skew + (of.bps() >> 17)
-            };
-            if all.bps() > capacity.bps() + spare(capacity) {
-                return Err(format!("{all} is sent through {capacity} ({direction})"));
-            }
-            for (leaf, service) in self.leaves.iter().enumerate() {
-                let service = world.policy.services().get(*service);
-                let sum: Bandwidth = (0..MACHINES).map(|m| used(m, leaf)).sum();
-                let offered = |m: usize, leaf: usize| world.machines[m].offered[direction][leaf];
-                // A service that sends nine tenths of its limit counts as backlogged and keeps the limit, so
-                // others may be reckoned a ninth larger than they are; what the network holds back, half larger.
-                let (true_part, reckoned_part) = match (world.marks(), direction) {
-                    (Marks::None, _) | (_, Direction::Tx) => (9, 10),
-                    (Marks::Uplink | Marks::BelowCapacity | Marks::Elsewhere, Direction::Rx) => (2, 3),
-                };
-                let reckoned = |m: usize, other: usize| match offered(m, other) {
-                    load if other == leaf => load,
-                    load => Bandwidth::from_bps(load.bps() / true_part * reckoned_part),
-                };
-                let sure: Bandwidth = (0..MACHINES).map(|m| self.brings(world, direction, m, leaf, &reckoned)).sum();
-                let share = service.share(ContentionPoint::Rack, direction);
-                // For the same reasons its own instances may leave as much of what they hold unused.
-                if sum.bps() + spare(sum) < share.min.min(sure).bps() / reckoned_part * true_part {
-                    return Err(format!("{} sends {sum}, less than it is guaranteed ({direction})", service.path()));
-                }
-                if sum.bps() > share.max.bps().saturating_add(spare(sum)) {
-                    return Err(format!("{} sends {sum}, more than its maximum ({direction})", service.path()));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A world in which nothing was said would pass everything. Whether anybody was ever limited.
-    pub(crate) fn something_happened(&self) -> Result<bool, String> {
+    /// A world in which nothing was said would pass everything. What was seen.
+    pub(crate) fn something_happened(&self, world: &World) -> Result<Seen, String> {
         if self.sent < (MACHINES as u64) * 20 {
             return Err(format!("only {} reports were sent", self.sent));
         }
         if self.guarantees_seen.get() == 0 {
             return Err("no guarantee was ever at stake".to_owned());
         }
-        Ok(self.limits_set > 0)
+        let held_back = self.held_back.began().is_some();
+        Ok(Seen { limited: self.limits_set > 0, marks: world.marks(), held_back })
     }
 }

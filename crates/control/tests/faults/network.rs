@@ -27,23 +27,62 @@ pub(crate) enum Marks {
     Uplink,
     /// At queues of 97 % of what racks' policies share: usage stays below however much is wanted.
     BelowCapacity,
+    /// At each rack's uplink, but never a quarter of what passes, however much is wanted: no broker takes it as held back.
+    Few,
     /// Far away, half of the packets of every other service of each machine, which no broker here can mend.
     Elsewhere,
 }
 
+/// The queue before a rack.
+struct Queue {
+    rate: Bandwidth,
+    /// The most that it marks, of [`ONE`].
+    most: u64,
+}
+
 impl Marks {
+    pub(crate) const ALL: [Self; 5] = [Self::None, Self::Uplink, Self::BelowCapacity, Self::Few, Self::Elsewhere];
+
     pub(crate) fn draw(rng: &mut SmallRng) -> Self {
-        // Half of the worlds have no marks: they are held to the narrower bounds.
-        [Self::None, Self::None, Self::None, Self::Uplink, Self::BelowCapacity, Self::Elsewhere][rng.random_range(0..6)]
+        // Three in seven have no marks: they show the bounds without what marks add.
+        let worlds =
+            [Self::None, Self::None, Self::None, Self::Uplink, Self::BelowCapacity, Self::Elsewhere, Self::Few];
+        worlds[rng.random_range(0..worlds.len())]
     }
 
-    /// The queue before a rack.
-    fn queue(self, policy: &Policy, rack: RackId) -> Option<Bandwidth> {
+    /// Whether somebody must be held back in a fair part of these worlds.
+    pub(crate) fn holds_back(self) -> bool {
+        match self {
+            Self::None | Self::Few => false,
+            Self::Uplink | Self::BelowCapacity | Self::Elsewhere => true,
+        }
+    }
+
+    /// Whether queues before racks mark what they hold back.
+    pub(crate) fn at_racks(self) -> bool {
+        matches!(self, Self::Uplink | Self::BelowCapacity)
+    }
+
+    fn queue(self, policy: &Policy, rack: RackId) -> Option<Queue> {
+        let uplink = policy.network().rack(rack).uplink().rx;
         match self {
             Self::None | Self::Elsewhere => None,
-            Self::Uplink => Some(policy.network().rack(rack).uplink().rx),
+            Self::Uplink => Some(Queue { rate: uplink, most: ONE / 2 }),
+            Self::Few => Some(Queue { rate: uplink, most: ONE / 5 }),
             Self::BelowCapacity => {
-                Some(Bandwidth::from_bps(policy.rack_capacity(rack, Direction::Rx).bps() / 100 * 97))
+                let capacity = policy.rack_capacity(rack, Direction::Rx);
+                Some(Queue { rate: Bandwidth::from_bps(capacity.bps() / 100 * 97), most: ONE / 2 })
+            }
+        }
+    }
+
+    /// Whether brokers can find all that is sent to a rack above its capacity. They find what arrives, and what a queue marks.
+    /// What a queue at the capacity holds back with few marks is to them a service that wants as much as it gets.
+    pub(crate) fn show_overload(self, policy: &Policy, rack: RackId) -> bool {
+        match self {
+            Self::None | Self::Uplink | Self::BelowCapacity | Self::Elsewhere => true,
+            Self::Few => {
+                policy.rack_capacity(rack, Direction::Rx).bps() < policy.network().rack(rack).uplink().rx.bps()
             }
         }
     }
@@ -51,41 +90,35 @@ impl Marks {
     /// What becomes of traffic to each machine of a rack, whose services want so much.
     pub(crate) fn arrivals(self, policy: &Policy, rack: RackId, wanted: Vec<Vec<Bandwidth>>) -> Vec<Arrival> {
         let machines = policy.network().rack(rack).machines();
-        let marked = |machine: &MachineId, leaf: usize, by_queue: u64| match self {
-            Self::None => 0,
-            Self::Uplink | Self::BelowCapacity => by_queue,
-            Self::Elsewhere => ONE / 2 * ((machine.index() + leaf) % 2) as u64,
-        };
-        let arrival = |(rates, machine): (Vec<Bandwidth>, &MachineId), by_queue: u64| Arrival {
-            marked: (0..rates.len()).map(|leaf| marked(machine, leaf, by_queue)).collect(),
-            rates,
-        };
         let Some(queue) = self.queue(policy, rack) else {
-            return wanted.into_iter().zip(machines).map(|pair| arrival(pair, 0)).collect();
+            let elsewhere = |machine: &MachineId, leaf: usize| match self {
+                Self::Elsewhere => ONE / 2 * ((machine.index() + leaf) % 2) as u64,
+                _ => 0,
+            };
+            let arrival = |(sent, machine): (Vec<Bandwidth>, &MachineId)| Arrival {
+                marked: (0..sent.len()).map(|leaf| elsewhere(machine, leaf)).collect(),
+                rates: sent.clone(),
+                sent,
+            };
+            return wanted.into_iter().zip(machines).map(arrival).collect();
         };
         // The machine's own receive meters slow senders first: what an interface has no room for does not come to the queue.
         let tree = ShareTree::of_services(policy, ContentionPoint::Machine, Direction::Rx);
-        let mut rates: Vec<Vec<Bandwidth>> = wanted
-            .iter()
-            .zip(machines)
-            .map(|(wanted, machine)| {
-                let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
-                let nic = policy.machine_capacity(*machine, Direction::Rx);
-                tree.share(nic, wanted, |_| Bandwidth::UNLIMITED, &mut shares, &mut scratch);
-                (0..wanted.len()).map(|leaf| shares.leaf(&tree, leaf)).collect()
-            })
-            .collect();
-        let all: u128 = rates.iter().flatten().map(|rate| u128::from(rate.bps())).sum();
-        let rate = u128::from(queue.bps());
-        if all > rate {
-            let slowed = |of: Bandwidth| Bandwidth::from_bps((u128::from(of.bps()) * rate / all) as u64);
-            rates.iter_mut().flatten().for_each(|rate| *rate = slowed(*rate));
-        }
-        let load = (all * u128::from(ONE) / rate) as u64;
-        let (light, full) = (ONE / 100 * 70, ONE / 100 * 110);
-        let (few, many) = (ONE / 70, ONE / 2);
-        let by_queue = few + (load.clamp(light, full) - light) * (many - few) / (full - light);
-        rates.into_iter().zip(machines).map(|pair| arrival(pair, by_queue)).collect()
+        let sent = |(wanted, machine): (&Vec<Bandwidth>, &MachineId)| -> Vec<Bandwidth> {
+            let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
+            let nic = policy.machine_capacity(*machine, Direction::Rx);
+            tree.share(nic, wanted, |_| Bandwidth::UNLIMITED, &mut shares, &mut scratch);
+            (0..wanted.len()).map(|leaf| shares.leaf(&tree, leaf)).collect()
+        };
+        let sent: Vec<Vec<Bandwidth>> = wanted.iter().zip(machines).map(sent).collect();
+        let all = sent.iter().flatten().copied().sum();
+        let marked = queue.marked(all);
+        let arrival = |sent: Vec<Bandwidth>| Arrival {
+            rates: sent.iter().map(|rate| queue.let_through(*rate, all)).collect(),
+            marked: vec![marked; sent.len()],
+            sent,
+        };
+        sent.into_iter().map(arrival).collect()
     }
 
     /// What the receive meter knows of a service that receives at `usage` now and received so many bits × 10^9, and of
@@ -100,12 +133,33 @@ impl Marks {
     }
 }
 
+impl Queue {
+    /// What it leaves of a part of all that is sent.
+    fn let_through(&self, of: Bandwidth, all: Bandwidth) -> Bandwidth {
+        match all > self.rate {
+            true => {
+                Bandwidth::from_bps((u128::from(of.bps()) * u128::from(self.rate.bps()) / u128::from(all.bps())) as u64)
+            }
+            false => of,
+        }
+    }
+
+    /// The part of all that is sent which it marks, of [`ONE`].
+    fn marked(&self, all: Bandwidth) -> u64 {
+        let load = (u128::from(all.bps()) * u128::from(ONE) / u128::from(self.rate.bps())) as u64;
+        let (light, full) = (ONE / 100 * 70, ONE / 100 * 110);
+        let (few, many) = (ONE / 70, ONE / 2);
+        (few + (load.clamp(light, full) - light) * (many - few) / (full - light)).min(self.most)
+    }
+}
+
 impl fmt::Display for Marks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::None => "no marks",
             Self::Uplink => "marks at full uplinks",
             Self::BelowCapacity => "marks at queues below the racks' capacity",
+            Self::Few => "few marks at full uplinks",
             Self::Elsewhere => "marks elsewhere",
         })
     }
@@ -115,13 +169,16 @@ impl fmt::Display for Marks {
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     pub(crate) rates: Vec<Bandwidth>,
+    /// What is sent to it, under all limits: more, where a queue does not let all of it through.
+    pub(crate) sent: Vec<Bandwidth>,
     /// The part of its packets that are marked.
     marked: Vec<u64>,
 }
 
 impl Arrival {
     pub(crate) fn nothing(leaves: usize) -> Self {
-        Self { rates: vec![Bandwidth::ZERO; leaves], marked: vec![0; leaves] }
+        let nothing = vec![Bandwidth::ZERO; leaves];
+        Self { rates: nothing.clone(), sent: nothing, marked: vec![0; leaves] }
     }
 
     /// The part of a service's bits that is marked.

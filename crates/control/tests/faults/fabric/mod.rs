@@ -7,6 +7,7 @@
 mod checkers;
 mod draw;
 mod node;
+mod obedience;
 mod world;
 
 pub(crate) use draw::Drawn;

@@ -56,8 +56,8 @@ impl Node {
 pub(crate) struct Traffic {
     pub(crate) offered: PerDirection<Vec<Bandwidth>>,
     pub(crate) limits: PerDirection<Vec<Bandwidth>>,
-    /// Bits × 10^9 sent so far, so that nothing is lost to rounding.
-    sent: PerDirection<Vec<u128>>,
+    /// Bits × 10^9 sent and received so far, so that nothing is lost to rounding.
+    counted: PerDirection<Vec<u128>>,
     /// The same of what came in marked packets.
     marked: Vec<u128>,
     until: u64,
@@ -70,7 +70,7 @@ impl Traffic {
         Self {
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]),
-            sent: PerDirection::both(vec![0; leaves]),
+            counted: PerDirection::both(vec![0; leaves]),
             marked: vec![0; leaves],
             until: 0,
             marks,
@@ -81,7 +81,14 @@ impl Traffic {
     pub(crate) fn wanted(&self, direction: Direction, leaf: usize) -> Bandwidth {
         self.offered[direction][leaf].min(self.limits[direction][leaf])
     }
-    /// What it sends, or receives.
+    /// What it sends, or is sent: what its limits and its interface admit.
+    pub(crate) fn sent(&self, direction: Direction, leaf: usize) -> Bandwidth {
+        match direction {
+            Direction::Tx => self.wanted(direction, leaf),
+            Direction::Rx => self.arrival.sent[leaf],
+        }
+    }
+    /// What it sends, or receives: what the network lets through.
     pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
         match direction {
             Direction::Tx => self.wanted(direction, leaf),
@@ -93,16 +100,20 @@ impl Traffic {
         self.count(now);
         self.arrival = arrival;
     }
+    /// Bits × 10^9 received so far, and of them those in marked packets.
+    pub(crate) fn received(&self, leaf: usize) -> (u128, u128) {
+        (self.counted.rx[leaf], self.marked[leaf])
+    }
     pub(crate) fn network(&self, leaf: usize) -> NetworkReading {
-        self.marks.reading(self.sent.rx[leaf], self.marked[leaf], self.usage(Direction::Rx, leaf))
+        self.marks.reading(self.counted.rx[leaf], self.marked[leaf], self.usage(Direction::Rx, leaf))
     }
     pub(crate) fn count(&mut self, now: u64) {
         let time = u128::from(now - self.until);
         self.until = now;
         for direction in Direction::ALL {
-            for leaf in 0..self.sent[direction].len() {
+            for leaf in 0..self.counted[direction].len() {
                 let bits = u128::from(self.usage(direction, leaf).bps()) * time;
-                self.sent[direction][leaf] += bits;
+                self.counted[direction][leaf] += bits;
                 if direction == Direction::Rx {
                     self.marked[leaf] += self.arrival.marked(leaf, bits);
                 }
@@ -110,8 +121,8 @@ impl Traffic {
         }
     }
     pub(crate) fn bytes(&self, leaf: usize) -> PerDirection<Bytes> {
-        let bytes = |sent: u128| Bytes::new((sent / (8 * u128::from(SECOND))) as u64);
-        PerDirection { tx: bytes(self.sent.tx[leaf]), rx: bytes(self.sent.rx[leaf]) }
+        let bytes = |bits: u128| Bytes::new((bits / (8 * u128::from(SECOND))) as u64);
+        PerDirection { tx: bytes(self.counted.tx[leaf]), rx: bytes(self.counted.rx[leaf]) }
     }
 }
 

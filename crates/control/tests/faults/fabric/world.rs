@@ -3,7 +3,7 @@
 use super::checkers::Checkers;
 use super::draw::{Drawn, FAULTY_SECONDS, MACHINES, PER_RACK, RACKS};
 use super::node::{Broker, Clock, Flight, Node, SECOND, Traffic};
-use crate::network::Marks;
+use crate::Seen;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::cmp::Reverse;
@@ -28,10 +28,14 @@ pub(crate) const KNOW_WITHIN_SECONDS: u64 = 20;
 /// on (`growing.rs`: as it is, with as much more again, with the most). That takes three more words, each a period of
 /// 10.2 s by a clock that runs 2 % slow: 30.6 s. The rest is for what such growth moves in turn.
 pub(crate) const OBEY_WITHIN_SECONDS: u64 = 52;
-/// Where queues mark, limits that are final by then may fill one (as much of a rack's traffic as the fabric just let go, the last
-/// word being the first to do so) and what it holds back tells half more. The next word shares that, and what grows of
+/// Where queues before racks mark, limits that are final by then may fill one (as much of a rack's traffic as the fabric just let
+/// go, the last word being the first to do so) and what it holds back tells half more. The next word shares that, and what grows of
 /// it is told from above once more: a report as it is, one with as much more, one with the most. Three more words of 10.2 s,
 /// and a rack's period.
+///
+/// That is the latest. What a queue begins to hold back is to the brokers a load that changes, so traffic obeys also
+/// [`OBEY_WITHIN_SECONDS`] after that happened last. And it is so for what is received through such a queue alone: what is
+/// sent is not marked at all, and what is marked elsewhere is so all the time, as a load that stays.
 pub(crate) const OBEY_MARKED_WITHIN_SECONDS: u64 = OBEY_WITHIN_SECONDS + 32;
 
 enum Event {
@@ -65,17 +69,17 @@ pub(crate) struct World {
     verbose: bool,
 }
 
-/// Runs one seed: whether the fabric ever limited anybody, or what was wrong.
-pub(crate) fn run(seed: u64, verbose: bool) -> Result<bool, String> {
+/// Runs one seed: what was seen, or what was wrong.
+pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
     let at = |seconds: u64| (FAULTY_SECONDS + seconds) * SECOND;
-    let obey_within = match world.drawn.marks {
-        Marks::None => OBEY_WITHIN_SECONDS,
-        Marks::Uplink | Marks::BelowCapacity | Marks::Elsewhere => OBEY_MARKED_WITHIN_SECONDS,
-    };
+    let end = match world.drawn.marks.at_racks() {
+        false => at(OBEY_WITHIN_SECONDS),
+        true => at(OBEY_MARKED_WITHIN_SECONDS),
+    } + 3 * SECOND;
     while let Some(Reverse((time, _, body))) = world.events.pop() {
-        if time > at(obey_within + 3) {
+        if time > end {
             break;
         }
         world.now = time;
@@ -85,11 +89,20 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<bool, String> {
         if time > at(KNOW_WITHIN_SECONDS) {
             checkers.knowledge(&world).map_err(told)?;
         }
-        if time > at(obey_within) {
-            checkers.obedience(&world).map_err(told)?;
+        if time > at(OBEY_WITHIN_SECONDS) {
+            checkers.obedience(&world, Direction::Tx).map_err(told)?;
+        }
+        let received = match checkers.held_back_since() {
+            Some(since) if world.drawn.marks.at_racks() => {
+                (since + OBEY_WITHIN_SECONDS * SECOND).clamp(at(OBEY_WITHIN_SECONDS), at(OBEY_MARKED_WITHIN_SECONDS))
+            }
+            _ => at(OBEY_WITHIN_SECONDS),
+        };
+        if time > received {
+            checkers.obedience(&world, Direction::Rx).map_err(told)?;
         }
     }
-    checkers.something_happened()
+    checkers.something_happened(&world)
 }
 
 impl World {
@@ -352,15 +365,19 @@ impl World {
         match output {
             Output::ReadMeters => {
                 self.traffic[machine].count(self.now);
-                let reading = |(leaf, service): (usize, &ServiceId)| MeterReading {
-                    service: *service,
-                    bytes: self.traffic[machine].bytes(leaf),
-                    network: self.traffic[machine].network(leaf),
+                let traffic = &self.traffic[machine];
+                let reading = |(leaf, service): (usize, &ServiceId)| {
+                    let network = traffic.network(leaf);
+                    checkers.read(machine, leaf, self.now, traffic.received(leaf), &network);
+                    MeterReading { service: *service, bytes: traffic.bytes(leaf), network }
                 };
                 let readings: Vec<MeterReading> = self.leaves.iter().enumerate().map(reading).collect();
                 rack.handle_input(local, Input::Meters(&readings));
             }
-            Output::Broadcast(report) => self.broadcast(machine, &report.into()),
+            Output::Broadcast(report) => {
+                checkers.told(self.now, machine, &report)?;
+                self.broadcast(machine, &report.into());
+            }
             Output::Relay(relay) => self.broadcast(machine, &relay.into()),
             Output::ReportRack(report) => {
                 self.log(|| format!("{} reports {:?}", name(machine), report.rows));

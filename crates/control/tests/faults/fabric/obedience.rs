@@ -1,0 +1,58 @@
+//! Whether traffic obeys: maxima and caps over all racks, and caps of racks.
+//!
+//! When it must says `world.rs`. What counts is what is sent: what arrives through a full queue would keep any cap above its rate.
+//! Only where brokers cannot know of a full queue it is what arrives.
+
+use super::checkers::Checkers;
+use super::draw::{MACHINES, PER_RACK, RACKS};
+use super::world::World;
+use weir_control::rack_broker::LOWEST_LIMIT;
+use weir_units::{Bandwidth, ContentionPoint, Direction, RackId};
+
+impl Checkers {
+    /// Whether maxima and caps hold over all machines, and in each rack.
+    pub(crate) fn obedience(&self, world: &World, direction: Direction) -> Result<(), String> {
+        let policy = &world.policy;
+        // A thousandth: what grows by less is not told as growth.
+        let spare = |of: Bandwidth| {
+            let skew = of.bps() / 1_000 * world.drawn.skew_per_mille;
+            LOWEST_LIMIT.bps() * (MACHINES * self.leaves.len()) as u64 + skew + of.bps() / 1_000
+        };
+        let exceeds = |rate: Bandwidth, most: Bandwidth| rate.bps() > most.bps().saturating_add(spare(most.min(rate)));
+        let sent = |machine: usize, leaf: usize| {
+            let traffic = &world.traffic[machine];
+            let rack = RackId((machine / PER_RACK) as u32);
+            match direction {
+                Direction::Rx if !world.drawn.marks.show_overload(policy, rack) => traffic.usage(direction, leaf),
+                Direction::Tx | Direction::Rx => traffic.sent(direction, leaf),
+            }
+        };
+        let leaves = 0..self.leaves.len();
+        for leaf in leaves.clone() {
+            let sum: Bandwidth = (0..MACHINES).map(|machine| sent(machine, leaf)).sum();
+            let max = policy.services().get(self.leaves[leaf]).share(ContentionPoint::Fabric, direction).max;
+            if exceeds(sum, max) {
+                return Err(format!("service {leaf} sends {sum} of {max} ({direction})"));
+            }
+        }
+        let of_rack = |rack: usize| -> Bandwidth {
+            let machines = rack * PER_RACK..(rack + 1) * PER_RACK;
+            machines
+                .flat_map(|machine| leaves.clone().map(move |leaf| (machine, leaf)))
+                .map(|(m, leaf)| sent(m, leaf))
+                .sum()
+        };
+        for rack in 0..RACKS {
+            let capacity = policy.rack_capacity(RackId(rack as u32), direction);
+            if exceeds(of_rack(rack), capacity) {
+                return Err(format!("{} is sent through rack {} of {capacity} ({direction})", of_rack(rack), rack + 1));
+            }
+        }
+        let all: Bandwidth = (0..RACKS).map(of_rack).sum();
+        let capacity = policy.fabric_capacity(direction);
+        if exceeds(all, capacity) {
+            return Err(format!("{all} is sent through a fabric of {capacity} ({direction})"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! What must hold once the faults are over and all could hear of it: the same shares everywhere, and traffic that obeys the policy.
+//!
+//! The uplink and maxima are kept by what is *sent*: what arrives through a full queue would keep any cap above its rate.
+//! Guarantees are kept by what arrives. Bounds are wider for what marks hold back, and only where a broker just told so.
+
+use crate::checkers::Checkers;
+use crate::draw::MACHINES;
+use crate::world::World;
+use weir_control::rack_broker::LOWEST_LIMIT;
+use weir_control::{Mode, RackBroker};
+use weir_units::{Bandwidth, ContentionPoint, Direction, RackId};
+
+/// Shares closer than this agree: a constant load is measured anew each period, a byte or two off, and is told in steps
+/// of up to 1/2^17, of which 30 instances together take a part of the uplink. Parley tracks demands to as much (§6.2).
+const SAME: Bandwidth = Bandwidth::from_mbps(1);
+
+/// How far a measurement may be off: a meter counts whole bytes and a period is never exactly the last one's length.
+const MEASURED: Bandwidth = Bandwidth::from_bps(2_000);
+
+impl Checkers {
+    /// The faults are over: all machines hold the same shares, and the traffic obeys the policy.
+    pub(crate) fn agreement(&self, world: &World) -> Result<(), String> {
+        let brokers: Vec<&RackBroker> = world.machines.iter().filter_map(|machine| machine.broker.as_ref()).collect();
+        if brokers.len() != MACHINES {
+            return Err("a machine is still dead".to_owned());
+        }
+        if let Some(m) = brokers.iter().position(|broker| broker.mode() != Mode::Runtime) {
+            return Err(format!("m{} is still on its own", m + 1));
+        }
+        for direction in Direction::ALL {
+            // A queue that is full and does not show it slows all in proportion, guaranteed or not, and differently with each
+            // limit that is set or lifted, so shares do not come to rest. What arrives keeps the uplink and maxima all the same.
+            let hidden = !world.marks().show_overload(&world.policy, RackId(0)) && world.was_full_lately();
+            if direction == Direction::Rx && hidden {
+                self.maxima(world, direction, &|m, leaf| world.machines[m].usage(direction, leaf))?;
+                continue;
+            }
+            for (m, broker) in brokers.iter().enumerate() {
+                for (i, instance) in broker.shares(direction).instances.iter().enumerate() {
+                    let other = brokers[0].shares(direction).instances[i];
+                    if instance.share.bps().abs_diff(other.share.bps()) > SAME.bps() {
+                        return Err(format!("m{} has {instance:?}, m1 {other:?} for instance {i} {direction}", m + 1));
+                    }
+                }
+            }
+            self.maxima(world, direction, &|m, leaf| world.machines[m].sent(direction, leaf))?;
+            self.guarantees(world, direction)?;
+        }
+        Ok(())
+    }
+
+    /// The uplink and maxima are kept by so much of each machine's services.
+    fn maxima(
+        &self,
+        world: &World,
+        direction: Direction,
+        rate: &dyn Fn(usize, usize) -> Bandwidth,
+    ) -> Result<(), String> {
+        let of_service = |leaf: usize| -> Bandwidth { (0..MACHINES).map(|m| rate(m, leaf)).sum() };
+        let all: Bandwidth = (0..self.leaves.len()).map(of_service).sum();
+        let capacity = world.policy.rack_capacity(RackId(0), direction);
+        if all.bps() > capacity.bps() + self.spare(world, capacity) {
+            return Err(format!("{all} is sent through {capacity} ({direction})"));
+        }
+        for (leaf, id) in self.leaves.iter().enumerate() {
+            let (all, service) = (of_service(leaf), world.policy.services().get(*id));
+            let max = service.share(ContentionPoint::Rack, direction).max;
+            if all.bps() > max.bps().saturating_add(self.spare(world, all)) {
+                return Err(format!("{} sends {all}, more than its maximum ({direction})", service.path()));
+            }
+        }
+        Ok(())
+    }
+
+    /// What arrives of each service is what it is guaranteed.
+    fn guarantees(&self, world: &World, direction: Direction) -> Result<(), String> {
+        // What an instance may hold of a capacity, by what it uses. One that uses nine tenths of its limit counts as backlogged and
+        // keeps the limit: a ninth more than it uses. One that just told half more than it used: half more.
+        let holds = |m: usize, leaf: usize, rate: Bandwidth| {
+            let told_more = direction == Direction::Rx && self.held_back.counts(self.instance(m, leaf), world.now);
+            let (holds, of) = if told_more { (3, 2) } else { (10, 9) };
+            Bandwidth::from_bps(rate.bps() / of * holds)
+        };
+        for (leaf, service) in self.leaves.iter().enumerate() {
+            let service = world.policy.services().get(*service);
+            let demand = |m: usize, other: usize| match world.machines[m].offered[direction][other] {
+                offered if other == leaf => offered,
+                offered => holds(m, other, offered),
+            };
+            let sure: Bandwidth = (0..MACHINES).map(|m| self.brings(world, direction, m, leaf, &demand)).sum();
+            let promised = service.share(ContentionPoint::Rack, direction).min.min(sure);
+            let used = |m: usize| world.machines[m].usage(direction, leaf);
+            let held: Bandwidth = (0..MACHINES).map(|m| holds(m, leaf, used(m))).sum();
+            if held.bps() + self.spare(world, held) < promised.bps() {
+                let has: Bandwidth = (0..MACHINES).map(used).sum();
+                return Err(format!("{} has {has}, is guaranteed {promised} ({direction})", service.path()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The lowest limit may exceed a share of nothing, and a clock that runs fast measures a rate too low.
+    fn spare(&self, world: &World, of: Bandwidth) -> u64 {
+        let skew = of.bps() / 1_000 * world.skew_per_mille();
+        (LOWEST_LIMIT + MEASURED).bps() * (MACHINES * self.leaves.len()) as u64 + skew + (of.bps() >> 17)
+    }
+}
