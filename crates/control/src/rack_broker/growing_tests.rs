@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fabric_broker::{FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput};
+use crate::fabric_message::{RackLimits, RateRow};
 use weir_units::{Bytes, Duration, RackId, ServiceId};
 
 const A: ServiceId = ServiceId(0);
@@ -128,4 +129,77 @@ fn a_report_that_is_lost_is_repeated_with_what_grew() {
     };
     assert_eq!(steps(&[])[2..5], [5_300, 5_840, 9_999]);
     assert_eq!(steps(&[4])[2..7], [5_300, 5_840, 5_840, 5_840, 9_999]);
+}
+
+/// One rack of three machines with an uplink of 12 Gb/s, all of which ask for all of `a` and `b`; what its leaders told of `b`, in
+/// Mb/s, with the machine and the second. The fabric leaves `a` 6 Gb/s from the 10th second on and 5 from the 20th; then
+/// it says nothing more. m1 dies in second `death`.
+fn told_by_leaders(death: u64) -> Vec<(u32, u64, u64)> {
+    let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 12Gb/s, machines: [m1, m2, m3] }, \
+                r2: { uplink: 12Gb/s, machines: [m4] } } }\nservices:\n  \
+                a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 10Gb/s } }\n  \
+                b: { match: [ { protocol: tcp, port: 2 } ] }\n";
+    let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
+    let broker = |m| RackBroker::new(&policy, MachineId(m), 1, RackBrokerConfig::default(), at(0));
+    let mut brokers = [0, 1, 2].map(broker);
+    let mut sent = [[0; 2]; 3];
+    let mut told = Vec::new();
+    for second in 0..40 {
+        let live = if second < death { 0..3 } else { 1..3 };
+        let mut reports = Vec::new();
+        for m in live.clone() {
+            for (leaf, sent) in sent[m].iter_mut().enumerate() {
+                *sent += brokers[m].limit(Direction::Tx, leaf).min(Bandwidth::from_gbps(10)).bps() / 8;
+            }
+            brokers[m].handle_input(at(second), Input::Timeout);
+            while let Some(output) = brokers[m].poll_output() {
+                match output {
+                    Output::ReadMeters => {
+                        let reading = |leaf: usize| MeterReading {
+                            service: SERVICES[leaf],
+                            bytes: PerDirection { tx: Bytes::new(sent[m][leaf]), rx: Bytes::ZERO },
+                            network: Default::default(),
+                        };
+                        brokers[m].handle_input(at(second), Input::Meters(&[reading(0), reading(1)]));
+                    }
+                    Output::Broadcast(report) => reports.push((m, report)),
+                    Output::ReportRack(report) => {
+                        let b = report.rows.iter().find(|row| row.service == SERVICES[1]);
+                        told.push((m as u32 + 1, second, b.map_or(0, |row| row.rates.tx.bps()) / 1_000_000));
+                    }
+                    Output::SetLimits(_) | Output::Relay(_) => {}
+                }
+            }
+        }
+        for m in live.clone() {
+            let others = reports.iter().filter(|(from, _)| *from != m);
+            others.for_each(|(_, report)| brokers[m].handle_input(at(second), Input::Report(report)));
+        }
+        if second == 10 || second == 20 {
+            let limits = RackLimits {
+                rack: RackId(0),
+                policy: policy.digest(),
+                epoch: 1,
+                round: second,
+                first: A,
+                last: SERVICES[2],
+                rows: vec![RateRow {
+                    service: A,
+                    rates: PerDirection { tx: Bandwidth::from_gbps(7 - second / 10), rx: Bandwidth::UNLIMITED },
+                }],
+            };
+            live.for_each(|m| brokers[m].handle_input(at(second), Input::Fabric(&limits)));
+        }
+    }
+    told
+}
+
+#[test]
+fn a_machine_that_begins_to_lead_tells_what_grew() {
+    // b has 6, then 7, and tells one more.
+    let whole = told_by_leaders(40);
+    assert!(whole.contains(&(1, 15, 5_999)) && whole.contains(&(1, 25, 7_999)), "{whole:?}");
+    // m2 begins before it is due again, and repeats that. What it told is no growth at the next report.
+    let heir: Vec<(u32, u64, u64)> = told_by_leaders(26).into_iter().filter(|(machine, _, _)| *machine == 2).collect();
+    assert_eq!(heir, [(2, 30, 7_999), (2, 32, 7_999), (2, 39, 7_999)]);
 }
