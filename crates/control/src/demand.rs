@@ -22,6 +22,15 @@
 //! Worked example: limit 100 Mb/s. 93 Mb/s used: backlogged. 80 Mb/s used: a demand of 80 Mb/s, and since that
 //! is below its share the limit is lifted.
 //!
+//! Measured, for the constants below. An uplink of 80 Gb/s that is offered 70, 75, 80, 85, 90 and 110 % of its rate marks 2, 5, 10, 20, 43
+//! and 47 of a hundred packets:
+//!
+//! ```text
+//! weir sim scenarios/parley-table3.scenario.yaml --set enforcement=shaper --set duration=1s --sweep seed=1..3 \
+//!     --sweep 'traffic[1].rate=44.8Gb/s,48.8Gb/s,52.8Gb/s,56.8Gb/s,60.8Gb/s,76.8Gb/s' --report out/marks
+//! awk -F, '/^spine.->r9/ { print $6 / $4, FILENAME }' out/marks/points/*/network/links.csv
+//! ```
+//!
 //! Source: fill for a point that Parley §3.2.2 leaves open; nine tenths leaves room for a transport's own
 //! variation below a limit and for headers.
 
@@ -33,8 +42,10 @@ use weir_units::{Bandwidth, Bytes, Duration};
 /// Tenths of a limit from which a service counts as backlogged.
 pub const BACKLOGGED_TENTHS: u64 = 9;
 
-/// The same in the period after the limit was lowered. Above a tenth of overload of 80 senders at one receiver, with retransmission
-/// timeouts of 200 ms, the first second brings 70 to 90 % of the limit.
+/// The same in the period after the limit was lowered. Where an uplink is offered 110 %, with retransmission timeouts of 200 ms, some
+/// machines receive 70 to 80 % of a limit of 4.9 Gb/s in its first second, and all of it from the next on: `rx_bytes` and
+/// `rx_capacity_bps` of `b` at `m87` and `m88` in `out/over/network/meters.csv`, after `weir sim scenarios/parley-table3.scenario.yaml
+/// --set 'traffic[1].rate=76.8Gb/s' --set duration=4s --report out/over`. Half leaves room below that.
 pub const BACKLOGGED_TENTHS_AT_FIRST: u64 = 5;
 
 /// Whether `now` holds a service so much lower than `before` that the next period shows the change, not the demand: by more than
@@ -43,17 +54,19 @@ pub fn is_lowered(before: Bandwidth, now: Bandwidth) -> bool {
     u128::from(now.bps()) * 10 < u128::from(before.bps()) * 9
 }
 
-/// One of so many packets marked in a period says that the network holds a service back. Where the uplink of a rack is offered
-/// 110 % it marks one of two, at 70 % one of seventy.
+/// One of so many packets marked in a period says that the network holds a service back: an uplink that is offered nearly
+/// nine tenths of its rate, as measured above.
 const HELD_BACK_PART: u64 = 4;
-/// One of so many marked goes on holding it back. Limits made of demands that are too large by half leave a third of the uplink
-/// unused at most: from 105 % of its rate, where a queue marks most of a half, to 70 %, where it marks one of seventy. Were a
-/// quarter the end of it, limits would come and go every other period.
+/// One of so many marked goes on holding it back: more than three quarters. Limits made of demands that are too large by half leave
+/// unused at most half of what those use that they do not hold; where that is a quarter of the uplink or less, they stay.
+/// Were a quarter of the packets the end of it, with an eighth of the uplink unused they would come and go every other period.
 const RELIEVED_PART: u64 = 16;
 /// What is held back has a demand of so many hundredths of its usage. Where usage stays at a part u of a cap and a part f of the
-/// machines does not speak, those that do tell (1 - f)·u of the cap, so it is found from a factor of 1 / ((1 - f)·u) on. u is 0.97 (58 to
-/// 59 of 60 measured), so 1.5 is enough for f up to 0.31: three of ten machines, not four. More would find the cap with more silent, and cost
-/// others more where the queue is elsewhere: of what a service uses, they may lose the half that it does not use.
+/// machines does not speak, those that do tell (1 - f)·u of the cap, so it is found from a factor of 1 / ((1 - f)·u) on. A cap of 60 Gb/s
+/// sees 57 to 60 (`weir sim scenarios/parley-table3.scenario.yaml --set enforcement=shaper --set 'traffic[1].rate=76.8Gb/s'
+/// --set duration=2s --json | jq '.samples[10:][].bandwidth_bps | add'`), 0.97 and more in the mean, so 1.5 is enough for f up to 0.31: three of ten
+/// machines, not four. More would find the cap with more silent, and cost others more where the queue is elsewhere: of what a
+/// service uses, they may lose the half that it does not use.
 const HELD_BACK_PERCENT: u128 = 150;
 
 /// Whether the network held a service back that received `usage` between two readings of its meter; `already` if it did before.

@@ -1,7 +1,6 @@
 //! What the network does to what a rack's machines receive, and what their receive meters know of it.
 //!
-//! A queue before a rack marks packets, the more the fuller it is: as measured, one of seventy where 70 % of its rate is
-//! wanted, one of two from 110 % on. What is wanted above its rate does not arrive: all senders are slowed in
+//! A queue before a rack marks packets, the more the fuller it is ([`MARKED`]). What is wanted above its rate does not arrive: all senders are slowed in
 //! proportion. A machine's services share its interface by its static policy. Two senders share what a service receives on
 //! a machine, so R is half of it.
 
@@ -15,6 +14,9 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId};
 
 /// Parts of a whole.
 const ONE: u64 = 1 << 20;
+/// Of a thousand packets, how many a queue marks that is offered so many hundredths of its rate, as measured (`demand.rs` says
+/// how); in proportion between two of them, and no more above the last.
+const MARKED: [(u64, u64); 8] = [(0, 0), (60, 4), (70, 22), (75, 50), (80, 95), (85, 195), (90, 430), (110, 470)];
 /// Bits of a packet.
 const PACKET: u64 = 1_500 * 8;
 
@@ -147,9 +149,16 @@ impl Queue {
     /// The part of all that is sent which it marks, of [`ONE`].
     fn marked(&self, all: Bandwidth) -> u64 {
         let load = (u128::from(all.bps()) * u128::from(ONE) / u128::from(self.rate.bps())) as u64;
-        let (light, full) = (ONE / 100 * 70, ONE / 100 * 110);
-        let (few, many) = (ONE / 70, ONE / 2);
-        (few + (load.clamp(light, full) - light) * (many - few) / (full - light)).min(self.most)
+        let steps = MARKED.map(|(load, marked)| (load * ONE / 100, marked * ONE / 1_000));
+        let between = steps.windows(2).find(|pair| load < pair[1].0);
+        let marked = match between {
+            Some(pair) => {
+                let ((from, few), (to, many)) = (pair[0], pair[1]);
+                few + (load - from) * (many - few) / (to - from)
+            }
+            None => steps[steps.len() - 1].1,
+        };
+        marked.min(self.most)
     }
 }
 
