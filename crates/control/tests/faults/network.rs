@@ -52,7 +52,7 @@ impl Marks {
         worlds[rng.random_range(0..worlds.len())]
     }
 
-    /// Whether somebody must be held back in a fair part of these worlds.
+    /// Whether marks hold traffic back, somebody's in a fair part of these worlds.
     pub(crate) fn holds_back(self) -> bool {
         match self {
             Self::None | Self::Few => false,

@@ -30,13 +30,16 @@ pub(crate) const KNOW_WITHIN: u64 = 2_045 * MILLISECOND;
 /// set can move another service's share; one more for clocks that run apart, and the timeout of a
 /// machine that fell back.
 ///
-/// That is not the worst case. A service that uses just less than nine tenths of its limit is let go, which raises
-/// the shares of those that are still held; then the next one uses less than nine tenths, and so on. Each time takes a period in
-/// which it shows and one in which the others act on it. Nobody is held again meanwhile, since a demand that falls
-/// lowers nobody's share; so with N instances, of which each but the last may be let go, shares are the same after
-/// 8 + 2.04 (N - 1) s at the latest: 47 s for 20. Of offered loads that are drawn it takes several within a few parts in a hundred
-/// of each other's limits for two steps to follow one another late. Seed 13983 is such a world, and fails.
+///
+/// That is not the worst case. A service that uses just less than nine tenths of its limit is let go, which raises the
+/// shares of those that are still held; then another one uses less than nine tenths, and so on. Or what one is held to gives
+/// another room at its interface, with which it takes some of the uplink from the first, in ever smaller steps. So a
+/// plain run of seeds must keep to this, and with `--seeds` all but one of 5,000 worlds; those have [`LATE_STEP`] for each instance.
 pub(crate) const AGREE_WITHIN_SECONDS: u64 = 8;
+/// A step of those takes a period in which it shows and one in which the others act on it, by clocks that run up to 2 % slow. Of N
+/// instances each is let go once at most, since a demand that falls lowers nobody's share: together 41 s for 20. Seed
+/// 13,983 is the first world that needs it.
+const LATE_STEP: u64 = 2_045 * MILLISECOND;
 
 /// A machine: its traffic goes on whether its broker lives or not.
 pub(crate) struct Machine {
@@ -140,23 +143,32 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
     let end = (FAULTY_SECONDS + AGREE_WITHIN_SECONDS) * SECOND;
+    let latest = end + (MACHINES * world.leaves.len()) as u64 * LATE_STEP;
     // Somebody may still be in the middle of a period at the end, so the last comparison is repeated.
-    let until = end + 3 * SECOND;
+    let mut until = end + 3 * SECOND;
+    let mut late = false;
     while let Some(Reverse((at, _, body))) = world.events.pop() {
         if at > until {
             break;
         }
         world.now = at;
         let event = world.bodies[body].take().expect("an event happens once");
-        world.step(event, &mut checkers).map_err(|failure| format!("at {:.3} s: {failure}", at as f64 / 1e9))?;
+        let told = |failure: String| format!("at {:.3} s: {failure}", at as f64 / 1e9);
+        world.step(event, &mut checkers).map_err(told)?;
         if at > FAULTY_SECONDS * SECOND + KNOW_WITHIN {
-            checkers.knowledge(&world).map_err(|failure| format!("at {:.3} s: {failure}", at as f64 / 1e9))?;
+            checkers.knowledge(&world).map_err(told)?;
         }
         if at > end {
-            checkers.agreement(&world).map_err(|failure| format!("at {:.3} s: {failure}", at as f64 / 1e9))?;
+            match checkers.agreement(&world) {
+                Err(_) if at < latest => {
+                    late = true;
+                    until = at + 3 * SECOND;
+                }
+                agreed => agreed.map_err(told)?,
+            }
         }
     }
-    checkers.something_happened(&world)
+    Ok(Seen { late, ..checkers.something_happened(&world)? })
 }
 
 impl World {

@@ -95,6 +95,10 @@ impl Traffic {
             Direction::Rx => self.arrival.rates[leaf],
         }
     }
+    /// Whether a queue holds back some of what is sent to it.
+    pub(crate) fn is_slowed(&self) -> bool {
+        self.arrival.rates != self.arrival.sent
+    }
     /// From now on this arrives.
     pub(crate) fn receive(&mut self, now: u64, arrival: Arrival) {
         self.count(now);

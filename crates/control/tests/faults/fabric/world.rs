@@ -62,6 +62,8 @@ pub(crate) struct World {
     rng: SmallRng,
     key: Key,
     faulty: bool,
+    /// When the queue before a rack was last full and found new rates.
+    full_at: [Option<u64>; RACKS],
     /// Datagrams that an attacker heard.
     heard: Vec<Arc<[u8]>>,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
@@ -74,10 +76,11 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
     let at = |seconds: u64| (FAULTY_SECONDS + seconds) * SECOND;
-    let end = match world.drawn.marks.at_racks() {
-        false => at(OBEY_WITHIN_SECONDS),
-        true => at(OBEY_MARKED_WITHIN_SECONDS),
-    } + 3 * SECOND;
+    let obeys_within = match world.drawn.marks.holds_back() {
+        false => OBEY_WITHIN_SECONDS,
+        true => OBEY_MARKED_WITHIN_SECONDS,
+    };
+    let end = at(obeys_within + 3);
     while let Some(Reverse((time, _, body))) = world.events.pop() {
         if time > end {
             break;
@@ -134,6 +137,7 @@ impl World {
             rng,
             key: Key::new([9; 32]).expect("a key"),
             faulty: true,
+            full_at: [None; RACKS],
             heard: Vec::new(),
             events: BinaryHeap::new(),
             bodies: Vec::new(),
@@ -185,8 +189,22 @@ impl World {
         self.flow(machine / PER_RACK);
     }
 
+    fn is_full(&self, rack: usize) -> bool {
+        self.traffic[rack * PER_RACK..(rack + 1) * PER_RACK].iter().any(Traffic::is_slowed)
+    }
+
+    /// Whether a queue before a rack that does not show it slowed anybody since the bound on obedience began to run.
+    pub(crate) fn was_hidden_lately(&self) -> bool {
+        let lately = |at: u64| self.now - at < OBEY_WITHIN_SECONDS * SECOND;
+        let hidden = |rack: usize| !self.drawn.marks.show_overload(&self.policy, RackId(rack as u32));
+        (0..RACKS).any(|rack| hidden(rack) && (self.is_full(rack) || self.full_at[rack].is_some_and(lately)))
+    }
+
     /// Traffic of a rack finds its new rates after a load or a limit changed.
     fn flow(&mut self, rack: usize) {
+        if self.is_full(rack) {
+            self.full_at[rack] = Some(self.now);
+        }
         let leaves = 0..self.leaves.len();
         let traffic = &mut self.traffic[rack * PER_RACK..(rack + 1) * PER_RACK];
         let wanted = |traffic: &Traffic| leaves.clone().map(|leaf| traffic.wanted(Direction::Rx, leaf)).collect();
