@@ -16,6 +16,12 @@
 //! broker here can share, and capacity kept for such a demand is lost to the others. It has it until fewer than a sixteenth are marked: the
 //! limits lower what the queue is offered, and must not end what set them.
 //!
+//! Marks slow the senders under a limit too, while other machines of the rack send without one (their brokers crashed). Then half
+//! more than the usage may be less than the limit, so that all demands fit below the cap and the limits are lifted in the
+//! middle of the overload. So what is still held back counts as backlogged from half of its limit on. Not from
+//! nothing on: where the queue is far away, others would lose all of a limit that is not used, for as long as it marks. From half on
+//! they lose at most as much as the service uses.
+//!
 //! The price: a service that wants between nine tenths of its limit and the whole keeps a limit that it does not
 //! fill, so up to a tenth of a limit can stay unused.
 //!
@@ -48,6 +54,14 @@ pub const BACKLOGGED_TENTHS: u64 = 9;
 /// --set 'traffic[1].rate=76.8Gb/s' --set duration=4s --report out/over`. Half leaves room below that.
 pub const BACKLOGGED_TENTHS_AT_FIRST: u64 = 5;
 
+/// The same while the network holds the service back. R comes to rest where the part of its capacity that is not used is the part of
+/// packets that are marked, α(C - y)/C = β/2 with an α of one half. An uplink that is offered 110 % marks 47 of a hundred, as measured
+/// above, so a service that wants all of its limit still uses 53 % of it. In the third scenario of table 3 with the brokers of two machines
+/// of ten crashed, the other eight use 54 to 58 % of a limit of 6.4 Gb/s: `weir sim scenarios/parley-table3.scenario.yaml --set enforcement=parley
+/// --set 'traffic[1].rate=76.8Gb/s' --set 'events=[{ at: 1ms, do: crash, broker: [m81, m82] }]' --set duration=8s --report out/crashed`,
+/// `rx_bytes` and `rx_capacity_bps` of `b` in `out/crashed/network/meters.csv`, from 4 s on.
+pub const BACKLOGGED_TENTHS_HELD_BACK: u64 = 5;
+
 /// Whether `now` holds a service so much lower than `before` that the next period shows the change, not the demand: by more than
 /// a tenth, which is what a steady share varies by.
 pub fn is_lowered(before: Bandwidth, now: Bandwidth) -> bool {
@@ -78,10 +92,17 @@ pub fn is_held_back(before: &NetworkReading, after: &NetworkReading, usage: Band
     packets > 0 && marked.saturating_mul(part) >= packets && after.rate.is_some_and(|rate| rate < usage)
 }
 
-/// The demand of what the network held back: [`Demand::usage`] is then more than was used.
-pub fn held_back(demand: Demand) -> Demand {
+/// The demand of what the network held back under a runtime `limit`: [`Demand::usage`] is then more than was used.
+pub fn held_back(demand: Demand, limit: Bandwidth) -> Demand {
     let more = u128::from(demand.usage.bps()) * HELD_BACK_PERCENT / 100;
-    Demand { usage: rounded(Bandwidth::from_bps(u64::try_from(more).unwrap_or(u64::MAX))), ..demand }
+    // The usage is rounded already: half of a limit is not less than half.
+    let backlogged = demand.backlogged || fills(demand.usage, rounded(limit), BACKLOGGED_TENTHS_HELD_BACK);
+    Demand { usage: rounded(Bandwidth::from_bps(u64::try_from(more).unwrap_or(u64::MAX))), backlogged }
+}
+
+/// Whether so many tenths of a limit were used. Nothing fills what is no limit.
+fn fills(usage: Bandwidth, limit: Bandwidth, tenths: u64) -> bool {
+    !limit.is_unlimited() && u128::from(usage.bps()) * 10 >= u128::from(limit.bps()) * u128::from(tenths)
 }
 
 /// What a meter's step from `before` to `after` in `time` says, under a limit that was in force; `lowered` if it [`is_lowered`]
@@ -93,10 +114,7 @@ pub fn estimate(before: Bytes, after: Bytes, time: Duration, limit: Bandwidth, l
     let bytes = if after >= before { after - before } else { after };
     let usage = Bandwidth::from_transfer(bytes, time);
     let tenths = if lowered { BACKLOGGED_TENTHS_AT_FIRST } else { BACKLOGGED_TENTHS };
-    let backlogged = !limit.is_unlimited()
-        && !time.is_zero()
-        && u128::from(usage.bps()) * 10 >= u128::from(limit.bps()) * u128::from(tenths);
-    Demand { usage: rounded(usage), backlogged }
+    Demand { usage: rounded(usage), backlogged: !time.is_zero() && fills(usage, limit, tenths) }
 }
 
 #[cfg(test)]
@@ -149,8 +167,16 @@ mod tests {
         assert!(!is_held_back(&before, &reading(2600, 1000, 10), usage, false));
         // Started anew: 100 of 200.
         assert!(is_held_back(&before, &reading(200, 100, 10), usage, false));
-        let demand = held_back(Demand { usage, backlogged: false });
+        let demand = held_back(Demand { usage, backlogged: false }, Bandwidth::UNLIMITED);
         assert_eq!(demand, Demand { usage: rounded(Bandwidth::from_mbps(1500)), backlogged: false });
+    }
+
+    #[test]
+    fn half_of_a_limit_is_enough_while_held_back() {
+        let usage = Bandwidth::from_mbps(1000);
+        let under = |mbps| held_back(Demand { usage, backlogged: false }, Bandwidth::from_mbps(mbps));
+        assert!(under(2000).backlogged && !under(2001).backlogged);
+        assert!(held_back(Demand { usage, backlogged: true }, Bandwidth::from_mbps(2001)).backlogged);
     }
 
     #[test]

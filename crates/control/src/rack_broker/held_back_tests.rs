@@ -1,4 +1,4 @@
-//! What [`HELD_BACK_PERCENT`](crate::demand) does in a rack of ten machines, capped at 60 of its 100 Gb/s.
+//! What the network holds back ([`crate::demand`]) in a rack of ten machines, capped at 60 of its 100 Gb/s.
 
 use super::*;
 use crate::rate::rounded;
@@ -15,47 +15,135 @@ fn policy() -> Arc<Policy> {
     Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0)
 }
 
-/// The brokers after three periods in which each machine received `received` Mb/s of both services, `a` with so many of a hundred
-/// packets marked. The last `silent` machines are not heard by anybody.
-fn rack(received: impl Fn(usize) -> [u64; 2], marked: u64, silent: usize) -> Vec<RackBroker> {
-    let policy = policy();
-    let broker = |m| RackBroker::new(&policy, MachineId(m), 1, RackBrokerConfig::default(), Instant::ZERO);
-    let mut brokers: Vec<RackBroker> = (0..MACHINES as u32).map(broker).collect();
-    for second in 0..3 {
-        let now = Instant::ZERO + Duration::from_secs(second);
+/// What arrives at a machine in a period.
+#[derive(Clone, Copy)]
+struct Arrival {
+    /// Of `a` and of `b`, in Mb/s.
+    received: [u64; 2],
+    /// Of a hundred packets of `a`.
+    marked: u64,
+}
+
+/// Ten machines and their meters.
+struct Rack {
+    brokers: Vec<RackBroker>,
+    /// Seconds since the start.
+    second: u64,
+    /// By machine and leaf.
+    meters: Vec<[MeterReading; 2]>,
+    /// So many machines, the last ones, are not heard by anybody.
+    silent: usize,
+}
+
+impl Rack {
+    /// After the first period, which shows nothing yet.
+    fn new(silent: usize) -> Self {
+        let policy = policy();
+        let broker = |m| RackBroker::new(&policy, MachineId(m), 1, RackBrokerConfig::default(), Instant::ZERO);
+        let reading = |leaf| MeterReading {
+            service: ServiceId(leaf),
+            bytes: PerDirection::default(),
+            network: NetworkReading { rate: Some(Bandwidth::from_mbps(10)), ..NetworkReading::default() },
+        };
+        let brokers = (0..MACHINES as u32).map(broker).collect();
+        let mut rack = Self { brokers, second: 0, meters: vec![[reading(0), reading(1)]; MACHINES], silent };
+        rack.end_period();
+        rack
+    }
+
+    /// A second in which so much arrives at each machine.
+    fn period(&mut self, arrival: impl Fn(usize) -> Arrival) {
+        self.second += 1;
+        for (m, meters) in self.meters.iter_mut().enumerate() {
+            let Arrival { received, marked } = arrival(m);
+            for (leaf, reading) in meters.iter_mut().enumerate() {
+                reading.bytes.rx += Bytes::new(received[leaf] * 125_000);
+                reading.network.packets += 100;
+                reading.network.marked += if leaf == 0 { marked } else { 0 };
+            }
+        }
+        self.end_period();
+    }
+
+    /// All measure and tell, then all have heard each other before the next period.
+    fn end_period(&mut self) {
+        let now = Instant::ZERO + Duration::from_secs(self.second);
         let mut reports: Vec<UsageReport> = Vec::new();
-        // All measure and tell, then all have heard each other before the next period.
-        for (m, broker) in brokers.iter_mut().enumerate() {
+        for (m, broker) in self.brokers.iter_mut().enumerate() {
             broker.handle_input(now, Input::Timeout);
             while let Some(output) = broker.poll_output() {
                 match output {
-                    Output::ReadMeters => {
-                        let reading = |leaf: usize| MeterReading {
-                            service: ServiceId(leaf as u32),
-                            bytes: PerDirection {
-                                tx: Bytes::ZERO,
-                                rx: Bytes::new(second * received(m)[leaf] * 125_000),
-                            },
-                            network: NetworkReading {
-                                packets: second * 100,
-                                marked: if leaf == 0 { second * marked } else { 0 },
-                                rate: Some(Bandwidth::from_mbps(10)),
-                            },
-                        };
-                        broker.handle_input(now, Input::Meters(&[reading(0), reading(1)]));
-                    }
-                    Output::Broadcast(report) if m < MACHINES - silent => reports.push(report),
+                    Output::ReadMeters => broker.handle_input(now, Input::Meters(&self.meters[m])),
+                    Output::Broadcast(report) if m < MACHINES - self.silent => reports.push(report),
                     Output::Broadcast(_) | Output::SetLimits(_) => {}
                     Output::Relay(_) | Output::ReportRack(_) => panic!("the policy does not speak of the fabric"),
                 }
             }
         }
-        for (m, broker) in brokers.iter_mut().enumerate() {
+        for (m, broker) in self.brokers.iter_mut().enumerate() {
             let others = reports.iter().filter(|report| report.machine.index() != m);
             others.for_each(|report| broker.handle_input(now, Input::Report(report)));
         }
     }
-    brokers
+
+    /// The limits on what arrives of `a`, by machine.
+    fn limits(&self) -> Vec<Bandwidth> {
+        self.brokers.iter().map(|broker| broker.limit(Direction::Rx, 0)).collect()
+    }
+}
+
+/// The brokers after three periods in which each machine received `received` Mb/s of both services, `a` with so many of a hundred
+/// packets marked. The last `silent` machines are not heard by anybody.
+fn rack(received: impl Fn(usize) -> [u64; 2], marked: u64, silent: usize) -> Vec<RackBroker> {
+    let mut rack = Rack::new(silent);
+    for _ in 0..2 {
+        rack.period(|m| Arrival { received: received(m), marked });
+    }
+    rack.brokers
+}
+
+/// A rack whose machines have a limit of 6 Gb/s each on `a`, and have had it for a period that all of it was used in: that it
+/// was lowered counts no more.
+fn limited() -> Rack {
+    let mut rack = Rack::new(0);
+    rack.period(|_| Arrival { received: [7_000, 0], marked: 50 });
+    // Each tells before it hears: the limits of this period are made of what the last one showed.
+    for _ in 0..2 {
+        rack.period(|_| Arrival { received: [6_000, 0], marked: 50 });
+    }
+    assert!(rack.limits().iter().all(|limit| *limit == Bandwidth::from_gbps(6)), "{:?}", rack.limits());
+    rack
+}
+
+#[test]
+fn limits_stay_while_marks_hold_half_of_them_back_and_end_with_the_marks() {
+    let mut rack = limited();
+    let before = rack.limits();
+    // Half more than 3 is 4.5 Gb/s: all ten machines' together are 45 of 60 Gb/s.
+    for marked in [50, 25, 47, 7, 25, 50] {
+        rack.period(|_| Arrival { received: [3_000, 0], marked });
+        assert_eq!(rack.limits(), before, "{marked} of a hundred marked");
+    }
+    // Fewer than a sixteenth: what is used is what is wanted. A period until all know it of all.
+    for _ in 0..2 {
+        rack.period(|_| Arrival { received: [3_000, 0], marked: 6 });
+    }
+    assert!(rack.limits().iter().all(|limit| limit.is_unlimited()), "{:?}", rack.limits());
+    // Without a limit it is as it was: 45 Gb/s are below the cap.
+    for _ in 0..2 {
+        rack.period(|_| Arrival { received: [3_000, 0], marked: 50 });
+        assert!(rack.limits().iter().all(|limit| limit.is_unlimited()), "{:?}", rack.limits());
+    }
+}
+
+#[test]
+fn a_limit_of_which_marks_leave_less_than_half_is_let_go() {
+    // A queue far away leaves a tenth of the limit. Others must not lose the rest for as long as it marks.
+    let mut rack = limited();
+    for _ in 0..2 {
+        rack.period(|_| Arrival { received: [600, 0], marked: 50 });
+    }
+    assert!(rack.limits().iter().all(|limit| limit.is_unlimited()), "{:?}", rack.limits());
 }
 
 #[test]

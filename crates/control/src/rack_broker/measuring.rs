@@ -50,7 +50,7 @@ impl RackBroker {
             let held = is_held_back(&self.meters.network[leaf], &reading.network, row.rx.usage, self.meters.held[leaf]);
             self.meters.held[leaf] = held;
             if held {
-                row.rx = held_back(row.rx);
+                row.rx = held_back(row.rx, self.limits[Direction::Rx][leaf]);
             }
             self.meters.bytes[leaf] = reading.bytes;
             self.meters.network[leaf] = reading.network;

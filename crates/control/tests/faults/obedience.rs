@@ -75,7 +75,8 @@ impl Checkers {
     /// What arrives of each service is what it is guaranteed.
     fn guarantees(&self, world: &World, direction: Direction) -> Result<(), String> {
         // What an instance may hold of a capacity, by what it uses. One that uses nine tenths of its limit counts as backlogged and
-        // keeps the limit: a ninth more than it uses. One that just told half more than it used: half more.
+        // keeps the limit: a ninth more than it uses. One that just told half more than it used: half more. (One that
+        // marks hold at half of a limit that it has may hold twice what it uses. No world so far needs that much, so none has it.)
         let holds = |m: usize, leaf: usize, rate: Bandwidth| {
             let told_more = direction == Direction::Rx && self.held_back.counts(self.instance(m, leaf), world.now);
             let (holds, of) = if told_more { (3, 2) } else { (10, 9) };
