@@ -56,7 +56,7 @@ pub const BACKLOGGED_TENTHS_AT_FIRST: u64 = 5;
 
 /// The same while the network holds the service back. R comes to rest where the part of its capacity that is not used is the part of
 /// packets that are marked, α(C - y)/C = β/2 with an α of one half. An uplink that is offered 110 % marks 47 of a hundred, as measured
-/// above, so a service that wants all of its limit still uses 53 % of it. In the third scenario of table 3 with the brokers of two machines
+/// above, so a service that wants all of its limit still uses 53 % of it. In the run of table 3 with the brokers of two machines
 /// of ten crashed, the other eight use 54 to 58 % of a limit of 6.4 Gb/s: `weir sim scenarios/parley-table3.scenario.yaml --set enforcement=parley
 /// --set 'traffic[1].rate=76.8Gb/s' --set 'events=[{ at: 1ms, do: crash, broker: [m81, m82] }]' --set duration=8s --report out/crashed`,
 /// `rx_bytes` and `rx_capacity_bps` of `b` in `out/crashed/network/meters.csv`, from 4 s on.

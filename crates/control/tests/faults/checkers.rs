@@ -272,6 +272,6 @@ impl Checkers {
             return Err("no guarantee was ever at stake".to_owned());
         }
         let held_back = self.held_back.began().is_some();
-        Ok(Seen { limited: self.limits_set > 0, marks: world.marks(), held_back, late: false })
+        Ok(Seen { limited: self.limits_set > 0, marks: world.marks(), held_back })
     }
 }

@@ -34,8 +34,6 @@ struct Seen {
     marks: Marks,
     /// Whether anybody ever told more than it used, because the network held it back.
     held_back: bool,
-    /// Whether all was well only after the usual time.
-    late: bool,
 }
 
 /// A kind of world.
@@ -125,7 +123,7 @@ fn search(kind: &Kind, seeds: u64) -> u64 {
                     }
                     let failure = match std::panic::catch_unwind(|| (kind.run)(seed, false)) {
                         Ok(Ok(saw)) => {
-                            seen.lock().expect("no thread panics while it holds the lock").push((seed, saw));
+                            seen.lock().expect("no thread panics while it holds the lock").push(saw);
                             continue;
                         }
                         Ok(Err(failure)) => failure,
@@ -148,22 +146,17 @@ fn search(kind: &Kind, seeds: u64) -> u64 {
     (failures.len() + idle.len()) as u64
 }
 
-/// What too few of the worlds saw, since checkers that watch nothing pass everything; or too many.
-fn idle(seen: &[(u64, Seen)]) -> Vec<String> {
+/// What too few of the worlds saw, since checkers that watch nothing pass everything.
+fn idle(seen: &[Seen]) -> Vec<String> {
     let mut failures = Vec::new();
     // Loads are small and losses large in some worlds.
-    let without_limits = seen.iter().filter(|(_, saw)| !saw.limited).count();
+    let without_limits = seen.iter().filter(|saw| !saw.limited).count();
     if without_limits > 1 + seen.len() / 20 {
         failures.push(format!("in {without_limits} of {} worlds nobody was ever limited", seen.len()));
     }
-    // Why some are says `world.rs`.
-    let late: Vec<u64> = seen.iter().filter(|(_, saw)| saw.late).map(|(seed, _)| *seed).collect();
-    if late.len() > seen.len() / 5_000 {
-        failures.push(format!("all was well only after the usual time with the seeds {late:?} of {}", seen.len()));
-    }
     for marks in Marks::ALL {
-        let worlds = seen.iter().filter(|(_, saw)| saw.marks == marks);
-        let (held_back, worlds) = (worlds.clone().filter(|(_, saw)| saw.held_back).count(), worlds.count());
+        let worlds = seen.iter().filter(|saw| saw.marks == marks);
+        let (held_back, worlds) = (worlds.clone().filter(|saw| saw.held_back).count(), worlds.count());
         println!("{marks}: somebody was held back in {held_back} of {worlds} worlds");
         // Loads are too small to fill a queue in some.
         if marks.holds_back() && worlds >= 20 && held_back * 2 < worlds {

@@ -335,6 +335,6 @@ impl Checkers {
             return Err(format!("the fabric broker computed only {} times", self.rounds));
         }
         let limited = self.fabric_limits > 0 && self.guarantees + u64::from(self.unguaranteed) > 0;
-        Ok(Seen { limited, marks: world.drawn.marks, held_back: self.held_back.began().is_some(), late: false })
+        Ok(Seen { limited, marks: world.drawn.marks, held_back: self.held_back.began().is_some() })
     }
 }
