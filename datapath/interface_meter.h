@@ -19,34 +19,44 @@
  * everybody active: guarantees hold from the first packet, and R rises where they are not. Capacities must be
  * below the link's rate: a link cannot be used above its rate, so a capacity that equals it is never exceeded.
  *
- * Marks of the own queue. While more than C comes, the queue of the switch's port to this interface grows, and what
- * it marks is not word of a congested network, but of what usage tells too, except for its size: usage ends at the
- * link's rate, were the senders ten times too fast. So weir_receive_packet lets marks count by who caused them. A
- * service is entitled to what the policy's rule gives it of a full interface while all services want everything.
+ * The own queue. While more than C comes and no more than the link carries, the interface is full: the queue of the
+ * switch's port to it grows or stands, and what it marks is not word of a congested network. Usage does not tell how
+ * much too fast senders are: it ends at the link's rate, 20/19 of C, and lowers R by 2.6 % an interval, while a queue of
+ * 1 MB fills within one. So marks do, by who was marked. A service is entitled to what the policy's rule gives it of C
+ * while all services want everything.
  *
- *                                                    at its receive meter   at the interface meter
- *   the interface is not full                        yes                    no
- *   full: the service brings 5/8 or more of it       no                     no
- *   full: the service has less than it is entitled   no                     yes
- *   full: other services                             yes                    if one with less was marked in this
- *                                                                           window or the last
+ *                                                    at its receive meter     at the interface meter
+ *   the interface is not full                        count                    -
+ *   full: the service brings 5/8 or more of it       do not count             -
+ *   full: the service has less than it is entitled   until it has drained     R falls to the level
+ *   full: other services                             until it has drained     -
+ *
+ * The level is the R at which the rule shares out C while all want everything: nobody has more beside somebody who has
+ * less and meets a queue. To fall there at once, and not by the law's half of the marked part window after window,
+ * drains the queue before senders lose whole windows and wait for TCP's timers of 200 ms. Not to fall below it leaves
+ * everybody what it is entitled to. It takes 5/8 of the packets of those who have less in a window: most of what they
+ * sent met a queue. A burst that is marked in passing does not take others down to what they are guaranteed.
+ *
+ * The window after one in which marks counted does not raise R: what senders did in it, they did at rates that the
+ * queue had lowered, until they heard that they are back (receive_meter.h). To take that for unused capacity makes the
+ * next queue: two services of three senders each then go back and forth between a queue and 80 % of C for good.
+ * Else R rises by the whole of what is unused, not by a of it: a service that wanted no more than a burst has cost
+ * the others a few intervals. What the interface shares is used from one interval to the next, because receive meters
+ * take their R along in proportion, so nobody has to be found out by trial.
  *
  * A crowd of one service has nobody to protect: its senders' own congestion control shares the link, and to
- * halve R until the queue has drained takes R far too deep, from where it climbs for many intervals. 5/8 is half and a
- * margin: of two services that fill the interface evenly none is the crowd by chance. Who has less than it is
- * entitled to must not give way, or guarantees of 8 and 1 Gb/s both end at 4. Its marks lower what the interface
- * shares out, at once, before senders lose whole windows and wait for TCP's timers; and then not again for
- * WEIR_SHARE_PATIENCE windows: until senders have heard, and the queue has drained that they built, a mark says nothing
- * new. Without that patience, a service of short messages that never wants all that it is entitled to takes the others
- * down to their guarantees whenever it meets their queue.
+ * halve R until the queue has drained takes R far too deep. 5/8 is half and a margin: of two services that fill the
+ * interface evenly none is the crowd by chance.
  *
- * The price: services that have nothing to send are entitled too. Two busy ones beside them may both have more than they
- * are entitled to; then each gives way by its own marks, and without guarantees they use 8 of 10 Gb/s instead of 9.5.
+ * Guarantees above C. What the services are guaranteed may be up to the link's rate together, above C; shares of that
+ * would never drain a queue. Guarantees then count in proportion, as much as C carries.
  *
- * What comes of it: `cargo test -p weir-sim --test shapers crowds -- --nocapture` prints pairs of crowds, eight seeds each.
+ * What comes of it: `cargo test -p weir-sim --test crowds -- --nocapture` prints pairs of crowds, eight seeds each.
+ * Chosen by it: that marks of a window count from 5/8 on (with all of them service B of Parley's table 3 at 70 % takes
+ * 12 % longer than without guarantees, with three quarters ten senders beside twenty lose windows).
  *
- * "Full" is more than C, which may be a cap below the link's rate: what is marked then is some other queue's, of a
- * network whose share this interface takes too much of anyway, as usage tells.
+ * C may also be a cap below the link's rate. Then more than 16/15 of C can come, and that is not full: usage tells how much too
+ * fast senders are, and what is marked is some other queue's, of a network whose share this interface takes too much of.
  *
  * Bounds: those of rate_law.h; weights in thousandths, 1 to 10^9; R * weight / lightest is computed as
  * (R / lightest) * weight, cut off at 8 Tb/s, and (R % lightest) * weight / lightest, below 10^18.
@@ -55,7 +65,8 @@
  * 6 Gb/s. The second ends; the first uses 3 of 9, so R rises to 3 * (1 + 0.5 * 6/9) = 4, then 5.11, up to 9 Gb/s.
  *
  * Source: EyeQ's source code, its device rate: this law every 1,000 us against 9,000 Mb/s (of 10 Gb/s), class
- * rate = weight * device rate. Parley's shares at a machine, section 3.1. Which marks count, and the patience, are ours.
+ * rate = weight * device rate. Parley's shares at a machine, section 3.1. Parley prints that all marks count, at
+ * receive meters; which of the own queue's do, and the level, are ours.
  */
 #ifndef WEIR_INTERFACE_METER_H
 #define WEIR_INTERFACE_METER_H
@@ -66,12 +77,9 @@
 #define WEIR_SHARE_ADD 1
 /* The floor of R is this part of the lightest service's share of everybody active. */
 #define WEIR_SHARE_FLOOR_PART 100
-/*
- * For so many windows after marks lowered R they do not count again, and in the first half of them R does not rise: feedback and
- * its effect are there within one, at 10 Gb/s a full buffer of 1 MB has drained within another, usage that shows it is that of the
- * third, and what it says is law in the fourth.
- */
-#define WEIR_SHARE_PATIENCE 8U
+/* Most of something: 5 of 8. */
+#define WEIR_SHARE_MOST 5
+#define WEIR_SHARE_MOST_OF 8
 /* 1,000,000 in thousandths. */
 #define WEIR_WEIGHT_MAX 1000000000U
 
@@ -82,10 +90,16 @@ struct weir_interface_meter {
 	u64 rate;     /* R, bit/s for the lightest weight; 0 when unlimited */
 	u64 usage;    /* bit/s of the last window that closed */
 	u64 total;    /* sum of the services' weights, thousandths, at least `lightest` */
+	u64 minima;   /* bit/s: sum of the services' guarantees */
+	u64 level;    /* bit/s: the R at which the rule shares out C while all services want everything */
+	u64 short_packets; /* in this window, while it is full: those of services with less than they are entitled to */
+	u64 short_marked;  /* of them, those that were marked */
 	u32 lightest; /* thousandths, 1 to WEIR_WEIGHT_MAX */
-	u32 squeezed; /* whether who has less than it is entitled to was marked: bit 0 in this window, bit 1 in the last */
-	u32 weighs;   /* 1: while the interface is full marks count by who caused them; 0: always (EyeQ) */
-	u32 patience; /* windows for which marks do not count any more */
+	u32 weighs;   /* 1: while the interface is full marks count by who was marked; 0: always, and never here (EyeQ) */
+	u32 full;     /* 1: more than C came in the last window, and no more than the link can carry */
+	u32 queue;    /* 1: marks counted in this window while the interface was full */
+	u32 settling; /* 1: they did in the last one, and usage tells what they left */
+	u32 reserved;
 };
 
 /* `rate` * `weight` / `lightest`, at most WEIR_LAW_RATE_MAX. */
@@ -114,9 +128,12 @@ WEIR_INLINE u64 weir_interface_meter_floor(const struct weir_interface_meter *me
 	return floor ? floor : 1;
 }
 
-/* A meter with nothing counted, for services whose weights sum to `total`, the least of them `lightest`. */
+/*
+ * A meter with nothing counted, for services whose weights sum to `total`, the least of them `lightest`, and whose guarantees
+ * sum to `minima` bit/s. `level` is described above.
+ */
 WEIR_INLINE void weir_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
-					   u64 capacity, u32 lightest, u64 total, u32 weighs)
+					   u64 capacity, u32 lightest, u64 total, u64 minima, u64 level, u32 weighs)
 {
 	__builtin_memset(meter, 0, sizeof(*meter));
 	weir_law_set(&meter->law, law);
@@ -127,6 +144,8 @@ WEIR_INLINE void weir_interface_meter_init(struct weir_interface_meter *meter, u
 		lightest = WEIR_WEIGHT_MAX;
 	meter->lightest = lightest;
 	meter->total = total > lightest ? total : lightest;
+	meter->minima = minima;
+	meter->level = level < WEIR_LAW_RATE_MAX ? level : WEIR_LAW_RATE_MAX;
 	meter->weighs = weighs;
 	meter->capacity = weir_capacity_clamp(capacity);
 	meter->rate = meter->capacity ? weir_law_clamp(weir_weight_share(meter->capacity, lightest, meter->total), 1,
@@ -134,11 +153,12 @@ WEIR_INLINE void weir_interface_meter_init(struct weir_interface_meter *meter, u
 					0;
 }
 
-/* From now on the interface's capacity is `capacity` bit/s; 0 is unlimited. R goes along in proportion. */
-WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity)
+/* From now on the capacity is `capacity` bit/s, 0 is unlimited, and `level` that of it. R goes along in proportion. */
+WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 level)
 {
 	u64 part;
 
+	meter->level = level < WEIR_LAW_RATE_MAX ? level : WEIR_LAW_RATE_MAX;
 	capacity = weir_capacity_clamp(capacity);
 	if (capacity == meter->capacity)
 		return;
@@ -147,27 +167,30 @@ WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *
 	meter->rate = capacity ? weir_law_clamp(weir_law_scale(capacity, part), weir_interface_meter_floor(meter),
 						capacity) :
 				 0;
+	meter->short_packets = 0;
+	meter->short_marked = 0;
+	meter->full = 0;
 }
 
-/* After a window of `elapsed` ns: R, which was `before`, as patience lets it be. */
-WEIR_INLINE void weir_interface_meter_wait(struct weir_interface_meter *meter, u64 before, u64 elapsed)
+/* R after a window of `elapsed` ns. */
+WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *meter, u64 elapsed)
 {
-	u64 windows = elapsed / meter->law.interval;
+	struct weir_law law = meter->law;
+	u64 floor = weir_interface_meter_floor(meter), rate;
 
-	if (meter->weighs && meter->window.marked) {
-		meter->patience = WEIR_SHARE_PATIENCE;
-	} else if (windows < meter->patience) {
-		meter->patience -= (u32)windows;
-		if (meter->rate > before && meter->patience >= WEIR_SHARE_PATIENCE / 2)
-			meter->rate = before;
-	} else {
-		meter->patience = 0;
-	}
+	if (meter->weighs && meter->usage < meter->capacity)
+		law.alpha = WEIR_LAW_ONE;
+	rate = weir_law_run(&law, meter->rate, meter->capacity, floor, meter->usage, elapsed, 0);
+	if (meter->settling && rate > meter->rate)
+		rate = meter->rate;
+	if (meter->short_marked && meter->short_marked * WEIR_SHARE_MOST_OF >= meter->short_packets * WEIR_SHARE_MOST &&
+	    rate > meter->level)
+		rate = meter->level > floor ? meter->level : floor;
+	return rate;
 }
 
-/* Counts as weir_receive_meter_packet does. 1: R was computed anew, and with it the services' capacities. */
-WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets,
-					    u32 marked)
+/* Counts what came. 1: R was computed anew, and with it the services' capacities. */
+WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes)
 {
 	struct weir_window *window = &meter->window;
 	u64 elapsed = weir_window_elapsed(window, now);
@@ -175,19 +198,20 @@ WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, 
 
 	if (elapsed >= meter->law.interval) {
 		meter->usage = weir_window_usage(window, elapsed);
+		meter->full = 0;
 		if (meter->capacity) {
-			u64 before = meter->rate;
-
-			meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity,
-						   weir_interface_meter_floor(meter), meter->usage, elapsed,
-						   weir_law_fraction(window->marked, window->packets));
-			weir_interface_meter_wait(meter, before, elapsed);
+			meter->full = meter->weighs && meter->usage > meter->capacity &&
+				      meter->usage - meter->capacity <= meter->capacity / WEIR_LINK_PART;
+			meter->rate = weir_interface_meter_step(meter, elapsed);
 			stepped = 1;
 		}
 		weir_window_open(window, now);
-		meter->squeezed = meter->squeezed << 1 & 2;
+		meter->settling = meter->queue;
+		meter->queue = 0;
+		meter->short_packets = 0;
+		meter->short_marked = 0;
 	}
-	weir_window_add(window, bytes, packets, meter->patience ? 0 : marked);
+	weir_window_add(window, bytes, 0, 0);
 	return stepped;
 }
 
@@ -203,6 +227,9 @@ WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *me
 
 	if (!meter->capacity)
 		return max;
+	/* min <= minima: above, the part of C that belongs to it */
+	if (meter->minima > meter->capacity)
+		min = weir_law_scale(meter->capacity, weir_law_fraction(min, meter->minima));
 	if (!max || max > meter->capacity)
 		max = meter->capacity;
 	share = weir_weighted_rate(meter->rate, weight, meter->lightest);
@@ -213,12 +240,6 @@ WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *me
 	if (share > max)
 		share = max;
 	return share ? share : 1;
-}
-
-/* Whether more than the capacity came in the last window. */
-WEIR_INLINE int weir_interface_meter_is_full(const struct weir_interface_meter *meter)
-{
-	return meter->capacity && meter->usage > meter->capacity;
 }
 
 /* weir_receive_packet: this packet's source is to be told the receive meter's rate */
@@ -233,21 +254,26 @@ WEIR_INLINE int weir_interface_meter_is_full(const struct weir_interface_meter *
 WEIR_INLINE u32 weir_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now,
 				    u64 bytes, u32 packets, u32 marked, u64 entitled)
 {
-	u32 own = marked, shared = 0, due = 0;
+	u32 is_short = 0, due = 0;
 
-	if (interface->weighs && weir_interface_meter_is_full(interface)) {
+	meter->queued = interface->full;
+	if (interface->full) {
 		u64 usage = weir_receive_meter_usage(meter, now);
-		int crowd = usage >= interface->usage / 8 * 5;
-		int squeezed = !crowd && usage < entitled;
 
-		own = crowd || squeezed ? 0 : marked;
-		if (squeezed && marked)
-			interface->squeezed |= 1;
-		shared = !crowd && interface->squeezed ? marked : 0;
+		if (usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
+			marked = 0;
+		else
+			is_short = usage < entitled;
 	}
-	if (weir_interface_meter_packet(interface, now, bytes, packets, shared))
+	if (weir_interface_meter_packet(interface, now, bytes))
 		due |= WEIR_RECEIVED_SHARES;
-	if (weir_receive_meter_packet(meter, now, bytes, packets, own))
+	if (meter->queued)
+		interface->queue |= marked != 0;
+	if (is_short) {
+		interface->short_packets += packets;
+		interface->short_marked += marked;
+	}
+	if (weir_receive_meter_packet(meter, now, bytes, packets, marked))
 		due |= WEIR_RECEIVED_FEEDBACK;
 	return due;
 }

@@ -29,14 +29,14 @@ u64 weir_native_rate_law(u64 rate, u64 capacity, u64 usage, u32 alpha, u32 marke
 u64 weir_native_law_marked_usage(u64 usage, u64 capacity, u64 elapsed, u32 mark_bytes, u32 marked);
 void weir_native_receive_meter_init(struct weir_receive_meter *meter, u64 now, const struct weir_law *law, u64 capacity,
 				    u32 feedback_bytes, u64 feedback_interval, u32 seed);
-void weir_native_receive_meter_set_capacity(struct weir_receive_meter *meter, u64 capacity);
+void weir_native_receive_meter_set_capacity(struct weir_receive_meter *meter, u64 capacity, u32 shared);
 void weir_native_receive_meter_set_interval(struct weir_receive_meter *meter, u64 interval);
 int weir_native_receive_meter_packet(struct weir_receive_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked);
 u64 weir_native_receive_meter_usage(const struct weir_receive_meter *meter, u64 now);
 void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
-				      u64 capacity, u32 lightest, u64 total, u32 weighs);
-void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity);
-int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked);
+				      u64 capacity, u32 lightest, u64 total, u64 minima, u64 level, u32 weighs);
+void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 level);
+int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes);
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
 			       u32 packets, u32 marked, u64 entitled);
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
@@ -115,9 +115,9 @@ void weir_native_receive_meter_init(struct weir_receive_meter *meter, u64 now, c
 	weir_receive_meter_init(meter, now, law, capacity, feedback_bytes, feedback_interval, seed);
 }
 
-void weir_native_receive_meter_set_capacity(struct weir_receive_meter *meter, u64 capacity)
+void weir_native_receive_meter_set_capacity(struct weir_receive_meter *meter, u64 capacity, u32 shared)
 {
-	weir_receive_meter_set_capacity(meter, capacity);
+	weir_receive_meter_set_capacity(meter, capacity, shared);
 }
 
 void weir_native_receive_meter_set_interval(struct weir_receive_meter *meter, u64 interval)
@@ -136,19 +136,19 @@ u64 weir_native_receive_meter_usage(const struct weir_receive_meter *meter, u64 
 }
 
 void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
-				      u64 capacity, u32 lightest, u64 total, u32 weighs)
+				      u64 capacity, u32 lightest, u64 total, u64 minima, u64 level, u32 weighs)
 {
-	weir_interface_meter_init(meter, now, law, capacity, lightest, total, weighs);
+	weir_interface_meter_init(meter, now, law, capacity, lightest, total, minima, level, weighs);
 }
 
-void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity)
+void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 level)
 {
-	weir_interface_meter_set_capacity(meter, capacity);
+	weir_interface_meter_set_capacity(meter, capacity, level);
 }
 
-int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked)
+int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes)
 {
-	return weir_interface_meter_packet(meter, now, bytes, packets, marked);
+	return weir_interface_meter_packet(meter, now, bytes);
 }
 
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
@@ -242,6 +242,9 @@ const u32 weir_layout[] = {
 	FIELD(weir_receive_meter, unanswered),
 	FIELD(weir_receive_meter, packets),
 	FIELD(weir_receive_meter, marked),
+	FIELD(weir_receive_meter, drained),
+	FIELD(weir_receive_meter, queued),
+	FIELD(weir_receive_meter, shared),
 	FIELD(weir_receive_meter, feedback_bytes),
 	FIELD(weir_receive_meter, draw),
 	SIZE(weir_interface_meter),
@@ -251,10 +254,15 @@ const u32 weir_layout[] = {
 	FIELD(weir_interface_meter, rate),
 	FIELD(weir_interface_meter, usage),
 	FIELD(weir_interface_meter, total),
+	FIELD(weir_interface_meter, minima),
+	FIELD(weir_interface_meter, level),
+	FIELD(weir_interface_meter, short_packets),
+	FIELD(weir_interface_meter, short_marked),
 	FIELD(weir_interface_meter, lightest),
-	FIELD(weir_interface_meter, squeezed),
 	FIELD(weir_interface_meter, weighs),
-	FIELD(weir_interface_meter, patience),
+	FIELD(weir_interface_meter, full),
+	FIELD(weir_interface_meter, queue),
+	FIELD(weir_interface_meter, settling),
 	SIZE(weir_destination_rules),
 	FIELD(weir_destination_rules, hold),
 	FIELD(weir_destination_rules, silence),

@@ -66,6 +66,18 @@
  * the brokers begin to hold must not drop to the start on the way. With no capacity (0) there is no rate, and no
  * feedback; senders forget the last rate after a second. To lift a limit at once, set the interface's rate.
  *
+ * The own queue. While the interface is full (interface_meter.h), the queue of the switch's port to it grows or stands, and what
+ * a service uses is what that queue lets through: what its senders sent a while ago. Two things follow, while `queued` says so:
+ *
+ *   - Where C is the interface's share (`shared`), usage counts as what a link carries more than C at most, 16/15 of it. What comes above
+ *     is lowered by the interface, which takes C down and R in proportion with it; to lower R for it here too, in each
+ *     window until the queue has drained, would take R far below. Where C is a maximum or a broker's limit usage counts in full.
+ *   - What caused the marks is gone with the queue. So they lower R only until then: the law is also run without them, from
+ *     R on, that is `drained`, and from it R goes on in the first window without the queue. It does not have to climb from
+ *     where a queue of a millisecond took it.
+ *
+ * The excess below is bounded as it says where C is a limit; where it is a share, by the same sum over the interface's law.
+ *
  * Which packet is answered: thresholds vary by a factor of 1/2 to 3/2 around their mean, drawn for each answer.
  * Senders that are paced to the same R come in the same order every round; a fixed 10 kB, seven packets of
  * 1,500 B, would always hit the same one of seven.
@@ -90,6 +102,9 @@
 #define WEIR_START_PART 512
 /* So many intervals without a packet make marks old: 6.4 ms at 200 us, many round trips. */
 #define WEIR_PAUSE 32
+/* A link carries this part of an interface's capacity more than it, at most: the capacity is 95 % of the link's rate, so 1/19, and
+ * a margin for windows that do not end with the interval. */
+#define WEIR_LINK_PART 15
 /* Longer windows count as so many intervals: R rises by 3 * 10^4 at a = 1/2, from the floor of 300 Gb/s to C. */
 #define WEIR_CATCH_UP_MAX 512
 /* The most bytes between two answers; keeps bytes * draw inside 64 bits. */
@@ -115,6 +130,9 @@ struct weir_receive_meter {
 	u64 unanswered;        /* bytes since */
 	u64 packets; /* since the start: those that switches could mark */
 	u64 marked;  /* of them, those that were marked and count (interface_meter.h) */
+	u64 drained; /* bit/s: R once the own queue has drained; R itself while there is none */
+	u32 queued;  /* 1: usage is what the own queue lets through, see above */
+	u32 shared;  /* 1: the capacity is the interface's share, not a limit of the service's own */
 	u32 feedback_bytes;    /* on average between answers; 0: every packet */
 	u32 draw;              /* where between half and three halves of it the next one is; the seed at first */
 };
@@ -191,6 +209,15 @@ WEIR_INLINE u64 weir_law_run(const struct weir_law *law, u64 rate, u64 capacity,
 	return weir_law_grow(next, fill, weir_law_factor(capacity, usage, law->alpha, 0) - WEIR_LAW_ONE, more);
 }
 
+/* `rate` under the capacity `before`, in the same proportion under `capacity`; both are at least 1. */
+WEIR_INLINE u64 weir_law_moved(u64 rate, u64 before, u64 capacity)
+{
+	/* R <= C < 2^43; the part is at most 1 */
+	u64 part = (rate << WEIR_LAW_SHIFT) / before;
+
+	return weir_law_clamp(weir_law_scale(capacity, part), weir_law_floor(capacity), capacity);
+}
+
 /*
  * A meter with nothing counted. `feedback_bytes` and `feedback_interval` are means; any `seed` will do, meters
  * with different ones answer at different packets.
@@ -203,28 +230,32 @@ WEIR_INLINE void weir_receive_meter_init(struct weir_receive_meter *meter, u64 n
 	weir_window_open(&meter->window, now);
 	meter->capacity = weir_capacity_clamp(capacity);
 	meter->rate = meter->capacity ? weir_start_rate(meter->capacity) : 0;
+	meter->drained = meter->rate;
 	meter->feedback_bytes = feedback_bytes < WEIR_FEEDBACK_BYTES_MAX ? feedback_bytes : WEIR_FEEDBACK_BYTES_MAX;
 	meter->feedback_interval = feedback_interval < WEIR_INTERVAL_MAX ? feedback_interval : WEIR_INTERVAL_MAX;
 	meter->answered_at = now;
 	meter->draw = seed;
 }
 
-/* From now on the capacity is `capacity` bit/s; 0 is unlimited. R goes along in proportion. */
-WEIR_INLINE void weir_receive_meter_set_capacity(struct weir_receive_meter *meter, u64 capacity)
+/*
+ * From now on the capacity is `capacity` bit/s; 0 is unlimited. R goes along in proportion. `shared`: it is what the interface
+ * leaves to the service now, not a maximum or a broker's limit.
+ */
+WEIR_INLINE void weir_receive_meter_set_capacity(struct weir_receive_meter *meter, u64 capacity, u32 shared)
 {
-	u64 part;
+	u64 before = meter->capacity;
 
+	meter->shared = shared;
 	capacity = weir_capacity_clamp(capacity);
-	if (capacity == meter->capacity)
+	if (capacity == before)
 		return;
-	if (!capacity) {
-		meter->rate = 0;
-	} else if (!meter->capacity) {
-		meter->rate = capacity;
+	if (capacity && before) {
+		meter->rate = weir_law_moved(meter->rate, before, capacity);
+		meter->drained = weir_law_moved(meter->drained, before, capacity);
 	} else {
-		/* R <= C < 2^43; the part is at most 1 */
-		part = (meter->rate << WEIR_LAW_SHIFT) / meter->capacity;
-		meter->rate = weir_law_clamp(weir_law_scale(capacity, part), weir_law_floor(capacity), capacity);
+		/* from unlimited R starts at C, see above; unlimited there is none */
+		meter->rate = capacity;
+		meter->drained = capacity;
 	}
 	meter->capacity = capacity;
 }
@@ -266,6 +297,23 @@ WEIR_INLINE int weir_feedback_due(struct weir_receive_meter *meter, u64 now, u64
 	return 1;
 }
 
+/* R after a window of `elapsed` ns, in which so much was used and so many of the packets were marked. */
+WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 elapsed)
+{
+	u64 floor = weir_law_floor(meter->capacity), usage = meter->usage;
+	u32 marked = weir_law_fraction(meter->window.marked, meter->window.packets);
+
+	if (!meter->queued) {
+		meter->rate = weir_law_run(&meter->law, meter->drained, meter->capacity, floor, usage, elapsed, marked);
+		meter->drained = meter->rate;
+		return;
+	}
+	if (meter->shared && usage > meter->capacity + meter->capacity / WEIR_LINK_PART)
+		usage = meter->capacity + meter->capacity / WEIR_LINK_PART;
+	meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity, floor, usage, elapsed, marked);
+	meter->drained = weir_law_run(&meter->law, meter->drained, meter->capacity, floor, usage, elapsed, 0);
+}
+
 /*
  * Counts a buffer of `bytes` that came at `now` as `packets` packets that switches could mark (ECN-capable
  * ones), `marked` of which they did. 1: tell its source meter->rate; 0: tell nothing.
@@ -278,9 +326,7 @@ WEIR_INLINE int weir_receive_meter_packet(struct weir_receive_meter *meter, u64 
 	if (elapsed >= meter->law.interval) {
 		meter->usage = weir_window_usage(window, elapsed);
 		if (meter->capacity)
-			meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity,
-						   weir_law_floor(meter->capacity), meter->usage, elapsed,
-						   weir_law_fraction(window->marked, window->packets));
+			weir_receive_meter_step(meter, elapsed);
 		weir_window_open(window, now);
 	}
 	weir_window_add(window, bytes, packets, marked);

@@ -132,23 +132,16 @@ impl ShaperConfig {
         Bandwidth::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
-    /// What the services are entitled to of a machine's full receiving interface, in the order of [`Self::services`]: what the rule of
-    /// sharing gives them while all of them want everything. An interface is full above its capacity, and up to the link's rate
-    /// comes then: so much is shared here. Without a capacity everybody is entitled to its maximum.
+    /// What the services are entitled to of a machine's receiving interface, in the order of [`Self::services`]: what the rule of
+    /// sharing gives them of its capacity while all of them want everything. Without a capacity everybody is entitled to its maximum.
     ///
     /// # Panics
     /// If there is no such machine.
     pub fn entitlements(&self, machine: MachineId) -> Vec<Bandwidth> {
-        let capacity = self.capacities[machine.index()].rx;
-        let percent = u128::from(self.parameters.interface.percent_of_link.max(1));
-        let full = match capacity.is_unlimited() {
-            true => capacity,
-            false => Bandwidth::from_bps(u64::try_from(u128::from(capacity.bps()) * 100 / percent).unwrap_or(u64::MAX)),
-        };
         let children: Vec<Child> =
             self.services.iter().map(|service| Child::new(service.shares.rx, Bandwidth::UNLIMITED)).collect();
         let mut filling = Filling::default();
-        filling.fill(self.sharing, full, &children);
+        filling.fill(self.sharing, self.capacities[machine.index()].rx, &children);
         filling.shares
     }
 
@@ -162,8 +155,8 @@ impl ShaperConfig {
             Direction::Tx => self.transmit?,
         };
         let parameters = ShaperParameters { interface: law, ..self.parameters };
-        let weights = self.services.iter().map(|service| service.shares[direction].weight);
-        Some(InterfaceMeter::new(now, &parameters, self.capacities[machine.index()][direction], weights))
+        let shares: Vec<Share> = self.services.iter().map(|service| service.shares[direction]).collect();
+        Some(InterfaceMeter::new(now, &parameters, self.capacities[machine.index()][direction], self.sharing, &shares))
     }
 
     /// What of an interface's capacity belongs to the `service`-th service now, by the meter of that interface and direction.
@@ -276,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn services_are_entitled_to_their_share_of_the_link() {
-        // dfs/hbase, dfs/other, vm. One is guaranteed 1 Gb/s, 9 are left for three.
+    fn services_are_entitled_to_their_share_of_the_capacity() {
+        // dfs/hbase, dfs/other, vm, of 9.5 Gb/s. One is guaranteed 1 Gb/s, 8.5 are left for three.
         let policy = policy("10Gb/s", SERVICES, "");
         let config = ShaperConfig::parley(&policy, None, None);
         let entitled = |config: &ShaperConfig| -> Vec<u64> {
             config.entitlements(MachineId(0)).iter().map(|rate| rate.bps() / 1_000_000).collect()
         };
-        assert_eq!(entitled(&config), [4000, 3000, 3000]);
+        assert_eq!(entitled(&config), [3833, 2833, 2833]);
         let mut unlimited = config;
         unlimited.capacities[0].rx = Bandwidth::UNLIMITED;
         assert_eq!(entitled(&unlimited), [8000, 8000, 3000]);

@@ -10,6 +10,7 @@
 use crate::layout::{RECEIVED_FEEDBACK, RECEIVED_SHARES, RawInterfaceMeter, SHARE_ADD, SHARE_FILL, native};
 use crate::parameters::{ShaperParameters, from_limit, limit};
 use crate::receive_meter::ReceiveMeter;
+use weir_alloc::fill::{Child, Filling};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Instant, Weight};
 
@@ -29,33 +30,36 @@ pub struct InterfaceMeter {
 }
 
 impl InterfaceMeter {
-    /// A meter with nothing counted, for services of these weights (none is as one of weight 1). The capacity is
-    /// unlimited, or from 10 kb/s to 8 Tb/s.
+    /// A meter with nothing counted, for services with these shares at the interface (none is as one of weight 1). The capacity
+    /// is unlimited, or from 10 kb/s to 8 Tb/s.
     pub fn new(
         now: Instant,
         parameters: &ShaperParameters,
         capacity: Bandwidth,
-        weights: impl IntoIterator<Item = Weight>,
+        sharing: Sharing,
+        shares: &[Share],
     ) -> Self {
-        let (mut lightest, mut total) = (Weight::MAX.thousandths(), 0u64);
-        for weight in weights {
-            lightest = lightest.min(weight.thousandths());
-            total = total.saturating_add(u64::from(weight.thousandths()));
-        }
-        if total == 0 {
-            lightest = Weight::ONE.thousandths();
-        }
+        let weights = shares.iter().map(|share| u64::from(share.weight.thousandths()));
+        let minima = shares.iter().fold(0u64, |sum, share| sum.saturating_add(share.min.bps()));
         let mut raw = RawInterfaceMeter::default();
-        let law = parameters.interface_law();
-        let weighs = u32::from(parameters.interface.weighs_marks);
-        native::weir_native_interface_meter_init(&mut raw, now.nanos(), &law, limit(capacity), lightest, total, weighs);
+        native::weir_native_interface_meter_init(
+            &mut raw,
+            now.nanos(),
+            &parameters.interface_law(),
+            limit(capacity),
+            lightest(shares).thousandths(),
+            weights.sum(),
+            minima,
+            level(capacity, sharing, shares).bps(),
+            u32::from(parameters.interface.weighs_marks),
+        );
         Self { raw }
     }
 
-    /// Counts what came at `now`, as [`crate::ReceiveMeter::packet`] does. `true`: the shares are new.
+    /// Counts what came at `now` at an interface that has no receive meters. `true`: the shares are new.
     #[inline]
-    pub fn packet(&mut self, now: Instant, bytes: Bytes, packets: u32, marked: u32) -> bool {
-        native::weir_native_interface_meter_packet(&mut self.raw, now.nanos(), bytes.get(), packets, marked) != 0
+    pub fn packet(&mut self, now: Instant, bytes: Bytes) -> bool {
+        native::weir_native_interface_meter_packet(&mut self.raw, now.nanos(), bytes.get()) != 0
     }
 
     /// Counts, here and at the receive meter of its service, what came at `now`: `bytes` as `packets` packets that
@@ -84,9 +88,10 @@ impl InterfaceMeter {
         Received { shares: due & RECEIVED_SHARES != 0, feedback: due & RECEIVED_FEEDBACK != 0 }
     }
 
-    /// From now on the capacity is `capacity`; the shares go along in proportion.
-    pub fn set_capacity(&mut self, capacity: Bandwidth) {
-        native::weir_native_interface_meter_set_capacity(&mut self.raw, limit(capacity));
+    /// From now on the capacity is `capacity`, of the same services; what they get goes along in proportion.
+    pub fn set_capacity(&mut self, capacity: Bandwidth, sharing: Sharing, shares: &[Share]) {
+        let level = level(capacity, sharing, shares).bps();
+        native::weir_native_interface_meter_set_capacity(&mut self.raw, limit(capacity), level);
     }
 
     /// The capacity in force.
@@ -115,12 +120,45 @@ impl InterfaceMeter {
     }
 }
 
+/// The least weight of all, 1 of none.
+fn lightest(shares: &[Share]) -> Weight {
+    shares.iter().map(|share| share.weight).min().unwrap_or(Weight::ONE)
+}
+
+/// What a service of the lightest weight gets beside its guarantee, or instead of it, while all want everything.
+///
+/// Worked example: 9.5 Gb/s, guarantees of 8 and 1 Gb/s, weights of 1: `fill` gives 8 and 1.5, the level is 1.5; `add` gives 8.25
+/// and 1.25, the level is 0.25.
+fn level(capacity: Bandwidth, sharing: Sharing, shares: &[Share]) -> Bandwidth {
+    let children: Vec<Child> = shares.iter().map(|&share| Child::new(share, Bandwidth::UNLIMITED)).collect();
+    let mut filling = Filling::default();
+    filling.fill(sharing, capacity, &children);
+    let lightest = u128::from(lightest(shares).thousandths());
+    let of = |(share, &filled): (&Share, &Bandwidth)| {
+        let beside = match sharing {
+            Sharing::Fill => filled.bps(),
+            Sharing::Add => filled.bps().saturating_sub(share.min.bps()),
+        };
+        let level = u128::from(beside) * lightest / u128::from(share.weight.thousandths());
+        Bandwidth::from_bps(u64::try_from(level).unwrap_or(u64::MAX))
+    };
+    // Who has its maximum does not tell the level.
+    let below = shares.iter().zip(&filling.shares).filter(|(share, filled)| **filled < share.max);
+    below.map(of).min().unwrap_or(capacity).min(capacity)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn weight(whole: u32) -> Weight {
         Weight::from_thousandths(whole * 1000).expect("a weight")
+    }
+
+    /// For two services of weights 1 and 2.
+    fn meter(capacity: Bandwidth) -> InterfaceMeter {
+        let shares = [1, 2].map(|of| Share { weight: weight(of), ..Share::default() });
+        InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, Sharing::Fill, &shares)
     }
 
     fn gbps(rate: Bandwidth) -> f64 {
@@ -131,7 +169,7 @@ mod tests {
     fn shares_by_both_rules() {
         // 9 Gb/s, weights 1, 2: 3 Gb/s per unit of weight.
         let capacity = Bandwidth::from_gbps(9);
-        let meter = InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, [weight(1), weight(2)]);
+        let meter = meter(capacity);
         assert_eq!(gbps(meter.rate()), 3.0);
         let share = |min, max, of| Share {
             min: Bandwidth::from_gbps(min),
@@ -156,14 +194,14 @@ mod tests {
     fn what_others_leave_is_taken() {
         // The second service ends; the first sends what it may, from 3 up to 9 Gb/s.
         let capacity = Bandwidth::from_gbps(9);
-        let mut meter = InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, [weight(1), weight(2)]);
+        let mut meter = meter(capacity);
         let mut now = 0;
         for steps in 0..40 {
             // R for 1 ms in packets of 1,250 B (10^4 bits)
             let gap = 10_000_000_000_000 / meter.rate().bps();
             let mut stepped = false;
             while !stepped {
-                stepped = meter.packet(Instant::from_nanos(now), Bytes::new(1250), 1, 0);
+                stepped = meter.packet(Instant::from_nanos(now), Bytes::new(1250));
                 now += gap;
             }
             // Gaps of whole nanoseconds are up to 0.1 % too short.
@@ -172,8 +210,42 @@ mod tests {
     }
 
     #[test]
+    fn the_level_is_what_the_rule_gives() {
+        let share = |min: u64, max: u64, of: u32| Share {
+            min: Bandwidth::from_gbps(min),
+            max: if max == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_gbps(max) },
+            weight: weight(of),
+        };
+        let capacity = Bandwidth::from_mbps(9500);
+        for (shares, fill, add) in [
+            (vec![share(8, 0, 1), share(1, 0, 1)], 1.5, 0.25),
+            (vec![share(0, 0, 1), share(0, 0, 4)], 1.9, 1.9),
+            (vec![share(0, 1, 2), share(0, 0, 2)], 8.5, 8.5),
+            (vec![share(0, 1, 1), share(0, 2, 1)], 9.5, 9.5),
+            // Guarantees of more than there is: they count in proportion, and nothing is left.
+            (vec![share(5, 0, 1), share(5, 0, 1)], 4.75, 0.0),
+            (vec![], 9.5, 9.5),
+        ] {
+            assert_eq!(gbps(level(capacity, Sharing::Fill, &shares)), fill, "fill {shares:?}");
+            assert_eq!(gbps(level(capacity, Sharing::Add, &shares)), add, "add {shares:?}");
+        }
+        assert_eq!(level(Bandwidth::UNLIMITED, Sharing::Fill, &[share(1, 0, 1)]), Bandwidth::UNLIMITED);
+    }
+
+    #[test]
+    fn guarantees_above_the_capacity_count_in_proportion() {
+        let shares = [5, 5].map(|min| Share { min: Bandwidth::from_gbps(min), ..Share::default() });
+        let capacity = Bandwidth::from_mbps(9500);
+        for sharing in [Sharing::Fill, Sharing::Add] {
+            let meter = InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, sharing, &shares);
+            assert!(meter.share(&shares[0], Sharing::Fill).bps().abs_diff(4_750_000_000) < 10_000);
+        }
+    }
+
+    #[test]
     fn without_capacity_the_services_own_limits_hold() {
-        let none = InterfaceMeter::new(Instant::ZERO, &ShaperParameters::EYEQ, Bandwidth::UNLIMITED, []);
+        let none =
+            InterfaceMeter::new(Instant::ZERO, &ShaperParameters::EYEQ, Bandwidth::UNLIMITED, Sharing::Fill, &[]);
         let share = Share { max: Bandwidth::from_gbps(2), ..Share::default() };
         assert_eq!(none.share(&share, Sharing::Fill), Bandwidth::from_gbps(2));
         assert_eq!(none.share(&Share::default(), Sharing::Add), Bandwidth::UNLIMITED);

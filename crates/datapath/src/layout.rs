@@ -141,6 +141,12 @@ pub struct RawReceiveMeter {
     pub packets: u64,
     /// Of them, those that were marked and count.
     pub marked: u64,
+    /// Bit/s: R once the own queue has drained.
+    pub drained: u64,
+    /// 1: usage is what the own queue lets through.
+    pub queued: u32,
+    /// 1: the capacity is the interface's share.
+    pub shared: u32,
     /// Bytes between two answers, on average.
     pub feedback_bytes: u32,
     /// The state of the generator that spreads the answers.
@@ -163,14 +169,26 @@ pub struct RawInterfaceMeter {
     pub usage: u64,
     /// The sum of the services' weights in thousandths.
     pub total: u64,
-    /// The least of them.
+    /// Bit/s: the sum of the services' guarantees.
+    pub minima: u64,
+    /// Bit/s: R while all services want everything.
+    pub level: u64,
+    /// In this window, while it is full: the packets of services with less than they are entitled to.
+    pub short_packets: u64,
+    /// Of them, those that were marked.
+    pub short_marked: u64,
+    /// The least of the weights.
     pub lightest: u32,
-    /// Whether a service with less than it is entitled to was marked.
-    pub squeezed: u32,
-    /// 1: while the interface is full marks count by who caused them.
+    /// 1: while the interface is full marks count by who was marked.
     pub weighs: u32,
-    /// Windows for which marks do not count any more.
-    pub patience: u32,
+    /// 1: more than the capacity came in the last window, and no more than the link can carry.
+    pub full: u32,
+    /// 1: marks counted in this window while the interface was full.
+    pub queue: u32,
+    /// 1: they did in the last one.
+    pub settling: u32,
+    /// Nothing.
+    pub reserved: u32,
 }
 
 /// `struct weir_destination_rules`: how a sender keeps to feedback (`datapath/destination.h`).
@@ -298,7 +316,11 @@ pub(crate) mod native {
             feedback_interval: u64,
             seed: u32,
         );
-        pub(crate) safe fn weir_native_receive_meter_set_capacity(meter: &mut RawReceiveMeter, capacity: u64);
+        pub(crate) safe fn weir_native_receive_meter_set_capacity(
+            meter: &mut RawReceiveMeter,
+            capacity: u64,
+            shared: u32,
+        );
         pub(crate) safe fn weir_native_receive_meter_set_interval(meter: &mut RawReceiveMeter, interval: u64);
         pub(crate) safe fn weir_native_receive_meter_packet(
             meter: &mut RawReceiveMeter,
@@ -315,15 +337,19 @@ pub(crate) mod native {
             capacity: u64,
             lightest: u32,
             total: u64,
+            minima: u64,
+            level: u64,
             weighs: u32,
         );
-        pub(crate) safe fn weir_native_interface_meter_set_capacity(meter: &mut RawInterfaceMeter, capacity: u64);
+        pub(crate) safe fn weir_native_interface_meter_set_capacity(
+            meter: &mut RawInterfaceMeter,
+            capacity: u64,
+            level: u64,
+        );
         pub(crate) safe fn weir_native_interface_meter_packet(
             meter: &mut RawInterfaceMeter,
             now: u64,
             bytes: u64,
-            packets: u32,
-            marked: u32,
         ) -> i32;
         pub(crate) safe fn weir_native_receive_packet(
             interface: &mut RawInterfaceMeter,
@@ -360,7 +386,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 100];
+        pub(crate) static weir_layout: [u32; 108];
     }
 }
 
@@ -426,6 +452,9 @@ mod tests {
             offset_of!(RawReceiveMeter, unanswered),
             offset_of!(RawReceiveMeter, packets),
             offset_of!(RawReceiveMeter, marked),
+            offset_of!(RawReceiveMeter, drained),
+            offset_of!(RawReceiveMeter, queued),
+            offset_of!(RawReceiveMeter, shared),
             offset_of!(RawReceiveMeter, feedback_bytes),
             offset_of!(RawReceiveMeter, draw),
             size_of::<RawInterfaceMeter>(),
@@ -435,10 +464,15 @@ mod tests {
             offset_of!(RawInterfaceMeter, rate),
             offset_of!(RawInterfaceMeter, usage),
             offset_of!(RawInterfaceMeter, total),
+            offset_of!(RawInterfaceMeter, minima),
+            offset_of!(RawInterfaceMeter, level),
+            offset_of!(RawInterfaceMeter, short_packets),
+            offset_of!(RawInterfaceMeter, short_marked),
             offset_of!(RawInterfaceMeter, lightest),
-            offset_of!(RawInterfaceMeter, squeezed),
             offset_of!(RawInterfaceMeter, weighs),
-            offset_of!(RawInterfaceMeter, patience),
+            offset_of!(RawInterfaceMeter, full),
+            offset_of!(RawInterfaceMeter, queue),
+            offset_of!(RawInterfaceMeter, settling),
             size_of::<RawDestinationRules>(),
             offset_of!(RawDestinationRules, hold),
             offset_of!(RawDestinationRules, silence),

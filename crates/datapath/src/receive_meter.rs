@@ -50,7 +50,13 @@ impl ReceiveMeter {
 
     /// From now on the capacity is `capacity`; R goes along in proportion, from unlimited it starts there.
     pub fn set_capacity(&mut self, capacity: Bandwidth) {
-        native::weir_native_receive_meter_set_capacity(&mut self.raw, limit(capacity));
+        native::weir_native_receive_meter_set_capacity(&mut self.raw, limit(capacity), 0);
+    }
+
+    /// The same, where the capacity is what the interface leaves to the service now, not a limit of its own: what comes above it
+    /// while the interface is full is the interface's to lower.
+    pub fn set_share(&mut self, capacity: Bandwidth) {
+        native::weir_native_receive_meter_set_capacity(&mut self.raw, limit(capacity), 1);
     }
 
     /// From the next window on T is `interval`, 10 µs to 1 s.

@@ -22,8 +22,8 @@ __attribute__((section("classifier"), used)) int start(struct __sk_buff *skb)
 	struct state *state = (struct state *)(long)skb->data;
 
 	weir_interface_meter_init(&state->interface, skb->tstamp, &state->law, skb->mark, skb->priority, skb->hash,
-				  skb->len);
-	weir_interface_meter_set_capacity(&state->interface, skb->len);
+				  skb->len, skb->mark, 1);
+	weir_interface_meter_set_capacity(&state->interface, skb->len, skb->hash);
 	weir_receive_meter_init(&state->meter, skb->tstamp, &state->law, skb->mark, skb->len, skb->priority, skb->hash);
 	weir_receive_meter_set_interval(&state->meter, skb->mark);
 	weir_destination_init(&state->destination, skb->tstamp, &state->rules, skb->mark);
@@ -40,7 +40,8 @@ __attribute__((section("classifier"), used)) int packet(struct __sk_buff *skb)
 	if (due & WEIR_RECEIVED_SHARES)
 		weir_receive_meter_set_capacity(&state->meter,
 						weir_interface_meter_share(&state->interface, skb->priority, skb->hash,
-									   skb->len, skb->mark));
+									   skb->len, skb->mark),
+						1);
 	if (due & WEIR_RECEIVED_FEEDBACK)
 		weir_destination_feedback(&state->destination, now, state->meter.rate, skb->mark);
 	if (weir_destination_silent(&state->destination, now) == WEIR_DESTINATION_DROP)

@@ -59,9 +59,11 @@ impl<O: Observer> World<O> {
         for class in (0..self.classes as u16 - 1).map(Class) {
             let Some(share) = self.share_of(host, class, Direction::Rx) else { return };
             let receiver = &mut self.shaping.receivers[host.index() * self.classes + class.index()];
-            let capacity = share.min(receiver.limit);
-            if capacity != receiver.meter.capacity() {
-                receiver.meter.set_capacity(capacity);
+            let own = receiver.limit.min(self.shaping.config.services[class.index()].shares.rx.max);
+            if share < own {
+                receiver.meter.set_share(share);
+            } else {
+                receiver.meter.set_capacity(own);
             }
         }
     }

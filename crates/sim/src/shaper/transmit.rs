@@ -205,7 +205,7 @@ impl<O: Observer> World<O> {
     pub(crate) fn count_sent(&mut self, host: HostId, size: u32) {
         let now = self.now.instant();
         let transmit = &mut self.shaping.interfaces[host.index()].transmit;
-        if transmit.as_mut().is_some_and(|meter| meter.packet(now, Bytes::new(size.into()), 0, 0)) {
+        if transmit.as_mut().is_some_and(|meter| meter.packet(now, Bytes::new(size.into()))) {
             self.share_transmitting(host);
         }
     }

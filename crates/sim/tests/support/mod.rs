@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod shaped;
+
 use weir_results::FlowRecord;
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::{self, Checkers};
