@@ -39,7 +39,7 @@
  *
  * The window after one in which marks counted does not raise R: what senders did in it, they did at rates that the
  * queue had lowered, until they heard that they are back (receive_meter.h). To take that for unused capacity makes the
- * next queue: two services of three senders each then go back and forth between a queue and 80 % of C for good.
+ * next queue: two services of three senders each can then go back and forth between queue and idle link for good.
  * Else R rises by the whole of what is unused, not by a of it: a service that wanted no more than a burst has cost
  * the others a few intervals. What the interface shares is used from one interval to the next, because receive meters
  * take their R along in proportion, so nobody has to be found out by trial.
@@ -52,17 +52,18 @@
  * would never drain a queue. Guarantees then count in proportion, as much as C carries.
  *
  * What comes of it: `cargo test -p weir-sim --test crowds -- --nocapture` prints pairs of crowds, eight seeds each.
- * Chosen by it: that marks of a window count from 5/8 on (with all of them service B of Parley's table 3 at 70 % takes
- * 12 % longer than without guarantees, with three quarters ten senders beside twenty lose windows).
+ * By it, and by service B of Parley's table 3 at 70 % (`weir reproduce parley-table3`), it was chosen that 5/8 of the
+ * packets in a window must be marked: less costs B more, with three quarters large crowds lose windows.
  *
- * C may also be a cap below the link's rate. Then more than 16/15 of C can come, and that is not full: usage tells how much too
- * fast senders are, and what is marked is some other queue's, of a network whose share this interface takes too much of.
+ * C may also be a cap below the link's rate. Then more than 16/15 of C can come, and that is not full: usage tells
+ * how much too fast senders are, and what is marked is some other queue's, of a network whose share this interface
+ * takes too much of.
  *
  * Bounds: those of rate_law.h; weights in thousandths, 1 to 10^9; R * weight / lightest is computed as
  * (R / lightest) * weight, cut off at 8 Tb/s, and (R % lightest) * weight / lightest, below 10^18.
  *
  * Worked example: C = 9 Gb/s (a cap), services of weights 1 and 2, both backlogged. R starts at 3 Gb/s and stays: 3 and
- * 6 Gb/s. The second ends; the first uses 3 of 9, so R rises to 3 * (1 + 0.5 * 6/9) = 4, then 5.11, up to 9 Gb/s.
+ * 6 Gb/s. The second ends; the first uses 3 of 9, so R rises to 3 * (1 + 6/9) = 5, then 7.22, up to 9 Gb/s.
  *
  * Source: EyeQ's source code, its device rate: this law every 1,000 us against 9,000 Mb/s (of 10 Gb/s), class
  * rate = weight * device rate. Parley's shares at a machine, section 3.1. Parley prints that all marks count, at

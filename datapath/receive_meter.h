@@ -66,15 +66,17 @@
  * the brokers begin to hold must not drop to the start on the way. With no capacity (0) there is no rate, and no
  * feedback; senders forget the last rate after a second. To lift a limit at once, set the interface's rate.
  *
- * The own queue. While the interface is full (interface_meter.h), the queue of the switch's port to it grows or stands, and what
- * a service uses is what that queue lets through: what its senders sent a while ago. Two things follow, while `queued` says so:
+ * The own queue. While the interface is full (interface_meter.h), the queue of the switch's port to it grows or
+ * stands, and what a service uses is what that queue lets through: what its senders sent a while ago. Two things
+ * follow, while `queued` says so:
  *
- *   - Where C is the interface's share (`shared`), usage counts as what a link carries more than C at most, 16/15 of it. What comes above
- *     is lowered by the interface, which takes C down and R in proportion with it; to lower R for it here too, in each
- *     window until the queue has drained, would take R far below. Where C is a maximum or a broker's limit usage counts in full.
- *   - What caused the marks is gone with the queue. So they lower R only until then: the law is also run without them, from
- *     R on, that is `drained`, and from it R goes on in the first window without the queue. It does not have to climb from
- *     where a queue of a millisecond took it.
+ *   - Where C is the interface's share (`shared`), usage counts as what a link carries at most, 16/15 of it. What
+ *     comes above is lowered by the interface, which takes C down and R in proportion with it; to lower R for it here
+ *     too, in each window until the queue has drained, would take R far below. Where C is a maximum or a broker's
+ *     limit usage counts in full.
+ *   - What caused the marks is gone with the queue. So they lower R only until then: the law is also run without
+ *     them, from R on, that is `drained`, and from it R goes on in the first window without the queue. It does not
+ *     have to climb from where a queue of a millisecond took it.
  *
  * The excess below is bounded as it says where C is a limit; where it is a share, by the same sum over the interface's law.
  *
