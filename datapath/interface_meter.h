@@ -171,6 +171,8 @@ WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *
 	meter->short_packets = 0;
 	meter->short_marked = 0;
 	meter->full = 0;
+	meter->queue = 0;
+	meter->settling = 0;
 }
 
 /* R after a window of `elapsed` ns. */
@@ -182,7 +184,8 @@ WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *met
 	if (meter->weighs && meter->usage < meter->capacity)
 		law.alpha = WEIR_LAW_ONE;
 	rate = weir_law_run(&law, meter->rate, meter->capacity, floor, meter->usage, elapsed, 0);
-	if (meter->settling && rate > meter->rate)
+	/* after a pause the marks are old, see receive_meter.h */
+	if (meter->settling && elapsed / law.interval < WEIR_PAUSE && rate > meter->rate)
 		rate = meter->rate;
 	if (meter->short_marked && meter->short_marked * WEIR_SHARE_MOST_OF >= meter->short_packets * WEIR_SHARE_MOST &&
 	    rate > meter->level)

@@ -328,6 +328,23 @@ fn what_marks_left_unused_does_not_raise_r() {
 }
 
 #[test]
+fn after_a_pause_marks_are_old() {
+    for (pause, old) in [(31, false), (32, true)] {
+        let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
+        beside.window(4.75e9, 10e9, false);
+        beside.window(4.75e9, 10e9, false);
+        beside.window(4e9, 7.6e9, true);
+        beside.window(1e6, 2e6, false);
+        let before = beside.interface.rate().bps() as f64;
+        beside.window += pause - 1;
+        beside.window(1e6, 2e6, false);
+        // R is at C, as if the law had been run in every interval of the pause; or where the marks left it.
+        let rate = beside.interface.rate().bps() as f64;
+        assert!(if old { rate > 0.99 * CAPACITY } else { rate == before }, "{pause} intervals: {rate} after {before}");
+    }
+}
+
+#[test]
 fn r_is_back_when_the_queue_has_drained() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
     beside.window(4.75e9, 10e9, false);
