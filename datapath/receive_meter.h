@@ -78,7 +78,7 @@
  *     them, from R on, that is `drained`, and from it R goes on in the first window without the queue. It does not
  *     have to climb from where a queue of a millisecond took it.
  *
- * The excess below is bounded as it says where C is a limit; where it is a share, by the same sum over the interface's law.
+ * Where C is a limit, the excess is bounded as above; where it is a share, by the same sum over the interface's law.
  *
  * Which packet is answered: thresholds vary by a factor of 1/2 to 3/2 around their mean, drawn for each answer.
  * Senders that are paced to the same R come in the same order every round; a fixed 10 kB, seven packets of

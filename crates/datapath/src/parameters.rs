@@ -79,7 +79,7 @@ pub struct InterfaceParameters {
     pub marks: Marks,
     /// The capacity where the policy names none, in hundredths of the link's rate.
     pub percent_of_link: u32,
-    /// Whether marks count by who caused them while the interface is full (`datapath/interface_meter.h`); else
+    /// Whether marks count by who was marked while the interface is full (`datapath/interface_meter.h`); else
     /// all do.
     pub weighs_marks: bool,
 }

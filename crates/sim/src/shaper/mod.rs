@@ -79,7 +79,7 @@ struct Receiver {
     meter: ReceiveMeter,
     /// What the brokers let it receive.
     limit: Bandwidth,
-    /// What it is entitled to of the full interface.
+    /// What it is entitled to of the interface.
     entitled: Bandwidth,
 }
 
