@@ -31,11 +31,14 @@
  *   full: the service has less than it is entitled   until it has drained     R falls to the level
  *   full: other services                             until it has drained     -
  *
+ * The first line that fits holds.
+ *
  * The level is the R at which the rule shares out C while all want everything: nobody has more beside somebody who has
  * less and meets a queue. To fall there at once, and not by the law's half of the marked part window after window,
  * drains the queue before senders lose whole windows and wait for TCP's timers of 200 ms. Not to fall below it leaves
- * everybody what it is entitled to. It takes 5/8 of the packets of those who have less in a window: most of what they
- * sent met a queue. A burst that is marked in passing does not take others down to what they are guaranteed.
+ * everybody what it is entitled to. It takes 5/8 of the packets of all who have less in a window: most of what they
+ * sent met a queue. What is marked in passing does not take others down to what they are guaranteed; one packet of a
+ * service that sends no other does, for a few intervals.
  *
  * The window after one in which marks counted does not raise R: what senders did in it, they did at rates that the
  * queue had lowered, until they heard that they are back (receive_meter.h). To take that for unused capacity makes the
@@ -55,9 +58,10 @@
  * By it, and by service B of Parley's table 3 at 70 % (`weir reproduce parley-table3`), it was chosen that 5/8 of the
  * packets in a window must be marked: less costs B more, with three quarters large crowds lose windows.
  *
- * C may also be a cap below the link's rate. Then more than 16/15 of C can come, and that is not full: usage tells
- * how much too fast senders are, and what is marked is some other queue's, of a network whose share this interface
- * takes too much of.
+ * C may also be a cap below the link's rate. Then more than 16/15 of C can come, and that is not full: usage tells how
+ * much too fast senders are. Marks then count at receive meters as Parley prints it: they are some other queue's, of a
+ * network whose share this interface takes too much of, or, where the cap is just below what the link carries, those of
+ * a queue that usage shows well.
  *
  * Bounds: those of rate_law.h; weights in thousandths, 1 to 10^9; R * weight / lightest is computed as
  * (R / lightest) * weight, cut off at 8 Tb/s, and (R % lightest) * weight / lightest, below 10^18.
@@ -180,14 +184,15 @@ WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *met
 {
 	struct weir_law law = meter->law;
 	u64 floor = weir_interface_meter_floor(meter), rate;
+	/* marks from before a pause are old, see receive_meter.h */
+	int old = elapsed / law.interval > WEIR_PAUSE;
 
 	if (meter->weighs && meter->usage < meter->capacity)
 		law.alpha = WEIR_LAW_ONE;
 	rate = weir_law_run(&law, meter->rate, meter->capacity, floor, meter->usage, elapsed, 0);
-	/* after a pause the marks are old, see receive_meter.h */
-	if (meter->settling && elapsed / law.interval < WEIR_PAUSE && rate > meter->rate)
+	if (meter->settling && !old && rate > meter->rate)
 		rate = meter->rate;
-	if (meter->short_marked && meter->short_marked * WEIR_SHARE_MOST_OF >= meter->short_packets * WEIR_SHARE_MOST &&
+	if (meter->short_marked && !old && meter->short_marked * WEIR_SHARE_MOST_OF >= meter->short_packets * WEIR_SHARE_MOST &&
 	    rate > meter->level)
 		rate = meter->level > floor ? meter->level : floor;
 	return rate;
@@ -232,7 +237,7 @@ WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *me
 	if (!meter->capacity)
 		return max;
 	/* min <= minima: above, the part of C that belongs to it */
-	if (meter->minima > meter->capacity)
+	if (meter->weighs && meter->minima > meter->capacity)
 		min = weir_law_scale(meter->capacity, weir_law_fraction(min, meter->minima));
 	if (!max || max > meter->capacity)
 		max = meter->capacity;
@@ -258,24 +263,21 @@ WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *me
 WEIR_INLINE u32 weir_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now,
 				    u64 bytes, u32 packets, u32 marked, u64 entitled)
 {
-	u32 is_short = 0, due = 0;
+	u32 due = 0;
 
+	if (weir_interface_meter_packet(interface, now, bytes))
+		due |= WEIR_RECEIVED_SHARES;
 	meter->queued = interface->full;
 	if (interface->full) {
 		u64 usage = weir_receive_meter_usage(meter, now);
 
-		if (usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
+		if (usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST) {
 			marked = 0;
-		else
-			is_short = usage < entitled;
-	}
-	if (weir_interface_meter_packet(interface, now, bytes))
-		due |= WEIR_RECEIVED_SHARES;
-	if (meter->queued)
+		} else if (usage < entitled) {
+			interface->short_packets += packets;
+			interface->short_marked += marked;
+		}
 		interface->queue |= marked != 0;
-	if (is_short) {
-		interface->short_packets += packets;
-		interface->short_marked += marked;
 	}
 	if (weir_receive_meter_packet(meter, now, bytes, packets, marked))
 		due |= WEIR_RECEIVED_FEEDBACK;

@@ -78,7 +78,8 @@
  *     them, from R on, that is `drained`, and from it R goes on in the first window without the queue. It does not
  *     have to climb from where a queue of a millisecond took it.
  *
- * Where C is a limit, the excess is bounded as above; where it is a share, by the same sum over the interface's law.
+ * Where C is a limit, the excess is bounded as above. Where it is a share, what is above C while the interface is full
+ * is at most a fifteenth of it, and the interface's law takes C down with it.
  *
  * Which packet is answered: thresholds vary by a factor of 1/2 to 3/2 around their mean, drawn for each answer.
  * Senders that are paced to the same R come in the same order every round; a fixed 10 kB, seven packets of

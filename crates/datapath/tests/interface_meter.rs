@@ -292,6 +292,23 @@ fn who_has_less_than_it_is_entitled_to_takes_the_interface_to_the_level() {
 }
 
 #[test]
+fn who_closes_a_full_window_is_of_the_next() {
+    let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
+    for _ in 0..6 {
+        beside.window(2e9, 4.75e9, false);
+    }
+    beside.window(4.75e9, 10e9, false);
+    // The first packet after the full window closes one that is not: it is marked, of who has less, and the only one that could count.
+    beside.window(4e9, 7.6e9, false);
+    let before = beside.interface.rate();
+    let now = Instant::from_nanos(beside.window * T);
+    beside.interface.receive(&mut beside.meter, now, Bytes::new(1500), 1, 1, rate(5e9));
+    beside.window += 1;
+    beside.window(4e9, 7.6e9, false);
+    assert!(beside.interface.rate() >= before, "{} after {before}", beside.interface.rate());
+}
+
+#[test]
 fn marks_in_passing_take_nobody_down() {
     for (marks, falls) in [(62, false), (63, true)] {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
@@ -329,11 +346,11 @@ fn what_marks_left_unused_does_not_raise_r() {
 
 #[test]
 fn after_a_pause_marks_are_old() {
-    for (pause, old) in [(31, false), (32, true)] {
-        let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
+    for (pause, old) in [(32, false), (33, true)] {
+        let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
         beside.window(4.75e9, 10e9, false);
         beside.window(4.75e9, 10e9, false);
-        beside.window(4e9, 7.6e9, true);
+        beside.window(4.75e9, 10e9, true);
         beside.window(1e6, 2e6, false);
         let before = beside.interface.rate().bps() as f64;
         beside.window += pause - 1;
@@ -342,6 +359,23 @@ fn after_a_pause_marks_are_old() {
         let rate = beside.interface.rate().bps() as f64;
         assert!(if old { rate > 0.99 * CAPACITY } else { rate == before }, "{pause} intervals: {rate} after {before}");
     }
+}
+
+#[test]
+fn a_new_capacity_takes_r_along_and_forgets_marks() {
+    let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
+    for _ in 0..6 {
+        beside.window(2e9, 4.75e9, false);
+    }
+    beside.window(4.75e9, 10e9, false);
+    beside.window(4.75e9, 10e9, true);
+    let before = beside.interface.rate().bps();
+    beside.interface.set_capacity(rate(2.0 * CAPACITY), Sharing::Fill, &[Share::default(); 8]);
+    let moved = beside.interface.rate().bps();
+    assert!(moved.abs_diff(2 * before) < before / 1000, "{moved}, twice {before}");
+    // The marked window closes, with half of the new capacity unused: nobody falls to the level.
+    beside.window(4.75e9, 9e9, false);
+    assert!(beside.interface.rate().bps() >= moved, "{}", beside.interface.rate());
 }
 
 #[test]
@@ -378,72 +412,92 @@ fn usage_above_a_share_is_the_interfaces_to_lower() {
         beside.window(5e9, 10e9, false);
         beside.steps(5e9, 10e9, false).0
     };
-    // A limit: 5 Gb/s are twice it. A share: no more than 20/19.
-    assert!((step(false) - 0.5).abs() < 0.01, "{}", step(false));
-    assert!((step(true) - (1.0 - 0.5 / 19.0)).abs() < 0.01, "{}", step(true));
+    // A limit: 5 Gb/s are twice it. A share: no more than 16/15.
+    assert!((step(false) - 0.5).abs() < 0.002, "{}", step(false));
+    assert!((step(true) - (1.0 - 0.5 / 15.0)).abs() < 0.002, "{}", step(true));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+/// What the rules did in a run, so that one that never reaches them fails.
+#[derive(Debug, Default)]
+struct Seen {
+    full: u32,
+    fell: u32,
+    settling: u32,
+    drained: u32,
+}
 
-    /// While the interface is not full both meters count as if the other were not there. While it is, R is at the level at most
-    /// after a window in which most packets of those with less than they are entitled to were marked, and else where usage alone
-    /// takes it, but not above where it was in a window after one in which marks counted.
-    #[test]
-    fn marks_count_as_the_table_says(
-        packets in prop::collection::vec((0..3usize, 1..4_000_000u64, 0..400_000u64, any::<bool>()), 1..200),
-        entitlements in prop::array::uniform3(0..10_000_000_000u64),
-    ) {
-        let capacity = rate(CAPACITY);
-        let shares = [Share::default(); 3];
-        let mut interface =
-            InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, Sharing::Fill, &shares);
-        let meter = |seed| ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, seed);
-        let mut meters = [meter(0), meter(1), meter(2)];
-        let (mut short, mut full, mut now) = ([0u32; 2], false, Instant::ZERO);
-        let (mut queue, mut settling) = (false, false);
-        for (service, bytes, pause, marked) in packets {
-            now = now + Duration::from_nanos(pause);
-            let (before, mut plain_meter) = (interface.clone(), meters[service].clone());
-            let entitled = Bandwidth::from_bps(entitlements[service]);
-            let received =
-                interface.receive(&mut meters[service], now, Bytes::new(bytes), 1, u32::from(marked), entitled);
-            let usage = plain_meter.usage(now).bps();
-            let crowd = usage >= before.usage().bps() / 8 * 5;
-            if received.shares {
-                if short[1] > 0 && short[1] * 8 >= short[0] * 5 {
-                    prop_assert!(interface.rate().bps() as f64 <= CAPACITY / 3.0 + 1.0);
-                } else {
-                    let y = interface.usage().bps() as f64 / CAPACITY;
-                    let alpha = if y < 1.0 { 1.0 } else { 0.5 };
-                    let law = before.rate().bps() as f64 * (1.0 - alpha * (y.min(16.0) - 1.0));
-                    // A window of several intervals raises it by more.
-                    prop_assert!(settling || interface.rate().bps() as f64 >= law.min(CAPACITY) * 0.999 - 1.0);
-                    prop_assert!(y < 1.0 && !settling || interface.rate() <= before.rate());
-                    let lowered = law.min(before.rate().bps() as f64) * 0.999 - 1.0;
-                    prop_assert!(interface.rate().bps() as f64 >= lowered);
-                }
-                (short, settling, queue) = ([0; 2], queue, false);
+/// While the interface is not full both meters count as if the other were not there. While it is, R is at the level at most after a
+/// window in which most packets of those with less than they are entitled to were marked, and else where usage alone takes it; it
+/// does not rise in a window after one in which marks counted.
+fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen: &mut Seen) {
+    let shares = [Share::default(); 3];
+    let mut interface =
+        InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, rate(CAPACITY), Sharing::Fill, &shares);
+    let meter = |seed| ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, rate(CAPACITY), seed);
+    let mut meters = [meter(0), meter(1), meter(2)];
+    let (mut short, mut queue, mut settling, mut now) = ([0u32; 2], false, false, Instant::ZERO);
+    let mut full = false;
+    let mut lowered = [false; 3];
+    for &(service, pause, load, marked) in packets {
+        now = now + Duration::from_nanos(pause);
+        let bytes = bytes(CAPACITY * load * pause as f64 / T as f64);
+        let (before, mut plain) = (interface.clone(), meters[service].clone());
+        let entitled = Bandwidth::from_bps(entitlements[service]);
+        let received = interface.receive(&mut meters[service], now, bytes, 1, u32::from(marked), entitled);
+        if received.shares {
+            let y = interface.usage().bps() as f64 / CAPACITY;
+            let is = interface.rate().bps() as f64;
+            let was = before.rate().bps() as f64;
+            if short[1] > 0 && short[1] * 8 >= short[0] * 5 {
+                assert!(is <= CAPACITY / 3.0 + 1.0, "{is}");
+                seen.fell += u32::from(is < 0.9 * was);
             } else {
-                prop_assert_eq!(interface.rate(), before.rate());
+                let law = (was * (1.0 - if y < 1.0 { 1.0 } else { 0.5 } * (y - 1.0))).min(CAPACITY);
+                let law = if settling { law.min(was) } else { law };
+                assert!((is / law - 1.0).abs() < 1e-3, "{is}, not {law}, from {was} at {y}");
+                seen.settling += u32::from(settling && y < 1.0);
             }
-            queue |= full && !crowd && marked;
-            if full && !crowd && usage < entitled.bps() {
-                short = [short[0] + 1, short[1] + u32::from(marked)];
-            }
-            if !full {
-                let feedback = plain_meter.packet(now, Bytes::new(bytes), 1, u32::from(marked));
-                prop_assert_eq!(received.feedback, feedback.is_some());
-                // What a queue took is back with the first window without it.
-                prop_assert_eq!(meters[service].capacity(), plain_meter.capacity());
-                prop_assert!(meters[service].rate() >= plain_meter.rate());
-            }
-            if received.shares {
-                let y = interface.usage().bps() as f64;
-                full = y > CAPACITY && y <= CAPACITY * 16.0 / 15.0;
-            }
+            full = y > 1.0 && y <= 16.0 / 15.0;
+            seen.full += u32::from(full);
+            (short, settling, queue) = ([0; 2], queue, false);
+        } else {
+            assert_eq!(interface.rate(), before.rate());
+        }
+        let usage = plain.usage(now).bps();
+        let crowd = usage >= interface.usage().bps() / 8 * 5;
+        let counts = marked && !(full && crowd);
+        queue |= full && counts;
+        if full && !crowd && usage < entitled.bps() {
+            short = [short[0] + 1, short[1] + u32::from(marked)];
+        }
+        // What a receive meter had before the queue is not seen from outside; without one both are the same.
+        let feedback = plain.packet(now, bytes, 1, u32::from(counts));
+        assert_eq!(received.feedback, feedback.is_some());
+        assert_eq!(meters[service].usage(now), plain.usage(now));
+        if full {
+            lowered[service] = true;
+        } else if lowered[service] {
+            seen.drained += u32::from(meters[service].rate() > plain.rate());
+            lowered[service] = meters[service].rate() != plain.rate();
+        } else {
+            assert_eq!(meters[service].rate(), plain.rate());
         }
     }
+}
+
+#[test]
+fn marks_count_as_the_table_says() {
+    let packet = (0..3usize, 20_000..60_000u64, prop_oneof![0.98..1.06f64, 0.5..1.2f64], prop::bool::weighted(0.7));
+    let strategy = (prop::collection::vec(packet, 200..600), prop::array::uniform3(0..10_000_000_000u64));
+    let config = ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() };
+    let seen = std::cell::RefCell::new(Seen::default());
+    let run = proptest::test_runner::TestRunner::new(config).run(&strategy, |(packets, entitlements)| {
+        marks_count(&packets, entitlements, &mut seen.borrow_mut());
+        Ok(())
+    });
+    assert!(run.is_ok(), "{run:?}");
+    let seen = seen.into_inner();
+    assert!([seen.full, seen.fell, seen.settling, seen.drained].iter().all(|&times| times > 50), "{seen:?}");
 }
 
 #[test]
