@@ -6,12 +6,13 @@ use crate::plan::compute::{self, Choices};
 use crate::plan::model::{Method, Plan};
 use crate::plan::trace::Traced;
 use crate::plan::write::PolicyFile;
-use crate::plan::{caps, json as plan_json, page, points, print};
+use crate::plan::{caps, json as plan_json, page, print};
 use crate::report_files::{ReportArgs, ReportFiles};
 use crate::{input, json, shaper_remarks, text};
 use std::path::{Path, PathBuf};
 use weir_document::scalar;
 use weir_latency::Load;
+use weir_planning::queue;
 use weir_policy::Policy;
 use weir_units::{Bandwidth, ContentionPoint, Duration};
 
@@ -61,14 +62,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     load: Option<Load>,
     /// Steps of the rate law until senders have converged; 30 in the worst case
-    #[arg(long, value_name = "N", default_value_t = 15, conflicts_with = "convergence")]
+    #[arg(long, value_name = "N", default_value_t = queue::ITERATIONS, conflicts_with = "convergence")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     iterations: u32,
     /// The time until senders have converged, instead of iterations times the service's interval
     #[arg(long, value_name = "TIME", value_parser = time)]
     convergence: Option<Duration>,
     /// How many senders' bursts may come at once
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = queue::SENDERS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     senders: u32,
     /// Messages that arrived, as CSV; `-` is standard input
@@ -184,7 +185,7 @@ fn write(
         .write(policy, level, cap)
         .map_err(|error| error.hint(format!("{} would keep every target", weir_policy::cap_text(level, cap))))?;
     // What was found about the queue stays true: only the loads are others now.
-    let points = points::points(&changed, changed.caps());
+    let points = weir_planning::points(&changed, changed.caps());
     let kept = !points.iter().any(|point| choices.judges(point.point) && point.exceeds(most));
     if !args.json {
         print::print_changes(&args.policy.display().to_string(), &lines, ui)?;

@@ -1,17 +1,18 @@
 //! The answers of all methods, for each service with a latency target.
 //!
 //! Approach: one queue for each service: the slowest capacity and the highest load on its way (see
-//! [`super::points`]), unless the command line says otherwise. All methods are asked the same three questions about it.
+//! [`weir_planning`]), unless the command line says otherwise. All methods are asked the same three questions about it.
 //! The method that decides says how full the network may become; the lowest such load of all services gives the caps.
 
 use super::caps;
 use super::model::{Answer, AsItIs, Found, Method, NeededCap, Plan, ServicePlan};
-use super::points::{Point, points};
 use super::trace::Traced;
 use crate::error::CommandError;
 use crate::text;
 use weir_datapath::ShaperConfig;
 use weir_latency::{Burst, BurstBound, LatencyError, Load, Mm1, Quantile};
+use weir_planning::queue::{self, CapacityFrom};
+use weir_planning::{Point, points};
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};
 
@@ -56,7 +57,7 @@ pub(crate) fn plan(
     let mut services = Vec::new();
     for (id, service) in policy.services().iter() {
         let Some(target) = service.latency() else { continue };
-        let shaper = shaper(policy, id, &shapers);
+        let shaper = queue::shaper(policy, id, &shapers);
         services.push(service_plan(policy, id, target, shaper, &points, choices, trace.as_deref_mut())?);
     }
     let most = most(&services);
@@ -96,18 +97,6 @@ fn refusal(policy: &Policy, caps: &[NeededCap]) -> Option<String> {
     None
 }
 
-/// The interval and the burst with which a service's shapers run; of a service with others nested in it the longest and
-/// the largest of those.
-fn shaper(policy: &Policy, id: ServiceId, shapers: &ShaperConfig) -> (Duration, Bytes) {
-    let is_within = |leaf: ServiceId| {
-        std::iter::successors(Some(leaf), |&at| policy.services().get(at).parent()).any(|above| above == id)
-    };
-    let leaves = policy.services().leaves().zip(&shapers.services).filter(|((leaf, _), _)| is_within(*leaf));
-    leaves.fold((Duration::ZERO, Bytes::ZERO), |(interval, burst), (_, shaper)| {
-        (interval.max(shaper.interval), burst.max(shaper.burst))
-    })
-}
-
 fn service_plan(
     policy: &Policy,
     id: ServiceId,
@@ -118,9 +107,7 @@ fn service_plan(
     trace: Option<&mut Traced<'_>>,
 ) -> Result<ServicePlan, CommandError> {
     let service = policy.services().get(id);
-    let convergence = choices
-        .convergence
-        .unwrap_or_else(|| Duration::from_nanos(interval.nanos().saturating_mul(choices.iterations.into())));
+    let convergence = choices.convergence.unwrap_or_else(|| queue::convergence(interval, choices.iterations));
     let shapers = Bytes::new(one_burst.get().saturating_mul(choices.senders.into()));
     let burst = Burst { convergence, shapers };
 
@@ -220,25 +207,18 @@ fn capacity(
     if let Some(capacity) = choices.capacity {
         return (capacity, "as given".to_owned());
     }
-    let slowest = points.iter().min_by_key(|point| point.capacity);
-    let (mut capacity, mut from) = match slowest {
-        Some(point) => (point.capacity, format!("the slowest place, the {}", place(point.point))),
-        None => (Bandwidth::UNLIMITED, "nothing".to_owned()),
+    let (capacity, from) = queue::capacity(policy, id, target, burst, points);
+    let from = match from {
+        CapacityFrom::Nothing => "nothing".to_owned(),
+        CapacityFrom::Slowest(point) => format!("the slowest place, the {}", place(point)),
+        CapacityFrom::OwnMaximum => "its own maximum at a machine".to_owned(),
     };
-    let ceiling = Direction::ALL.into_iter().map(|direction| policy.machine_ceiling(id, direction)).min();
-    if let Some(ceiling) = ceiling
-        && ceiling < capacity
-        && burst < target.message
-    {
-        (capacity, from) = (ceiling, "its own maximum at a machine".to_owned());
-    }
     (capacity, from)
 }
 
 /// The load to plan for, and where it is from.
 fn load(points: &[Point], choices: &Choices) -> (Option<Load>, String) {
-    // Nothing is fuller than what is full.
-    let fullest = points.iter().rev().max_by_key(|point| (point.load.is_none(), point.load));
+    let fullest = queue::fullest(points);
     if let Some(load) = choices.load {
         let from = match fullest {
             Some(point) if point.load != Some(load) => {
@@ -269,7 +249,7 @@ fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choic
         "all services together stay below the peak load, and one queue delays a message; several on its way add up"
             .to_owned(),
     ];
-    let evenly = points.iter().any(|point| point.held == super::points::Held::Evenly);
+    let evenly = points.iter().any(|point| point.held == weir_planning::Held::Evenly);
     if evenly && choices.load.is_none() {
         lines.push(
             "what crosses a rack's uplink is spread evenly over its machines, and nothing else loads them".to_owned(),

@@ -1,10 +1,10 @@
 //! A plan for programs.
 
 use super::model::{Answer, Found, NeededCap, Plan, ServicePlan};
-use super::points::Point;
 use crate::text;
 use serde_json::{Value, json};
 use weir_latency::Load;
+use weir_planning::Point;
 use weir_units::{Bandwidth, Duration};
 
 /// The whole plan. Loads are parts of 1; `null` is 100 %, or no answer where there is a `…_why`.

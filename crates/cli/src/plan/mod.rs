@@ -1,8 +1,9 @@
 //! `weir plan`: from latency targets to capacities and caps.
 //!
+//! Where messages contend and how full each place may become is in `weir-planning`.
+//!
 //! | module | does |
 //! |---|---|
-//! | `points` | where messages contend, and how full the caps let each place become |
 //! | `compute` | the answers of all methods, for each service with a target |
 //! | `model` | what a plan says |
 //! | `trace` | reading and simulating a trace under somebody's eyes |
@@ -15,7 +16,6 @@ pub(crate) mod compute;
 pub(crate) mod json;
 pub(crate) mod model;
 pub(crate) mod page;
-pub(crate) mod points;
 pub(crate) mod print;
 pub(crate) mod trace;
 pub(crate) mod write;

@@ -1,7 +1,7 @@
 //! What a plan says: for each service with a latency target, the queue that it is planned for and the answers.
 
-use super::points::Point;
 use weir_latency::{Burst, Load};
+use weir_planning::Point;
 use weir_policy::LatencyTarget;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, PerDirection};
 

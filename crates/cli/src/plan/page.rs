@@ -2,10 +2,10 @@
 
 use super::caps;
 use super::model::{Method, Plan, ServicePlan};
-use super::points::in_rows;
 use super::print;
 use crate::text;
 use weir_latency::{BurstBound, Load, Mm1, Quantile};
+use weir_planning::in_rows;
 use weir_report::{Axis, Chart, Marker, Page, Reference, Series, Table, Unit};
 use weir_units::Duration;
 

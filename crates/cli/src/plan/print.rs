@@ -2,12 +2,12 @@
 
 use super::caps;
 use super::model::{Found, Plan, ServicePlan};
-use super::points::{Held, Point, in_rows};
 use super::write::ChangedLine;
 use crate::output::{Style, Table, Ui};
 use crate::text;
 use std::io;
 use weir_latency::Load;
+use weir_planning::{Held, Point, in_rows};
 use weir_units::Duration;
 
 /// A load in per cent, two decimals at most; what is full is 100 %.

@@ -25,7 +25,7 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId};
 
 /// Why a point is not fuller than it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
+pub enum Held {
     /// A cap says so.
     Cap,
     /// Nothing more comes from the places below it.
@@ -38,26 +38,28 @@ pub(crate) enum Held {
 
 /// One contention point in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Point {
-    pub(crate) point: ContentionPoint,
-    pub(crate) direction: Direction,
+pub struct Point {
+    /// Which kind of place.
+    pub point: ContentionPoint,
+    /// Seen from the machine or the rack.
+    pub direction: Direction,
     /// The slowest place.
-    pub(crate) capacity: Bandwidth,
+    pub capacity: Bandwidth,
     /// The highest load of all places; `None` where it may be full.
-    pub(crate) load: Option<Load>,
+    pub load: Option<Load>,
     /// What holds the place with that load.
-    pub(crate) held: Held,
+    pub held: Held,
 }
 
 impl Point {
     /// Whether the load may be higher than `most`.
-    pub(crate) fn exceeds(&self, most: Load) -> bool {
+    pub fn exceeds(&self, most: Load) -> bool {
         self.load.is_none_or(|load| load > most)
     }
 }
 
 /// All points of a network under some caps. Of a network with one rack the fabric is left out: nothing crosses it.
-pub(crate) fn points(policy: &Policy, caps: &Caps) -> Vec<Point> {
+pub fn points(policy: &Policy, caps: &Caps) -> Vec<Point> {
     let mut points = Vec::new();
     for point in ContentionPoint::ALL {
         if point == ContentionPoint::Fabric && policy.network().racks().len() < 2 {
@@ -87,7 +89,7 @@ pub(crate) fn points(policy: &Policy, caps: &Caps) -> Vec<Point> {
 }
 
 /// The same point in both directions, told once where it is alike.
-pub(crate) fn in_rows(points: &[Point]) -> Vec<(&Point, &'static str)> {
+pub fn in_rows(points: &[Point]) -> Vec<(&Point, &'static str)> {
     let mut rows = Vec::new();
     let mut points = points.iter().peekable();
     while let Some(point) = points.next() {
