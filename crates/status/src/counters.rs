@@ -1,0 +1,110 @@
+//! What is counted since the start of whoever counts.
+//!
+//! A counter is described once: its name is the key in JSON, `weir_NAME_total` its metric, its doc the metric's help.
+
+use serde::{Deserialize, Serialize};
+
+/// Counters with their names and what they count.
+pub trait Counters {
+    /// Gives each as (name, what it counts, value).
+    fn each(&self, give: &mut dyn FnMut(&'static str, &'static str, u64));
+}
+
+macro_rules! counters {
+    ($(#[$doc:meta])* $name:ident { $(#[doc = $help:literal] $field:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $name { $(#[doc = $help] pub $field: u64,)* }
+
+        impl Counters for $name {
+            fn each(&self, give: &mut dyn FnMut(&'static str, &'static str, u64)) {
+                $(give(stringify!($field), $help, self.$field);)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// What an agent counted, in user space.
+    AgentCounters {
+        /// Usage reports of the rack's machines that told something new.
+        reports_accepted,
+        /// Usage reports not newer than what was known: replayed, doubled or overtaken.
+        reports_replayed,
+        /// Usage reports in the name of a machine that is not another of this rack.
+        reports_unknown_machine,
+        /// Usage reports made under another policy.
+        reports_other_policy,
+        /// Genuine datagrams and usage reports whose content contradicts the policy or itself.
+        reports_malformed,
+        /// Datagrams that were cut off.
+        datagrams_truncated,
+        /// Datagrams that are not of Weir's protocol.
+        datagrams_foreign,
+        /// Datagrams of another version of the protocol.
+        datagrams_other_version,
+        /// Datagrams whose tag does not verify.
+        datagrams_forged,
+        /// Genuine datagrams that are for somebody else.
+        datagrams_misdirected,
+        /// Datagrams that could not be sent.
+        datagrams_unsent,
+        /// Times that the machine went back to the static policy.
+        fallbacks,
+        /// Parts of reports sent to the fabric broker.
+        rack_reports,
+        /// Limits of the fabric that told something new.
+        limits_accepted,
+        /// Limits of the fabric older than what was known: replayed or overtaken.
+        limits_replayed,
+        /// Limits of the fabric older than their timeout.
+        limits_expired,
+        /// Limits of the fabric for another rack.
+        limits_other_rack,
+        /// Limits of the fabric made under another policy.
+        limits_other_policy,
+        /// Limits of the fabric whose content contradicts the policy or itself.
+        limits_malformed,
+        /// Times that the fabric's limits ended because nothing was heard of it.
+        fabric_fallbacks,
+        /// Status files that could not be written.
+        statuses_unwritten,
+    }
+}
+
+counters! {
+    /// What the kernel's programs counted on the interface.
+    KernelCounters {
+        /// Feedback whose tag does not verify.
+        feedback_forged,
+        /// Feedback not newer than what was known: replayed or overtaken.
+        feedback_replayed,
+        /// Tenants' packets that imitate control traffic, dropped.
+        control_packets_dropped,
+        /// Destinations that got no entry because there was no room.
+        destinations_without_room,
+        /// Ticks of the meters' timer that came late.
+        ticks_late,
+    }
+}
+
+counters! {
+    /// What a fabric broker counted.
+    FabricCounters {
+        /// Rack reports that told something new.
+        rack_reports_accepted,
+        /// Rack reports not newer than what was known: replayed, doubled or overtaken.
+        rack_reports_replayed,
+        /// Rack reports in the name of a machine that the policy does not have.
+        rack_reports_unknown_machine,
+        /// Rack reports made under another policy.
+        rack_reports_other_policy,
+        /// Rack reports whose content contradicts the policy or itself.
+        rack_reports_malformed,
+        /// Answers to racks that were dropped because a period ended before they were sent.
+        answers_dropped,
+        /// Times that a silent rack's last word was forgotten.
+        racks_forgotten,
+    }
+}

@@ -1,0 +1,182 @@
+//! The facts from a policy and a broker.
+//!
+//! Order of calls for an agent: [`AgentStatus::outline`] once per policy, then each period
+//! [`measured`](AgentStatus::measured) and [`decided`](AgentStatus::decided); it sets what it alone knows by itself.
+
+use crate::counters::{AgentCounters, FabricCounters};
+use crate::model::{AgentStatus, DirectionStatus, FabricLimit, FabricStatus, Latency, Mode, ServiceStatus, VERSION};
+use weir_control::{FabricBroker, MeterReading, RackBroker};
+use weir_policy::Policy;
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
+
+/// A policy's fingerprint as a status has it.
+pub fn fingerprint(policy: &Policy) -> String {
+    format!("{:016x}", policy.digest())
+}
+
+impl AgentStatus {
+    /// What the policy alone says of a machine: who shares it, what is guaranteed, what may pass.
+    pub fn outline(policy: &Policy, machine: MachineId) -> Self {
+        let here = policy.network().machine(machine);
+        let rack = policy.network().rack(here.rack());
+        let bounds = weir_planning::latency_bounds(policy);
+        let latency = |leaf: ServiceId| {
+            // A target above a service is its own too, and a tighter one further down comes first.
+            let mut within = std::iter::successors(Some(leaf), |&at| policy.services().get(at).parent());
+            let bound = within.find_map(|id| bounds.iter().find(|bound| bound.service == id))?;
+            Some(Latency {
+                message_bytes: bound.target.message.get(),
+                target_ns: bound.target.p99.nanos(),
+                bound_ns: bound.bound.map(|bound| bound.nanos()),
+            })
+        };
+        let one = |leaf: ServiceId, direction: Direction| {
+            let share = |point| policy.services().get(leaf).share(point, direction);
+            DirectionStatus {
+                guarantee: share(ContentionPoint::Machine).min,
+                rack_guarantee: share(ContentionPoint::Rack).min,
+                maximum: policy.machine_ceiling(leaf, direction),
+                ..DirectionStatus::default()
+            }
+        };
+        let service = |(leaf, service): (ServiceId, &weir_policy::Service)| ServiceStatus {
+            service: service.path().to_owned(),
+            latency: latency(leaf),
+            tx: one(leaf, Direction::Tx),
+            rx: one(leaf, Direction::Rx),
+        };
+        Self {
+            version: VERSION,
+            written_ms: 0,
+            uptime_ms: 0,
+            machine: here.name().to_owned(),
+            rack: rack.name().to_owned(),
+            interface: String::new(),
+            attachment: None,
+            backend: String::new(),
+            mode: Mode::Static,
+            policy: fingerprint(policy),
+            epoch: 0,
+            peers: rack.machines().len() as u64 - 1,
+            peers_heard: 0,
+            capacity_tx_bps: policy.machine_capacity(machine, Direction::Tx),
+            capacity_rx_bps: policy.machine_capacity(machine, Direction::Rx),
+            fabric: None,
+            services: policy.services().leaves().map(service).collect(),
+            counters: AgentCounters::default(),
+            kernel: None,
+        }
+    }
+
+    /// What the meters said, and the usage since the reading before; both by leaf, the usage empty if there was none.
+    pub fn measured(&mut self, readings: &[MeterReading], usage: &[PerDirection<Bandwidth>]) {
+        for (place, service) in self.services.iter_mut().enumerate() {
+            for direction in Direction::ALL {
+                let status = service.direction_mut(direction);
+                status.usage = usage.get(place).map(|usage| usage[direction]);
+                status.bytes = readings.get(place).map(|reading| reading.bytes[direction].get());
+            }
+        }
+    }
+
+    /// What the broker decided and counted. The broker is that of the outline's policy and machine.
+    pub fn decided(&mut self, broker: &RackBroker) {
+        let allocator = broker.allocator();
+        let policy = allocator.policy();
+        let name = |id: &MachineId| policy.network().machine(*id).name() == self.machine;
+        let place = allocator.machines().iter().position(name).unwrap_or_default();
+        self.mode = match broker.mode() {
+            weir_control::Mode::Static => Mode::Static,
+            weir_control::Mode::Runtime => Mode::Runtime,
+        };
+        self.peers_heard = broker.peers_heard() as u64;
+        for (leaf, service) in self.services.iter_mut().enumerate() {
+            let instance = allocator.instance(leaf, place);
+            for direction in Direction::ALL {
+                let status = service.direction_mut(direction);
+                let given = broker.shares(direction).instances.get(instance);
+                status.demand = broker.demands(direction)[instance];
+                status.share = given.map(|given| given.share);
+                status.decided_by = given.map(|given| given.decided_by.display(policy).to_string());
+                status.limit = broker.limit(direction, leaf);
+            }
+        }
+        let (to, from) = (&mut self.counters, broker.counters());
+        to.reports_accepted = from.accepted;
+        to.reports_replayed = from.replayed;
+        to.reports_unknown_machine = from.unknown_machine;
+        to.reports_other_policy = from.other_policy;
+        to.reports_malformed = from.malformed;
+        to.fallbacks = from.fallbacks;
+        to.rack_reports = from.rack_reports;
+        to.limits_accepted = from.limits_accepted;
+        to.limits_replayed = from.limits_replayed;
+        to.limits_expired = from.limits_expired;
+        to.limits_other_rack = from.limits_other_rack;
+        to.limits_other_policy = from.limits_other_policy;
+        to.limits_malformed = from.limits_malformed;
+        to.fabric_fallbacks = from.fabric_fallbacks;
+    }
+}
+
+impl FabricStatus {
+    /// What the policy alone says, for a broker of this name.
+    pub fn outline(policy: &Policy, name: &str, epoch: u64) -> Self {
+        Self {
+            version: VERSION,
+            written_ms: 0,
+            uptime_ms: 0,
+            name: name.to_owned(),
+            leads: false,
+            leader: None,
+            policy: fingerprint(policy),
+            epoch,
+            round: 0,
+            racks: policy.network().racks().len() as u64,
+            racks_heard: 0,
+            capacity_tx_bps: policy.fabric_capacity(Direction::Tx),
+            capacity_rx_bps: policy.fabric_capacity(Direction::Rx),
+            limits: Vec::new(),
+            limits_left_out: 0,
+            counters: FabricCounters::default(),
+        }
+    }
+
+    /// What the broker decided and counted under this policy.
+    pub fn decided(&mut self, policy: &Policy, broker: &FabricBroker) {
+        self.round = broker.round();
+        self.racks_heard = broker.racks_heard() as u64;
+        self.limits.clear();
+        self.limits_left_out = 0;
+        for (leaf, id) in broker.allocator().leaves().iter().enumerate() {
+            for (rack, named) in policy.network().racks().iter().enumerate() {
+                let rack = RackId(rack as u32);
+                for direction in Direction::ALL {
+                    let limit = broker.limit(rack, leaf, direction);
+                    if limit.is_unlimited() {
+                        continue;
+                    }
+                    if self.limits.len() == Self::MOST_LIMITS {
+                        self.limits_left_out += 1;
+                        continue;
+                    }
+                    self.limits.push(FabricLimit {
+                        rack: named.name().to_owned(),
+                        service: policy.services().get(*id).path().to_owned(),
+                        direction: direction.name().to_owned(),
+                        demand: broker.demand(rack, leaf, direction),
+                        limit,
+                    });
+                }
+            }
+        }
+        let (to, from) = (&mut self.counters, broker.counters());
+        to.rack_reports_accepted = from.accepted;
+        to.rack_reports_replayed = from.replayed;
+        to.rack_reports_unknown_machine = from.unknown_machine;
+        to.rack_reports_other_policy = from.other_policy;
+        to.rack_reports_malformed = from.malformed;
+        to.answers_dropped = from.dropped_outputs;
+        to.racks_forgotten = from.forgotten;
+    }
+}

@@ -1,0 +1,369 @@
+//! Every metric but the plain counters.
+
+use super::table::{Give, Kind, Metric, Of, Value};
+use crate::model::{AgentStatus, FabricLink, Mode};
+use weir_units::{Bandwidth, Direction};
+
+/// Prometheus' base unit of a rate.
+const RATE: Option<&str> = Some("bytes_per_second");
+const SECONDS: Option<&str> = Some("seconds");
+const BYTES: Option<&str> = Some("bytes");
+const SERVICE: &[&str] = &["service", "direction"];
+const DIRECTION: &[&str] = &["direction"];
+const LIMIT: &[&str] = &["rack", "service", "direction"];
+
+fn rate(rate: Bandwidth) -> Value {
+    Value::Number(if rate.is_unlimited() { f64::INFINITY } else { rate.bps() as f64 / 8.0 })
+}
+fn seconds_of_ms(ms: u64) -> Value {
+    Value::Number(ms as f64 / 1e3)
+}
+fn seconds_of_ns(ns: u64) -> Value {
+    Value::Number(ns as f64 / 1e9)
+}
+fn flag(flag: bool) -> Value {
+    Value::Count(flag.into())
+}
+fn alone(give: &mut Give<'_>, value: Value) {
+    give(Vec::new(), value);
+}
+fn both(give: &mut Give<'_>, tx: Bandwidth, rx: Bandwidth) {
+    for (direction, bandwidth) in [(Direction::Tx, tx), (Direction::Rx, rx)] {
+        give(vec![direction.name().to_owned()], rate(bandwidth));
+    }
+}
+fn link(status: &AgentStatus, give: &mut Give<'_>, of: fn(&FabricLink) -> Option<Value>) {
+    if let Some(value) = status.fabric.as_ref().and_then(of) {
+        alone(give, value);
+    }
+}
+
+const fn gauge(
+    name: &'static str,
+    unit: Option<&'static str>,
+    labels: &'static [&'static str],
+    help: &'static str,
+    of: Of,
+) -> Metric {
+    Metric { name, unit, kind: Kind::Gauge, labels, help, of }
+}
+const fn counter(
+    name: &'static str,
+    unit: Option<&'static str>,
+    labels: &'static [&'static str],
+    help: &'static str,
+    of: Of,
+) -> Metric {
+    Metric { name, unit, kind: Kind::Counter, labels, help, of }
+}
+
+const fn info(name: &'static str, labels: &'static [&'static str], help: &'static str, of: Of) -> Metric {
+    Metric { name, unit: None, kind: Kind::Info, labels, help, of }
+}
+
+/// Every metric but the plain counters.
+pub const METRICS: &[Metric] = &[
+    info(
+        "weir_agent",
+        &["machine", "rack", "interface", "backend", "attachment", "policy"],
+        "What an agent is, in its labels; `policy` is the policy's fingerprint",
+        Of::Agent(|status, give| {
+            let attachment = status.attachment.clone().unwrap_or_default();
+            let texts =
+                [&status.machine, &status.rack, &status.interface, &status.backend, &attachment, &status.policy];
+            give(texts.map(String::clone).to_vec(), Value::Count(1));
+        }),
+    ),
+    gauge(
+        "weir_agent_status_time",
+        SECONDS,
+        &[],
+        "When the agent's last period ended, in seconds since 1970",
+        Of::Agent(|status, give| alone(give, seconds_of_ms(status.written_ms))),
+    ),
+    gauge(
+        "weir_agent_start_time",
+        SECONDS,
+        &[],
+        "When the agent started, in seconds since 1970",
+        Of::Agent(|status, give| alone(give, seconds_of_ms(status.written_ms.saturating_sub(status.uptime_ms)))),
+    ),
+    gauge(
+        "weir_agent_mode",
+        None,
+        &["mode"],
+        "Which policy is in force: 1 for `static` (the machine's own) or `runtime` (the rack's), 0 for the other",
+        Of::Agent(|status, give| {
+            Mode::ALL.iter().for_each(|mode| give(vec![mode.name().to_owned()], flag(*mode == status.mode)));
+        }),
+    ),
+    gauge(
+        "weir_agent_epoch",
+        None,
+        &[],
+        "Which start of the machine's broker this is",
+        Of::Agent(|status, give| alone(give, Value::Count(status.epoch))),
+    ),
+    gauge(
+        "weir_peers",
+        None,
+        &[],
+        "Other machines of the rack",
+        Of::Agent(|status, give| alone(give, Value::Count(status.peers))),
+    ),
+    gauge(
+        "weir_peers_heard",
+        None,
+        &[],
+        "Other machines of the rack that were heard within the timeout",
+        Of::Agent(|status, give| alone(give, Value::Count(status.peers_heard))),
+    ),
+    gauge(
+        "weir_interface_capacity",
+        RATE,
+        DIRECTION,
+        "What may pass the interface: its speed, or the machine cap where that is lower",
+        Of::Agent(|status, give| both(give, status.capacity_tx_bps, status.capacity_rx_bps)),
+    ),
+    gauge(
+        "weir_fabric_link_connected",
+        None,
+        &[],
+        "Whether the agent has a connection to the fabric broker",
+        Of::Agent(|status, give| link(status, give, |link| Some(flag(link.connected)))),
+    ),
+    gauge(
+        "weir_fabric_link_leads",
+        None,
+        &[],
+        "Whether the machine speaks for its rack at the fabric broker",
+        Of::Agent(|status, give| link(status, give, |link| Some(flag(link.leads)))),
+    ),
+    gauge(
+        "weir_fabric_link_silence",
+        SECONDS,
+        &[],
+        "How long ago the fabric broker's last word came",
+        Of::Agent(|status, give| link(status, give, |link| link.silent_ms.map(seconds_of_ms))),
+    ),
+    gauge(
+        "weir_service_usage",
+        RATE,
+        SERVICE,
+        "What the service used in the last period",
+        Of::Service(|of| of.usage.map(rate)),
+    ),
+    gauge(
+        "weir_service_demand",
+        RATE,
+        SERVICE,
+        "What the service asks for; +Inf when it is backlogged",
+        Of::Service(|of| Some(rate(of.demand))),
+    ),
+    gauge(
+        "weir_service_guarantee",
+        RATE,
+        SERVICE,
+        "What the service is guaranteed of the machine",
+        Of::Service(|of| Some(rate(of.guarantee))),
+    ),
+    gauge(
+        "weir_service_rack_guarantee",
+        RATE,
+        SERVICE,
+        "What the service is guaranteed of the rack, all machines together",
+        Of::Service(|of| Some(rate(of.rack_guarantee))),
+    ),
+    gauge(
+        "weir_service_maximum",
+        RATE,
+        SERVICE,
+        "The most that the static policy lets the service have of the machine; +Inf when nothing does",
+        Of::Service(|of| Some(rate(of.maximum))),
+    ),
+    gauge(
+        "weir_service_share",
+        RATE,
+        SERVICE,
+        "What the service was given in the last period",
+        Of::Service(|of| of.share.map(rate)),
+    ),
+    gauge(
+        "weir_service_limit",
+        RATE,
+        SERVICE,
+        "The runtime limit in force; +Inf when there is none",
+        Of::Service(|of| Some(rate(of.limit))),
+    ),
+    gauge(
+        "weir_service_decided_by",
+        None,
+        &["service", "direction", "decided_by"],
+        "What decided the service's share, in a label; always 1, and gone when something else decides",
+        Of::Service(|of| of.decided_by.as_ref().map(|_| Value::Count(1))),
+    ),
+    counter(
+        "weir_service_traffic",
+        BYTES,
+        SERVICE,
+        "Bytes of the service",
+        Of::Service(|of| of.bytes.map(Value::Count)),
+    ),
+    gauge(
+        "weir_service_meter_capacity",
+        RATE,
+        SERVICE,
+        "Received: the capacity of the service's receive meter",
+        Of::Service(|of| of.meter_capacity.map(rate)),
+    ),
+    gauge(
+        "weir_service_sender_rate",
+        RATE,
+        SERVICE,
+        "Received: what each sender may send; no series while nobody is held",
+        Of::Service(|of| of.sender_rate.map(rate)),
+    ),
+    counter(
+        "weir_service_markable_packets",
+        None,
+        SERVICE,
+        "Received: packets that switches could mark",
+        Of::Service(|of| of.packets_markable.map(Value::Count)),
+    ),
+    counter(
+        "weir_service_marked_packets",
+        None,
+        SERVICE,
+        "Received: packets that were marked and count",
+        Of::Service(|of| of.packets_marked.map(Value::Count)),
+    ),
+    counter(
+        "weir_service_feedback_sent",
+        None,
+        SERVICE,
+        "Received: feedback sent to senders",
+        Of::Service(|of| of.feedback_sent.map(Value::Count)),
+    ),
+    counter(
+        "weir_service_feedback_received",
+        None,
+        SERVICE,
+        "Sent: feedback taken from receivers",
+        Of::Service(|of| of.feedback_received.map(Value::Count)),
+    ),
+    gauge(
+        "weir_service_backlog",
+        BYTES,
+        SERVICE,
+        "Sent: bytes that wait for a limiter",
+        Of::Service(|of| of.backlog_bytes.map(Value::Count)),
+    ),
+    counter(
+        "weir_service_dropped_packets",
+        None,
+        SERVICE,
+        "Sent: packets that a limiter dropped",
+        Of::Service(|of| of.drops.map(Value::Count)),
+    ),
+    gauge(
+        "weir_service_destinations_held",
+        None,
+        SERVICE,
+        "Sent: destinations that are held to a receiver's rate",
+        Of::Service(|of| of.destinations_held.map(Value::Count)),
+    ),
+    gauge(
+        "weir_service_latency_target",
+        SECONDS,
+        &["service"],
+        "What 99 of 100 messages of the policy's size must finish within",
+        Of::Latency(|of| Some(seconds_of_ns(of.target_ns))),
+    ),
+    gauge(
+        "weir_service_latency_bound",
+        SECONDS,
+        &["service"],
+        "What every message of the policy's size finishes within, by the burst bound; no series where no time holds",
+        Of::Latency(|of| of.bound_ns.map(seconds_of_ns)),
+    ),
+    info(
+        "weir_fabric",
+        &["name", "leader", "policy"],
+        "What a fabric broker is, in its labels",
+        Of::Fabric(|status, give| {
+            let leader = status.leader.clone().unwrap_or_default();
+            give(vec![status.name.clone(), leader, status.policy.clone()], Value::Count(1));
+        }),
+    ),
+    gauge(
+        "weir_fabric_status_time",
+        SECONDS,
+        &[],
+        "When the fabric broker's status was made, in seconds since 1970",
+        Of::Fabric(|status, give| alone(give, seconds_of_ms(status.written_ms))),
+    ),
+    gauge(
+        "weir_fabric_start_time",
+        SECONDS,
+        &[],
+        "When the fabric broker started, in seconds since 1970",
+        Of::Fabric(|status, give| alone(give, seconds_of_ms(status.written_ms.saturating_sub(status.uptime_ms)))),
+    ),
+    gauge(
+        "weir_fabric_leads",
+        None,
+        &[],
+        "Whether this fabric broker leads: computes and answers",
+        Of::Fabric(|status, give| alone(give, flag(status.leads))),
+    ),
+    gauge(
+        "weir_fabric_racks",
+        None,
+        &[],
+        "Racks of the policy",
+        Of::Fabric(|status, give| alone(give, Value::Count(status.racks))),
+    ),
+    gauge(
+        "weir_fabric_racks_heard",
+        None,
+        &[],
+        "Racks that reported within the timeout",
+        Of::Fabric(|status, give| alone(give, Value::Count(status.racks_heard))),
+    ),
+    counter(
+        "weir_fabric_rounds",
+        None,
+        &[],
+        "Periods that ended",
+        Of::Fabric(|status, give| alone(give, Value::Count(status.round))),
+    ),
+    gauge(
+        "weir_fabric_capacity",
+        RATE,
+        DIRECTION,
+        "What may pass the fabric",
+        Of::Fabric(|status, give| both(give, status.capacity_tx_bps, status.capacity_rx_bps)),
+    ),
+    gauge(
+        "weir_fabric_demand",
+        RATE,
+        LIMIT,
+        "What a rack asks for of a service that is limited there; +Inf when it is backlogged",
+        Of::Fabric(|status, give| {
+            for of in &status.limits {
+                give(vec![of.rack.clone(), of.service.clone(), of.direction.clone()], rate(of.demand));
+            }
+        }),
+    ),
+    gauge(
+        "weir_fabric_limit",
+        RATE,
+        LIMIT,
+        "What a rack may have of a service; no series where there is no limit",
+        Of::Fabric(|status, give| {
+            for of in &status.limits {
+                give(vec![of.rack.clone(), of.service.clone(), of.direction.clone()], rate(of.limit));
+            }
+        }),
+    ),
+];

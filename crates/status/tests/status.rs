@@ -1,0 +1,295 @@
+//! A status as it comes from a real broker, as JSON and as metrics.
+
+use std::sync::Arc;
+use weir_control::{
+    Demand, FabricBroker, FabricBrokerConfig, FabricInput, Input, MeterReading, NetworkReading, RackBroker,
+    RackBrokerConfig, RackReport, RateRow, UsageReport, UsageRow,
+};
+use weir_policy::Policy;
+use weir_status::{AgentStatus, FabricLink, FabricStatus, KernelCounters, Mode, ReadError, Status, metrics};
+use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
+
+const POLICY: &str = "\
+weir: 1
+network:
+  nic: 1Gb/s
+  racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] }, r2: { uplink: 1Gb/s, machines: [m3] } }
+services:
+  bulk: { match: [ { port: 1 } ], machine: { max: 800Mb/s } }
+  web:
+    match: [ { port: 2 } ]
+    machine: { min: 200Mb/s }
+    rack: { min: 300Mb/s }
+    fabric: { max: 500Mb/s }
+    latency: { message: 200kB, p99: 100ms }
+caps: { rack: 500Mb/s }
+";
+
+fn policy() -> Arc<Policy> {
+    Arc::new(Policy::parse("policy.yaml", POLICY).expect("sound").0)
+}
+
+fn reading(service: u32, tx: u64, rx: u64) -> MeterReading {
+    let bytes = PerDirection { tx: Bytes::new(tx), rx: Bytes::new(rx) };
+    MeterReading { service: ServiceId(service), bytes, network: NetworkReading::default() }
+}
+
+/// m1 after its second period: `bulk` sends 400 Mb/s there and 300 at m2, over a rack capped at 500.
+fn agent() -> AgentStatus {
+    let policy = policy();
+    let machine = policy.network().machine_named("m1").expect("it is there");
+    let mut broker = RackBroker::new(&policy, machine, 7, RackBrokerConfig::default(), Instant::ZERO);
+    let mut status = AgentStatus::outline(&policy, machine);
+    let demand = Demand { usage: Bandwidth::from_mbps(300), backlogged: true };
+    let report = UsageReport {
+        machine: MachineId(1),
+        policy: policy.digest(),
+        epoch: 1,
+        round: 1,
+        first: ServiceId(0),
+        last: ServiceId(u32::MAX),
+        rows: vec![UsageRow { service: ServiceId(0), tx: demand, rx: Demand::default() }],
+    };
+    for second in 0..3_u64 {
+        let now = Instant::from_nanos(second * 1_000_000_000);
+        broker.handle_input(now, Input::Timeout);
+        if second == 0 {
+            broker.handle_input(now, Input::Report(&report));
+            broker.handle_input(now, Input::Report(&report));
+        }
+        while broker.poll_output().is_some() {}
+        let readings = [reading(0, second * 50_000_000, 0), reading(1, second * 1_250_000, second * 2_500_000)];
+        broker.handle_input(now, Input::Meters(&readings));
+        let usage = |tx, rx| PerDirection { tx: Bandwidth::from_mbps(tx), rx: Bandwidth::from_mbps(rx) };
+        let usage = [usage(400, 0), usage(10, 20)];
+        status.measured(&readings, if second > 0 { &usage } else { &[] });
+        status.decided(&broker);
+    }
+    status.written_ms = 1_700_000_002_000;
+    status.uptime_ms = 2_000;
+    status.interface = "eth0".into();
+    status.attachment = Some("tcx".into());
+    status.backend = "htb".into();
+    status.epoch = 7;
+    status.counters.datagrams_forged = 2;
+    status
+}
+
+#[test]
+fn an_agent_tells_what_its_broker_decided() {
+    let status = agent();
+    assert_eq!((status.mode, status.peers, status.peers_heard), (Mode::Runtime, 1, 1));
+    assert_eq!((status.counters.reports_accepted, status.counters.reports_replayed), (1, 1));
+    let bulk = &status.services[0].tx;
+    assert_eq!(bulk.decided_by.as_deref(), Some("rack r1"));
+    assert!(bulk.is_limited() && bulk.limit < Bandwidth::from_mbps(300), "{bulk:?}");
+    assert_eq!(bulk.share, Some(bulk.limit));
+    assert_eq!((bulk.maximum, bulk.held_at()), (Bandwidth::from_mbps(800), bulk.limit));
+    let web = &status.services[1];
+    assert_eq!((web.tx.guarantee, web.tx.rack_guarantee), (Bandwidth::from_mbps(200), Bandwidth::from_mbps(300)));
+    assert!(!web.tx.is_limited() && web.tx.limit.is_unlimited());
+    assert_eq!((web.rx.usage, web.rx.bytes), (Some(Bandwidth::from_mbps(20)), Some(5_000_000)));
+    // The planner's: its 500 Mb/s of 1 Gb/s, and 15 intervals.
+    let latency = web.latency.expect("the policy asks for one");
+    assert!(latency.bound_ns.is_some_and(|bound| bound > 3_200_000), "{latency:?}");
+    assert_eq!(status.services[0].latency, None);
+}
+
+#[test]
+fn json_keeps_what_is_absent_and_what_has_no_bound() {
+    let mut status = agent();
+    let text = Status::Agent(status.clone()).to_json();
+    insta::assert_snapshot!("agent", text);
+    assert_eq!(Status::read(text.as_bytes()).expect("its own"), Status::Agent(status.clone()));
+    status.services[0].tx.backlog_bytes = Some(0);
+    status.services[0].rx.sender_rate = Some(Bandwidth::from_mbps(3));
+    status.kernel = Some(KernelCounters { ticks_late: 4, ..KernelCounters::default() });
+    status.fabric = Some(FabricLink { broker: "10.0.0.9:1".into(), connected: true, leads: true, silent_ms: None });
+    let all = Status::Agent(status);
+    assert_eq!(Status::read(all.to_json().as_bytes()).expect("its own"), all);
+}
+
+#[test]
+fn another_version_is_refused_and_more_keys_are_not() {
+    let text = Status::Agent(agent()).to_json();
+    let newer = text.replace("\"version\": 1,", "\"version\": 2, \"machine\": 3,");
+    let error = Status::read(newer.as_bytes()).expect_err("another version");
+    assert!(matches!(error, ReadError::Version { found: 2 }));
+    assert_eq!(error.to_string(), "a status of version 2, and this program reads version 1");
+    let more =
+        text.replace("\"mode\":", "\"of_tomorrow\": {}, \"mode\":").replace("\"fallbacks\": 0,", "\"unknown\": 1,");
+    assert_eq!(Status::read(more.as_bytes()).expect("readable"), Status::Agent(agent()));
+    for broken in ["", "{}", "[]", &text[..text.len() / 2], &text.replace("\"runtime\"", "\"walking\"")] {
+        assert!(matches!(Status::read(broken.as_bytes()), Err(ReadError::Malformed(_))), "{broken}");
+    }
+}
+
+fn fabric() -> FabricStatus {
+    let policy = policy();
+    let mut broker = FabricBroker::new(&policy, 3, FabricBrokerConfig::default(), Instant::ZERO);
+    let wanted = Bandwidth::from_mbps(400);
+    for (machine, round) in [(0, 1), (2, 1), (2, 1)] {
+        let report = RackReport {
+            machine: MachineId(machine),
+            policy: policy.digest(),
+            epoch: 1,
+            round,
+            first: ServiceId(0),
+            last: ServiceId(u32::MAX),
+            rows: vec![RateRow { service: ServiceId(1), rates: PerDirection { tx: wanted, rx: Bandwidth::ZERO } }],
+        };
+        broker.handle_input(Instant::from_nanos(1_000_000_000), FabricInput::Report(&report));
+    }
+    broker.handle_input(Instant::from_nanos(10_000_000_000), FabricInput::Timeout);
+    let mut status = FabricStatus::outline(&policy, "f1", 3);
+    status.decided(&policy, &broker);
+    status.leads = true;
+    status.leader = Some("f1".into());
+    status.written_ms = 1_700_000_010_000;
+    status.uptime_ms = 10_000;
+    status
+}
+
+/// 500 Mb/s of `web` in all, which two racks want.
+#[test]
+fn a_fabric_broker_tells_its_limits() {
+    let status = fabric();
+    assert_eq!((status.racks, status.racks_heard, status.round), (2, 2, 1));
+    let shown: Vec<_> =
+        status.limits.iter().map(|of| (of.rack.as_str(), of.service.as_str(), &*of.direction)).collect();
+    assert_eq!(shown, [("r1", "web", "tx"), ("r2", "web", "tx")]);
+    let sum: Bandwidth = status.limits.iter().map(|of| of.limit).sum();
+    assert!(sum <= Bandwidth::from_mbps(500) && sum > Bandwidth::from_mbps(499), "{sum}");
+    assert_eq!((status.counters.rack_reports_accepted, status.counters.rack_reports_replayed), (2, 1));
+    let all = Status::Fabric(status);
+    assert_eq!(Status::read(all.to_json().as_bytes()).expect("its own"), all);
+}
+
+/// An agent that delivers everything there is.
+fn complete() -> AgentStatus {
+    let mut status = agent();
+    status.kernel = Some(KernelCounters { feedback_forged: 5, ..KernelCounters::default() });
+    status.fabric = Some(FabricLink { broker: "f".into(), connected: true, leads: false, silent_ms: Some(2_500) });
+    let service = &mut status.services[0];
+    service.tx.backlog_bytes = Some(3_000);
+    service.tx.drops = Some(1);
+    service.tx.destinations_held = Some(2);
+    service.tx.feedback_received = Some(6);
+    service.rx.meter_capacity = Some(Bandwidth::from_mbps(800));
+    service.rx.sender_rate = Some(Bandwidth::from_mbps(80));
+    service.rx.packets_markable = Some(1_000);
+    service.rx.packets_marked = Some(7);
+    service.rx.feedback_sent = Some(9);
+    status
+}
+
+#[test]
+fn metrics_of_an_agent() {
+    insta::assert_snapshot!("agent.metrics", metrics::text(&Status::Agent(complete())));
+}
+
+#[test]
+fn metrics_of_a_fabric_broker() {
+    insta::assert_snapshot!("fabric.metrics", metrics::text(&Status::Fabric(fabric())));
+}
+
+/// What a text in the OpenMetrics format says, by metric: its kind, unit, help, and the names of its samples.
+fn families(text: &str) -> Vec<(String, String, String, String, Vec<String>)> {
+    let mut families: Vec<(String, String, String, String, Vec<String>)> = Vec::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let mut words = rest.splitn(3, ' ');
+            let (what, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            let value = words.next().unwrap_or_default().to_owned();
+            if families.last().is_none_or(|family| family.0 != name) && what != "EOF" {
+                families.push((name.to_owned(), String::new(), String::new(), String::new(), Vec::new()));
+            }
+            let family = families.last_mut().expect("pushed");
+            match what {
+                "HELP" => family.3 = value,
+                "TYPE" => family.1 = value,
+                "UNIT" => family.2 = value,
+                _ => assert_eq!(what, "EOF"),
+            }
+        } else {
+            let name = line.split(['{', ' ']).next().expect("a name");
+            families.last_mut().expect("a family comes first").4.push(name.to_owned());
+        }
+    }
+    families
+}
+
+/// What `promtool check metrics` looks at, and what the format demands.
+#[test]
+fn names_follow_the_conventions() {
+    let status = [Status::Agent(complete()), Status::Fabric(fabric())];
+    let mut told = Vec::new();
+    for text in status.iter().map(metrics::text) {
+        assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);
+        for (name, kind, unit, help, samples) in families(&text) {
+            assert!(name.starts_with("weir_") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
+            assert!(!name.ends_with("_total") && !name.contains("__"), "{name}");
+            let base = ["", "seconds", "bytes", "bytes_per_second"];
+            assert!(base.contains(&unit.as_str()) && name.ends_with(&unit), "{name} {unit}");
+            for small in ["milliseconds", "_ms", "_ns", "bits", "bps", "kilo", "mega", "percent"] {
+                assert!(!name.contains(small), "{name} is not in base units");
+            }
+            assert!(!name.contains(&format!("_{kind}")), "{name} repeats its kind");
+            assert!(help.ends_with('.') && !help.ends_with("..") && help.len() > 10, "{name}: {help}");
+            let sample = match kind.as_str() {
+                "counter" => format!("{name}_total"),
+                "info" => format!("{name}_info"),
+                _ => name.clone(),
+            };
+            assert!(["counter", "gauge", "info"].contains(&kind.as_str()), "{name} {kind}");
+            assert!(!samples.is_empty() && samples.iter().all(|found| *found == sample), "{name}: {samples:?}");
+            assert!(!told.contains(&sample), "{name} is told twice");
+            told.push(sample);
+        }
+    }
+    // All there is came out of a complete status, and is in the reference, in the same order.
+    let reference: Vec<String> = metrics::reference().into_iter().map(|(name, ..)| name).collect();
+    assert!(told.iter().all(|name| reference.contains(name)));
+    assert_eq!(
+        told.len(),
+        reference.len(),
+        "{:?}",
+        reference.iter().filter(|name| !told.contains(name)).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn what_is_absent_is_no_series() {
+    let text = metrics::text(&Status::Agent(agent()));
+    for absent in [
+        "weir_service_backlog",
+        "weir_kernel_",
+        "weir_fabric_link",
+        "weir_service_sender_rate",
+        "weir_service_markable",
+    ] {
+        assert!(!text.contains(absent), "{absent}");
+    }
+    assert!(text.contains("weir_service_limit_bytes_per_second{service=\"web\",direction=\"tx\"} inf"), "{text}");
+    assert!(
+        text.contains("weir_service_guarantee_bytes_per_second{service=\"web\",direction=\"tx\"} 25000000.0"),
+        "{text}"
+    );
+}
+
+/// Names come from a policy, but a path or an address in a label must not end it.
+#[test]
+fn labels_are_escaped() {
+    let mut status = agent();
+    status.interface = "a\"b\\c\nd".into();
+    let text = metrics::text(&Status::Agent(status));
+    assert!(text.contains(r#"interface="a\"b\\c\nd""#), "{text}");
+}
+
+#[test]
+fn directions_are_reached_by_name() {
+    let status = agent();
+    let service = &status.services[1];
+    assert_eq!(service.direction(Direction::Rx), &service.rx);
+    assert_eq!(status.capacity(Direction::Tx), Bandwidth::from_gbps(1));
+}
