@@ -1,0 +1,111 @@
+//! Where a status comes from.
+
+use hyper::Uri;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A URL or a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// `http://HOST:PORT/status`.
+    Url(Uri),
+    /// A status file.
+    File(PathBuf),
+}
+
+/// Why a text is no source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{cause}")]
+pub struct SourceError {
+    /// What is wrong.
+    pub cause: String,
+    /// What to write.
+    pub hint: String,
+}
+
+/// What a URL is to look like.
+const HINT: &str = "write http://10.0.0.1:30566/status, or the name of a status file";
+
+impl Source {
+    /// The agent at this address and port.
+    pub fn at(address: std::net::SocketAddr) -> Self {
+        let uri = Uri::builder().scheme("http").authority(address.to_string()).path_and_query("/status").build();
+        Self::Url(uri.expect("an address is an authority"))
+    }
+}
+
+impl FromStr for Source {
+    type Err = SourceError;
+
+    /// Reads a URL (with `/status` where it has no path) or the name of a file.
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        let refuse = |cause: String| SourceError { cause, hint: HINT.to_owned() };
+        let Some((scheme, _)) = text.split_once("://") else {
+            return match text {
+                "" => Err(refuse("there is no source".to_owned())),
+                _ => Ok(Self::File(text.into())),
+            };
+        };
+        if scheme != "http" {
+            return Err(refuse(format!("`{text}` is not an http:// URL: agents serve no other")));
+        }
+        let mut uri: Uri = text.parse().map_err(|error| refuse(format!("`{text}` is not a URL: {error}")))?;
+        if uri.host().is_none_or(str::is_empty) {
+            return Err(refuse(format!("`{text}` names no host")));
+        }
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(refuse(format!("`{text}` has a user: agents know none")));
+        }
+        if uri.path() == "/" {
+            let mut parts = uri.into_parts();
+            parts.path_and_query = Some("/status".parse().expect("a path"));
+            uri = Uri::from_parts(parts).expect("it was one with another path");
+        }
+        Ok(Self::Url(uri))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(uri) => write!(f, "{uri}"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        for (text, shown) in [
+            ("http://10.0.0.1:30566", "http://10.0.0.1:30566/status"),
+            ("http://[fd00::1]:30566/", "http://[fd00::1]:30566/status"),
+            ("http://m1:30566/m1/status?x=1", "http://m1:30566/m1/status?x=1"),
+            ("/run/weir/m1.json", "/run/weir/m1.json"),
+            ("m1", "m1"),
+        ] {
+            assert_eq!(text.parse::<Source>().expect(text).to_string(), shown);
+        }
+        let address = "[fd00::1]:30566".parse().expect("an address");
+        assert_eq!(Source::at(address).to_string(), "http://[fd00::1]:30566/status");
+    }
+
+    #[test]
+    fn refuses_the_rest_with_a_hint() {
+        for (text, cause) in [
+            ("", "there is no source"),
+            ("https://m1", "`https://m1` is not an http:// URL: agents serve no other"),
+            ("http://", "`http://` is not a URL: "),
+            ("http://a b/", "`http://a b/` is not a URL: "),
+            ("http://u:p@m1/", "`http://u:p@m1/` has a user: agents know none"),
+        ] {
+            let error = text.parse::<Source>().expect_err(text);
+            assert!(error.cause.starts_with(cause), "{error}");
+            assert!(error.hint.contains("http://10.0.0.1:30566/status"));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The server as whoever reaches its port sees it, and the watcher as whoever waits for it does.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use weir_observe::server::{self, Limits};
+use weir_observe::{Publisher, Server, Sighting, Source, Watcher};
+use weir_policy::Policy;
+use weir_status::{AgentStatus, Status};
+
+fn agent(written: u64) -> AgentStatus {
+    let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\n\
+                services: { a: { match: [ { port: 1 } ] } }\n";
+    let (policy, _) = Policy::parse("policy.yaml", text).expect("sound");
+    let mut status = AgentStatus::outline(&policy, policy.network().machine_named("m1").expect("there"));
+    status.written_ms = written;
+    status
+}
+
+fn serve(publisher: &Publisher, limits: Limits) -> Server {
+    let listener = server::listen("127.0.0.1:0".parse().expect("an address")).expect("listens");
+    let reader = publisher.reader();
+    server::start("test", listener, limits, move || reader.router()).expect("starts")
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
+    stream
+}
+
+/// Everything that comes back for `request`, until the server closes.
+fn raw(address: SocketAddr, request: &str) -> String {
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = Vec::new();
+    // A server that refuses a head may reset the connection; what it said before counts.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).expect("text")
+}
+
+fn ask(address: SocketAddr, method: &str, path: &str) -> (String, String) {
+    let answer = raw(address, &format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"));
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test waits for threads and sockets of the real world")]
+fn soon(what: &str, mut is: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    start.elapsed()
+}
+
+#[test]
+fn status_and_metrics_are_read_and_nothing_else_is_done() {
+    let publisher = Publisher::new();
+    let server = serve(&publisher, Limits::default());
+    let address = server.address();
+    assert!(ask(address, "GET", "/status").0.starts_with("http/1.1 503"));
+    publisher.publish(Status::Agent(agent(5)));
+    let (head, body) = ask(address, "GET", "/status");
+    assert!(head.starts_with("http/1.1 200") && head.contains("content-type: application/json\r\n"), "{head}");
+    assert!(head.contains("cache-control: no-store") && head.contains("x-content-type-options: nosniff"), "{head}");
+    assert_eq!(Status::read(body.as_bytes()).expect("a status"), Status::Agent(agent(5)));
+    let (head, body) = ask(address, "GET", "/metrics");
+    assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
+    assert!(body.contains("weir_agent_info{machine=\"m1\"") && body.ends_with("# EOF\n"), "{body}");
+    // The same head, without a body.
+    let (head, body) = ask(address, "HEAD", "/metrics");
+    assert!(head.starts_with("http/1.1 200") && head.contains("content-length: ") && body.is_empty(), "{head} {body}");
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
+        let (head, _) = ask(address, method, "/status");
+        assert!(head.starts_with("http/1.1 405") && head.contains("allow: get,head"), "{method}: {head}");
+    }
+    for path in ["/", "/stat", "/status/", "/../etc/passwd", "//status"] {
+        assert!(ask(address, "GET", path).0.starts_with("http/1.1 404"), "{path}");
+    }
+    publisher.publish(Status::Agent(agent(6)));
+    assert!(ask(address, "GET", "/status").1.contains("\"written_ms\": 6"));
+}
+
+#[test]
+fn heads_that_are_too_large_are_refused() {
+    let publisher = Publisher::new();
+    publisher.publish(Status::Agent(agent(1)));
+    let server = serve(&publisher, Limits::default());
+    let fields = |count: usize, length: usize| -> String {
+        let field = |i| format!("x-{i}: {}\r\n", "y".repeat(length));
+        format!(
+            "GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{}\r\n",
+            (0..count).map(field).collect::<String>()
+        )
+    };
+    assert!(raw(server.address(), &fields(60, 10)).starts_with("HTTP/1.1 200"));
+    for (count, length) in [(100, 10), (1, 20_000)] {
+        let answer = raw(server.address(), &fields(count, length));
+        assert!(answer.starts_with("HTTP/1.1 431"), "{count} × {length}: {answer}");
+    }
+    assert!(raw(server.address(), "\x16\x03\x01 not HTTP\r\n\r\n").starts_with("HTTP/1.1 400"));
+}
+
+#[test]
+fn who_is_slow_or_holds_on_is_let_go() {
+    let publisher = Publisher::new();
+    publisher.publish(Status::Agent(agent(1)));
+    let limits = Limits { head: Duration::from_millis(300), life: Duration::from_millis(900), ..Limits::default() };
+    let server = serve(&publisher, limits);
+    // Half a head, and silence.
+    let mut slow = connect(server.address());
+    slow.write_all(b"GET /status HTTP/1.1\r\nhost:").expect("sent");
+    let mut rest = Vec::new();
+    let closed = soon("the end of half a head", || matches!(slow.read(&mut [0; 512]), Ok(0) | Err(_)));
+    assert!(closed < Duration::from_secs(5), "{closed:?}");
+    // A head that grows by a byte now and then is no better.
+    let mut dripping = connect(server.address());
+    soon("the end of a head that drips", || dripping.write_all(b"G").is_err());
+    // Nothing after an answer.
+    let mut idle = connect(server.address());
+    idle.write_all(b"GET /status HTTP/1.1\r\nhost: x\r\n\r\n").expect("sent");
+    idle.read_to_end(&mut rest).expect("an answer, and then the end");
+    assert!(rest.starts_with(b"HTTP/1.1 200"));
+}
+
+#[test]
+fn connections_beyond_the_limit_wait() {
+    let publisher = Publisher::new();
+    publisher.publish(Status::Agent(agent(1)));
+    let limits = Limits { connections: 2, head: Duration::from_secs(60), ..Limits::default() };
+    let server = serve(&publisher, limits);
+    let held = [connect(server.address()), connect(server.address())];
+    let mut third = connect(server.address());
+    third.write_all(b"GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+    third.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
+    assert!(third.read(&mut [0; 1]).is_err(), "a third connection is served beside two");
+    third.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
+    drop(held);
+    let mut answer = Vec::new();
+    third.read_to_end(&mut answer).expect("served when there is room");
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+}
+
+#[test]
+fn a_server_that_is_dropped_listens_no_more() {
+    let publisher = Publisher::new();
+    let server = serve(&publisher, Limits::default());
+    let address = server.address();
+    let taken = server::listen(address).expect_err("taken");
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+    drop(server);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_watcher_sees_who_is_there_and_who_is_lost() {
+    let publisher = Publisher::new();
+    publisher.publish(Status::Agent(agent(1)));
+    let server = serve(&publisher, Limits::default());
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("m2.json");
+    // Accepts and says nothing.
+    let mute = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let silent = Source::at(mute.local_addr().expect("an address"));
+    let sightings = vec![
+        Sighting::new(Source::at(server.address()), Some("m1".into())),
+        Sighting::new(Source::File(file.clone()), None),
+        Sighting::new(silent, Some("m3".into())),
+    ];
+    let watcher = Watcher::start(sightings).expect("starts");
+    let lost = |place: usize| watcher.latest().map(|view| view.sightings[place].lost.clone());
+    let first = soon("a first view", || watcher.latest().is_some());
+    assert!(first < Duration::from_secs(5), "one that hangs delays the others: {first:?}");
+    assert_eq!(lost(0), Some(None));
+    let why = |place| lost(place).flatten().map(|lost| lost.why).unwrap_or_default();
+    assert!(why(1).contains("No such file"), "{}", why(1));
+    assert_eq!(why(2), "no answer within 800 ms");
+    std::fs::write(&file, Status::Agent(agent(1)).to_json()).expect("written");
+    soon("a file that comes later", || lost(1) == Some(None));
+    drop(server);
+    soon("a server that goes", || why(0).contains("refused"));
+    let view = watcher.latest().expect("a view");
+    assert_eq!(view.sightings[0].status.as_ref().map(|status| status.name().to_owned()), Some("m1".to_owned()));
+    std::fs::write(&file, "{}").expect("written");
+    soon("a file that is broken", || why(1).starts_with("not a status"));
+}
