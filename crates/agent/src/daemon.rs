@@ -1,9 +1,10 @@
 //! The loop of the agent.
 //!
-//! One thread, three sources: the socket, the broker's timer, and signals. Each input goes to the broker,
+//! One thread, four sources: the socket, the fabric broker's line, the broker's timer, and signals. Each input goes to the broker,
 //! then all its outputs are carried out. What fails while running (a datagram that cannot be sent, a status that
 //! cannot be written) is logged and counted; what makes enforcement impossible ends the agent with the host as it was found.
 
+use crate::fabric_line::FabricLine;
 use crate::host::{Host, HostError};
 use crate::status;
 use std::io;
@@ -14,6 +15,7 @@ use tokio::net::UdpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{debug, info, warn};
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
+use weir_fabric::{Line, LineConfig, LineError};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId};
 use weir_wire::{DecodeError, Key, Message};
@@ -32,7 +34,7 @@ pub struct AgentConfig {
     pub peers: Vec<(MachineId, SocketAddr)>,
     /// The key that tags datagrams.
     pub key: Key,
-    /// Higher than at any earlier start, see [`crate::epoch`].
+    /// Higher than at any earlier start, see [`weir_state::epoch`].
     pub epoch: u64,
     /// How the broker is timed.
     pub broker: RackBrokerConfig,
@@ -40,6 +42,8 @@ pub struct AgentConfig {
     pub force: bool,
     /// Where to write the status once a period, if anywhere.
     pub status: Option<PathBuf>,
+    /// How to reach the fabric broker, if there is one.
+    pub fabric: Option<LineConfig>,
 }
 
 /// Why the agent ended or did not start.
@@ -48,6 +52,9 @@ pub enum AgentError {
     /// The interface cannot be brought or kept under the policy.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The line to the fabric broker.
+    #[error(transparent)]
+    Fabric(#[from] LineError),
     /// The socket or the signals.
     #[error("{what}: {error}")]
     Io {
@@ -104,8 +111,9 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let mut terminate = signal(SignalKind::terminate()).map_err(io_error("listen for SIGTERM"))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(io_error("listen for SIGINT"))?;
         let socket = UdpSocket::bind(config.listen).await.map_err(io_error(format!("listen on {}", config.listen)))?;
+        let line = config.fabric.clone().map(Line::start).transpose()?;
         let host = Host::install(&config.policy, config.machine, &config.interface, config.force)?;
-        let mut daemon = Daemon::new(config, host, socket);
+        let mut daemon = Daemon::new(config, host, socket, line);
         let result = tokio::select! {
             result = daemon.serve() => result,
             _ = terminate.recv() => Ok(()),
@@ -126,6 +134,7 @@ struct Daemon {
     host: Host,
     socket: UdpSocket,
     broker: RackBroker,
+    line: FabricLine,
     started: tokio::time::Instant,
     mode: Mode,
     datagrams: DatagramCounters,
@@ -139,7 +148,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(config: AgentConfig, host: Host, socket: UdpSocket) -> Self {
+    fn new(config: AgentConfig, host: Host, socket: UdpSocket, line: Option<Line>) -> Self {
         let broker = RackBroker::new(&config.policy, config.machine, config.epoch, config.broker, Instant::ZERO);
         info!(
             "agent ready: {} on {} by {}, listening on {}",
@@ -152,9 +161,7 @@ impl Daemon {
             let service = config.policy.services().get(*absent).path();
             warn!("packets of `{service}` are not on {}: not limited here", config.interface);
         }
-        if weir_alloc::speaks_of_fabric(&config.policy) {
-            warn!("what the policy says of the fabric is not enforced: agents know no fabric broker");
-        }
+        let line = FabricLine::new(line, &config.policy);
         let (mode, meters) = (broker.mode(), (Instant::ZERO, Vec::new()));
         let started = tokio::time::Instant::now();
         let datagrams = DatagramCounters::default();
@@ -163,6 +170,7 @@ impl Daemon {
             host,
             socket,
             broker,
+            line,
             started,
             mode,
             datagrams,
@@ -189,6 +197,10 @@ impl Daemon {
                     // An ICMP error of an earlier datagram: that peer does not listen yet.
                     Err(error) => debug!("receive: {error}"),
                 },
+                limits = self.line.limits() => {
+                    let now = self.now();
+                    self.broker.handle_input(now, Input::Fabric(&limits));
+                }
                 () = tokio::time::sleep(std(wait)) => {
                     let now = self.now();
                     self.broker.handle_input(now, Input::Timeout);
@@ -228,8 +240,7 @@ impl Daemon {
                 }
                 Output::Broadcast(report) => self.broadcast(&report.into()).await,
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
-                // The agent knows no fabric broker: said at its start.
-                Output::ReportRack(_) => {}
+                Output::ReportRack(report) => self.line.report(report),
                 Output::SetLimits(limits) => {
                     let changed = self.host.set_limits(&limits)?;
                     self.tell(&changed);
@@ -287,6 +298,7 @@ impl Daemon {
         let (policy, machine, backend) = (&self.config.policy, self.config.machine, self.host.backend());
         let mut status = status::of(policy, machine, &self.broker, backend, &self.usage, &self.datagrams);
         status["counters"]["statuses_unwritten"] = self.unwritten.into();
+        status["fabric"] = self.line.status(&self.broker);
         match status::write(path, &status) {
             Ok(()) if std::mem::take(&mut self.warned) => info!("{} is written again", path.display()),
             Ok(()) => {}

@@ -7,8 +7,8 @@
 //! | module | does |
 //! |---|---|
 //! | [`host`] | the interface under policy: classifier, meters, rates |
+//! | `fabric_line` | what goes to the fabric broker and comes back, if there is one |
 //! | [`daemon`] | the loop: socket, timer, signals |
-//! | [`epoch`] | a number that grows with every start |
 //! | [`key_file`] | the shared key on disk |
 //! | [`status`] | what the agent is doing, as a file for people and tools |
 //!
@@ -17,7 +17,7 @@
 //! since nothing chooses its classes any more; the next agent adopts it and [`host::remove`] deletes it.
 
 pub mod daemon;
-pub mod epoch;
+mod fabric_line;
 pub mod host;
 pub mod key_file;
 pub mod status;

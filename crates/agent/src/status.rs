@@ -11,9 +11,7 @@
 
 use crate::daemon::DatagramCounters;
 use serde_json::{Value, json};
-use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use weir_control::{Mode, RackBroker};
 use weir_linux::shaper::Backend;
@@ -69,51 +67,6 @@ pub(crate) fn of(
 }
 
 /// Replaces the file.
-///
-/// The directory may be one that others write to, so the file to rename must be new: a link that somebody planted
-/// under its name would have root write to wherever it points.
 pub(crate) fn write(path: &Path, status: &Value) -> io::Result<()> {
-    let Some(name) = path.file_name() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
-    };
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}.new", std::process::id()));
-    let temporary = path.with_file_name(hidden);
-    // What an earlier process with our number left; removing a link leaves what it points to.
-    match std::fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    // O_CREAT with O_EXCL never follows a link, not even one that was planted since.
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-    let replaced = file.write_all(format!("{status:#}\n").as_bytes()).and_then(|()| std::fs::rename(&temporary, path));
-    if replaced.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    replaced
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_planted_link_is_not_followed_and_nothing_is_left_beside() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let at = |name: &str| directory.path().join(name);
-        std::fs::write(at("victim"), "whole").expect("written");
-        let planted = [format!(".m1.json.{}.new", std::process::id()), "m1.new".into(), "m1.json".into()];
-        for name in &planted {
-            std::os::unix::fs::symlink(at("victim"), at(name)).expect("a link");
-        }
-        for _ in 0..2 {
-            write(&at("m1.json"), &json!({ "machine": "m1" })).expect("written");
-        }
-        assert_eq!(std::fs::read_to_string(at("victim")).expect("there"), "whole");
-        let status: Value = serde_json::from_slice(&std::fs::read(at("m1.json")).expect("there")).expect("JSON");
-        assert_eq!(status["machine"], "m1");
-        assert!(!at(&planted[0]).exists());
-        write(&at("nowhere").join("m1.json"), &json!({})).expect_err("no directory");
-    }
+    weir_state::replace::write(path, format!("{status:#}\n").as_bytes())
 }

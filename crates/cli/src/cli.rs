@@ -27,7 +27,7 @@ pub(crate) struct Cli {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Policies", &["check", "allocate", "explain", "plan", "place", "schema"]),
     ("Experiments", &["sim", "report", "lab", "reproduce"]),
-    ("Running", &["agent", "key", "fabric", "top", "dashboard"]),
+    ("Running", &["agent", "fabric", "key", "certificate", "top", "dashboard"]),
 ];
 
 const AFTER_HELP: &str = "\
@@ -50,7 +50,7 @@ pub(crate) fn command() -> clap::Command {
     let mut list = String::new();
     for (title, names) in GROUPS.iter().copied().chain([("Other", rest.as_slice())]) {
         let known = names.iter().filter_map(|name| abouts.iter().find(|(known, _)| known == name));
-        let lines: String = known.map(|(name, about)| format!("  {literal}{name:<10}{literal:#} {about}\n")).collect();
+        let lines: String = known.map(|(name, about)| format!("  {literal}{name:<11}{literal:#} {about}\n")).collect();
         if !lines.is_empty() {
             list.push_str(&format!("{header}{title}:{header:#}\n{lines}\n"));
         }

@@ -100,8 +100,20 @@ counters! {
         rack_reports_unknown_machine,
         /// Rack reports made under another policy.
         rack_reports_other_policy,
-        /// Rack reports whose content contradicts the policy or itself.
+        /// Messages of leaders whose content contradicts the policy or itself.
         rack_reports_malformed,
+        /// Connections without a certificate of the authority.
+        handshakes_failed,
+        /// Calls in the name of a machine that the caller's certificate does not name.
+        calls_other_machine,
+        /// Calls in the name of a machine that the policy does not have.
+        calls_unknown_machine,
+        /// Calls that were told which other broker answers.
+        calls_sent_elsewhere,
+        /// Parts of answers for machines that were not on the line.
+        answers_unsent,
+        /// Parts of answers for machines that did not take earlier ones.
+        answers_not_taken,
         /// Answers to racks that were dropped because a period ended before they were sent.
         answers_dropped,
         /// Times that a silent rack's last word was forgotten.

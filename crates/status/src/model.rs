@@ -13,10 +13,6 @@ pub const VERSION: u32 = 1;
 /// What somebody is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one for each machine: half a kilobyte more is nothing beside its services"
-)]
 pub enum Status {
     /// An agent.
     Agent(AgentStatus),
@@ -309,6 +305,15 @@ pub struct FabricStatus {
     pub epoch: u64,
     /// Periods since then.
     pub round: u64,
+    /// Why the policy that was to take its place was refused, where the last one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_refused: Option<String>,
+    /// When the broker's certificate ends, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_ends: Option<i64>,
+    /// How many machines are on the line.
+    #[serde(default)]
+    pub calls: u64,
     /// How many racks the policy has.
     pub racks: u64,
     /// How many of them reported within the timeout.

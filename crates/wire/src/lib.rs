@@ -10,3 +10,4 @@ mod varint;
 
 pub use datagram::{DecodeError, Message, decode, encode};
 pub use key::{Key, KeyError};
+pub use rows::rows_fit;

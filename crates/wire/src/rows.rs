@@ -83,6 +83,13 @@ pub(crate) fn put<R: WireRow>(out: &mut Vec<u8>, first: ServiceId, rows: impl It
     }
 }
 
+/// Whether rows that ascend from `first` on fit one datagram, for whoever gets them another way and tells them in a rack.
+pub fn rows_fit(first: ServiceId, rows: &[RateRow]) -> bool {
+    let mut out = Vec::with_capacity(ROW_BYTES);
+    put(&mut out, first, rows.iter().map(|row| FabricRow::<true>(*row)));
+    out.len() <= ROW_BYTES
+}
+
 /// The rows that fill `bytes` exactly.
 pub(crate) fn take<R: WireRow>(mut bytes: &[u8], first: ServiceId, last: ServiceId) -> Result<Vec<R>, DecodeError> {
     const CUT_OFF: DecodeError = DecodeError::Malformed("a row is cut off");

@@ -1,18 +1,20 @@
 //! `weir agent`: the daemon of a host.
 
+use super::fabric::{identity_refused, period, timeout};
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
-use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
-use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, epoch, host, key_file};
+use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, host, key_file};
 use weir_control::{RackBrokerConfig, Stale};
+use weir_fabric::{BrokerUrl, IdentityFiles, LineConfig, LineError};
 use weir_linux::requirements::{self, Purpose};
 use weir_policy::Policy;
-use weir_units::MachineId;
+use weir_state::epoch;
+use weir_units::{Duration, MachineId};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -21,6 +23,8 @@ Examples:
   weir agent policy.yaml --interface eth0 --key /etc/weir/key
   weir agent policy.yaml --machine m1 --interface eth0 --key key --listen 10.0.0.1:30565 \\
              --peer m2=10.0.0.2:30565 --peer m3=10.0.0.3:30565
+  weir agent policy.yaml --interface eth0 --key key --fabric https://fabric.example.org:30567 \\
+             --certificate machine-m1.pem --private-key machine-m1.key --authority authority.pem
   weir agent --remove --interface eth0
 
 The agent classifies and counts every packet of the interface, holds each service to its limit, and
@@ -59,11 +63,30 @@ pub(crate) struct Args {
     /// Forget what a machine last said once it has been silent for 5 s
     #[arg(long)]
     forget_silent: bool,
+    /// Where the fabric broker listens, all of them if there are several (see `weir fabric`)
+    #[arg(long, value_name = "URL[,URL]", value_delimiter = ',')]
+    #[arg(requires = "certificate", requires = "private_key", requires = "authority")]
+    fabric: Vec<BrokerUrl>,
+    /// This machine's certificate, in PEM, for the fabric broker (see `weir certificate`)
+    #[arg(long, value_name = "FILE", requires = "fabric")]
+    certificate: Option<PathBuf>,
+    /// Its private key, readable by its owner only
+    #[arg(long, value_name = "FILE", requires = "fabric")]
+    private_key: Option<PathBuf>,
+    /// The certificate of the authority that the fabric broker is of too
+    #[arg(long, value_name = "FILE", requires = "fabric")]
+    authority: Option<PathBuf>,
+    /// How often the fabric broker answers, as it was told itself (`weir fabric --period`)
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = period)]
+    fabric_period: Duration,
+    /// How long its last word holds; five periods unless told otherwise
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    fabric_timeout: Option<Duration>,
     /// Replace a queueing discipline that somebody else put on the interface
     #[arg(long)]
     force: bool,
     /// Delete what a killed agent left on the interface, and do nothing else
-    #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "status", "forget_silent", "force"])]
+    #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "status", "forget_silent", "force", "fabric"])]
     remove: bool,
 }
 
@@ -80,15 +103,21 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Ok(Exit::Done);
     }
     let config = config(args, ui)?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    log_to_stderr();
     weir_agent::run(config).map_err(|error| match &error {
         AgentError::Host(host::HostError::Htb(weir_linux::htb::HtbError::ForeignQdisc { .. })) => {
             CommandError::refused(error.to_string()).hint("--force replaces it; it does not come back by itself")
         }
+        AgentError::Fabric(LineError::Identity(refused)) => identity_refused(refused),
         _ => CommandError::failed(error.to_string()),
     })?;
     Ok(Exit::Done)
+}
+
+/// What a daemon says while it runs.
+pub(super) fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
 }
 
 fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
@@ -104,7 +133,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
     };
     let machine = machine(&policy, &name)?;
     let key = key_file::read(key).map_err(|error| {
-        let missing = matches!(&error, key_file::KeyFileError::Io { error, .. } if error.kind() == ErrorKind::NotFound);
+        let missing = matches!(&error, key_file::KeyFileError::File(error) if error.is_missing());
         let refused = CommandError::refused(error.to_string());
         if missing { refused.hint(format!("make one with `weir key {}`", key.display())) } else { refused }
     })?;
@@ -113,8 +142,16 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         None => from_policy(&policy, machine)?,
     };
     let peers = peers(&policy, machine, &args.peer)?;
-    let epoch = epoch::next(&args.state, &name).map_err(|error| CommandError::cannot_write(&args.state, error))?;
-    let stale = if args.forget_silent { Stale::Forget } else { Stale::Keep };
+    let fabric_timeout = timeout(args.fabric_period, args.fabric_timeout, "--fabric-timeout", "--fabric-period")?;
+    let broker = RackBrokerConfig {
+        stale: if args.forget_silent { Stale::Forget } else { Stale::Keep },
+        fabric_period: args.fabric_period,
+        fabric_timeout,
+        ..RackBrokerConfig::default()
+    };
+    let fabric = fabric(args, &name, &broker);
+    let epoch = epoch::next(&args.state, &format!("epoch-{name}"), 0)
+        .map_err(|error| CommandError::cannot_write(&args.state, error))?;
     Ok(AgentConfig {
         policy,
         machine,
@@ -123,9 +160,27 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         peers,
         key,
         epoch,
-        broker: RackBrokerConfig { stale, ..RackBrokerConfig::default() },
+        broker,
         force: args.force,
         status: args.status.clone(),
+        fabric,
+    })
+}
+
+/// How the fabric broker is reached, if there is one.
+fn fabric(args: &Args, machine: &str, broker: &RackBrokerConfig) -> Option<LineConfig> {
+    // All three are there with --fabric, and only then.
+    let identity = IdentityFiles {
+        certificate: args.certificate.clone()?,
+        private_key: args.private_key.clone()?,
+        authority: args.authority.clone()?,
+    };
+    Some(LineConfig {
+        machine: machine.to_owned(),
+        brokers: args.fabric.clone(),
+        identity,
+        period: broker.fabric_period,
+        timeout: broker.fabric_timeout,
     })
 }
 

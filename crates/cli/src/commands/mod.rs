@@ -2,8 +2,10 @@
 
 mod agent;
 mod allocate;
+mod certificate;
 mod check;
 mod explain;
+mod fabric;
 mod key;
 mod lab;
 mod plan;
@@ -40,6 +42,10 @@ pub(crate) enum Command {
     Agent(agent::Args),
     /// Make the key that agents share
     Key(key::Args),
+    /// Share services among racks: the broker that racks' leaders report to
+    Fabric(fabric::Args),
+    /// Make an authority and certificates for machines and fabric brokers
+    Certificate(certificate::Args),
 }
 
 /// Runs a command.
@@ -56,5 +62,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Reproduce(args) => reproduce::run(args, ui),
         Command::Agent(args) => agent::run(args, ui),
         Command::Key(args) => key::run(args, ui),
+        Command::Fabric(args) => fabric::run(args, ui),
+        Command::Certificate(args) => certificate::run(args, ui),
     }
 }

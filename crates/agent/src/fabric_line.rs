@@ -1,0 +1,114 @@
+//! The fabric broker, as the agent sees it: there or not.
+//!
+//! All that takes time is in [`weir_fabric::line`], on a thread of its own. Here is what the loop asks: reports go out,
+//! limits come in, neither waits, and the status says how the line stands.
+
+use serde_json::{Value, json};
+use tracing::warn;
+use weir_control::{RackBroker, RackLimits, RackReport};
+use weir_fabric::{Line, LineState};
+use weir_policy::Policy;
+
+/// The line, if one is configured.
+pub(crate) struct FabricLine {
+    line: Option<Line>,
+    /// Reports that had nowhere to go, in parts.
+    unsent: u64,
+}
+
+impl FabricLine {
+    /// Says what will not work between this line and the policy.
+    pub(crate) fn new(line: Option<Line>, policy: &Policy) -> Self {
+        match (&line, weir_alloc::speaks_of_fabric(policy)) {
+            (None, true) => {
+                warn!("what the policy says of the fabric is not enforced: no fabric broker is given (--fabric)");
+            }
+            (Some(_), false) => warn!("the policy says nothing of the fabric: its broker is not called"),
+            _ => {}
+        }
+        Self { line, unsent: 0 }
+    }
+
+    /// The next limits of the rack; never without a line. Nothing is lost when the future is dropped.
+    pub(crate) async fn limits(&mut self) -> RackLimits {
+        match &mut self.line {
+            Some(line) => line.limits().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What this machine says for its rack.
+    pub(crate) fn report(&mut self, report: RackReport) {
+        match &self.line {
+            Some(line) => line.report(report),
+            None => self.unsent += 1,
+        }
+    }
+
+    /// For the status file.
+    pub(crate) fn status(&self, broker: &RackBroker) -> Value {
+        let counters = broker.counters();
+        let mut status = json!({
+            "leads": broker.leads(),
+            "hears": broker.hears_fabric(),
+            "line": Value::Null,
+            "counters": {
+                "reports": counters.rack_reports,
+                "reports_unsent": self.unsent,
+                "limits_accepted": counters.limits_accepted,
+                "limits_known": counters.limits_known,
+                "limits_replayed": counters.limits_replayed,
+                "limits_expired": counters.limits_expired,
+                "limits_other_rack": counters.limits_other_rack,
+                "limits_other_policy": counters.limits_other_policy,
+                "limits_malformed": counters.limits_malformed,
+                "fallbacks": counters.fabric_fallbacks,
+            },
+        });
+        if let Some(line) = &self.line {
+            let line = line.status();
+            let (state, broker) = match line.state {
+                LineState::Idle => ("idle", None),
+                LineState::Calling(broker) => ("calling", Some(broker)),
+                LineState::Waiting => ("waiting", None),
+                LineState::Up(broker) => ("up", Some(broker)),
+            };
+            status["line"] = json!({
+                "state": state,
+                "broker": broker,
+                "last_failure": line.last_failure,
+                "calls": line.calls,
+                "failures": line.failures,
+                "sent_elsewhere": line.sent_elsewhere,
+                "reports_sent": line.reports_sent,
+                "reports_lost": line.reports_lost,
+                "limits_malformed": line.limits_malformed,
+                "limits_lost": line.limits_lost,
+            });
+        }
+        status
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use weir_control::RackBrokerConfig;
+    use weir_units::{Instant, MachineId, ServiceId};
+
+    #[test]
+    fn without_a_line_reports_are_counted() {
+        let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
+                    services: { a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 1Gb/s } } }\n";
+        let policy = Arc::new(Policy::parse("policy.yaml", text).expect("valid").0);
+        let broker = RackBroker::new(&policy, MachineId(0), 1, RackBrokerConfig::default(), Instant::ZERO);
+        let mut line = FabricLine::new(None, &policy);
+        let (first, last) = (ServiceId(0), ServiceId(9));
+        let policy = policy.digest();
+        line.report(RackReport { machine: MachineId(0), policy, epoch: 1, round: 1, first, last, rows: vec![] });
+        let status = line.status(&broker);
+        assert_eq!((&status["line"], &status["counters"]["reports_unsent"]), (&Value::Null, &json!(1)));
+        assert_eq!((&status["leads"], &status["hears"]), (&json!(false), &json!(false)));
+    }
+}

@@ -1,0 +1,280 @@
+//! A small private authority, for operators who have none.
+//!
+//! Problem: mutual TLS needs an authority and a certificate for each machine and fabric broker, and most ways to make
+//! them are long. Approach: one directory. The authority is made once; certificates are added as machines come. Nothing
+//! is ever overwritten, and private keys are readable by their owner only.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `authority.pem`, `authority.key` | the authority; its key signs and goes nowhere |
+//! | `machine-NAME.pem`, `machine-NAME.key` | what the agent of a machine needs, besides `authority.pem` |
+//! | `fabric-HOST.pem`, `fabric-HOST.key` | the same for a fabric broker that agents reach by this name or address |
+//!
+//! A machine's certificate serves for calling only, a fabric broker's for being called, so that a machine cannot pose
+//! as the broker (RFC 5280, 4.2.1.12). Keys are ECDSA P-256.
+
+use crate::identity::IdentityFiles;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_state::secret::{self, SecretError};
+
+/// More than this is no key.
+const LONGEST_KEY: u64 = 64 * 1024;
+/// How long the authority lasts: it has to be copied to every host to be replaced.
+const AUTHORITY_DAYS: u64 = 3_650;
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    /// A file cannot be read or written.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The system's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// A private key cannot be read or written.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// One of two files that belong together is missing.
+    #[error("{there} is there and {missing} is not; move it away, or bring the other one back")]
+    Half {
+        /// The file that is there.
+        there: String,
+        /// The file that is not.
+        missing: String,
+    },
+    /// The name or the authority cannot be used.
+    #[error("{what}: {error}")]
+    Certificate {
+        /// For whom the certificate should be.
+        what: String,
+        /// What is wrong.
+        #[source]
+        error: rcgen::Error,
+    },
+}
+
+/// Whom a certificate is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// The agent of a machine, by the policy's name.
+    Machine(String),
+    /// A fabric broker that agents reach by these names or addresses; the first one names the files.
+    Fabric(Vec<String>),
+}
+
+impl Holder {
+    fn file(&self) -> String {
+        match self {
+            Self::Machine(name) => format!("machine-{name}"),
+            Self::Fabric(hosts) => format!("fabric-{}", hosts.first().map_or("", String::as_str)),
+        }
+    }
+}
+
+/// Whether something was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// It is new.
+    New,
+    /// It was there and is as it was.
+    Kept,
+}
+
+/// An authority in a directory.
+pub struct Authority {
+    directory: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// Opens the authority of a directory, or makes it.
+    pub fn open(directory: &Path) -> Result<(Self, Made), AuthorityError> {
+        std::fs::create_dir_all(directory).map_err(|error| io_error(directory, error))?;
+        let (certificate, key) = (directory.join("authority.pem"), directory.join("authority.key"));
+        let wrong = |error| AuthorityError::Certificate { what: certificate.display().to_string(), error };
+        if both(&certificate, &key)? {
+            let text = std::fs::read_to_string(&certificate).map_err(|error| io_error(&certificate, error))?;
+            let pair = KeyPair::from_pem(&secret::read(&key, LONGEST_KEY)?).map_err(wrong)?;
+            let issuer = Issuer::from_ca_cert_pem(&text, pair).map_err(wrong)?;
+            return Ok((Self { directory: directory.to_owned(), issuer }, Made::Kept));
+        }
+        let pair = KeyPair::generate().map_err(wrong)?;
+        let mut params = lasting(AUTHORITY_DAYS);
+        params.distinguished_name.push(DnType::CommonName, "Weir authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let made = params.self_signed(&pair).map_err(wrong)?;
+        write(&certificate, &key, &made.pem(), &pair)?;
+        Ok((Self { directory: directory.to_owned(), issuer: Issuer::new(params, pair) }, Made::New))
+    }
+
+    /// The certificate of the authority.
+    pub fn certificate(&self) -> PathBuf {
+        self.directory.join("authority.pem")
+    }
+
+    /// Where a holder's files are.
+    pub fn files(&self, holder: &Holder) -> IdentityFiles {
+        let file = holder.file();
+        IdentityFiles {
+            certificate: self.directory.join(format!("{file}.pem")),
+            private_key: self.directory.join(format!("{file}.key")),
+            authority: self.certificate(),
+        }
+    }
+
+    /// Makes a certificate that lasts `days`, unless it is there.
+    pub fn issue(&self, holder: &Holder, days: u64) -> Result<Made, AuthorityError> {
+        let files = self.files(holder);
+        if both(&files.certificate, &files.private_key)? {
+            return Ok(Made::Kept);
+        }
+        let (names, usage) = match holder {
+            Holder::Machine(name) => (std::slice::from_ref(name), ExtendedKeyUsagePurpose::ClientAuth),
+            Holder::Fabric(hosts) => (hosts.as_slice(), ExtendedKeyUsagePurpose::ServerAuth),
+        };
+        let wrong = |error| AuthorityError::Certificate { what: holder.file(), error };
+        let mut params = lasting(days);
+        params.subject_alt_names = CertificateParams::new(names).map_err(wrong)?.subject_alt_names;
+        params.distinguished_name.push(DnType::CommonName, holder.file());
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![usage];
+        params.use_authority_key_identifier_extension = true;
+        let pair = KeyPair::generate().map_err(wrong)?;
+        let made = params.signed_by(&pair, &self.issuer).map_err(wrong)?;
+        write(&files.certificate, &files.private_key, &made.pem(), &pair)?;
+        Ok(Made::New)
+    }
+}
+
+/// Valid from yesterday, since clocks differ.
+fn lasting(days: u64) -> CertificateParams {
+    #[expect(clippy::disallowed_methods, reason = "a certificate has a date; nothing is decided by it here")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    let mut params = CertificateParams::default();
+    params.not_before = epoch + now.saturating_sub(DAY);
+    params.not_after = epoch + now + Duration::from_secs(DAY.as_secs().saturating_mul(days));
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params
+}
+
+/// Whether both files are there; one alone is refused, since it would be overwritten or not match.
+fn both(certificate: &Path, key: &Path) -> Result<bool, AuthorityError> {
+    let half = |there: &Path, missing: &Path| AuthorityError::Half {
+        there: there.display().to_string(),
+        missing: missing.display().to_string(),
+    };
+    match (certificate.exists(), key.exists()) {
+        (true, true) => Ok(true),
+        (false, false) => Ok(false),
+        (true, false) => Err(half(certificate, key)),
+        (false, true) => Err(half(key, certificate)),
+    }
+}
+
+fn write(certificate: &Path, key: &Path, pem: &str, pair: &KeyPair) -> Result<(), AuthorityError> {
+    secret::create(key, &pair.serialize_pem())?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(certificate)
+        .map_err(|error| io_error(certificate, error))?;
+    file.write_all(pem.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| io_error(certificate, error))
+}
+
+fn io_error(path: &Path, error: io::Error) -> AuthorityError {
+    AuthorityError::Io { path: path.display().to_string(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::{Identity, IdentityError};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn machine(name: &str) -> Holder {
+        Holder::Machine(name.to_owned())
+    }
+
+    #[test]
+    fn two_commands_make_what_both_sides_need() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (authority, made) = Authority::open(directory.path()).expect("made");
+        assert_eq!(made, Made::New);
+        assert_eq!(authority.issue(&machine("m_1"), 30).expect("made"), Made::New);
+        let fabric = Holder::Fabric(vec!["fabric.example.org".into(), "10.0.0.1".into(), "::1".into()]);
+        assert_eq!(authority.issue(&fabric, 30).expect("made"), Made::New);
+        let files = authority.files(&machine("m_1"));
+        let identity = Identity::read(&files).expect("sound");
+        assert_eq!(identity.names(), ["m_1"]);
+        let refused = identity.check_name("m2", &files).expect_err("another's").to_string();
+        assert!(refused.ends_with("machine-m_1.pem does not name `m2`: it is for m_1"), "{refused}");
+        let identity = Identity::read(&authority.files(&fabric)).expect("sound");
+        assert_eq!(identity.names(), ["fabric.example.org", "10.0.0.1", "::1"]);
+        for key in ["authority.key", "machine-m_1.key", "fabric-fabric.example.org.key"] {
+            let mode = std::fs::metadata(directory.path().join(key)).expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{key}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_overwritten() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (authority, _) = Authority::open(directory.path()).expect("made");
+        authority.issue(&machine("m1"), 30).expect("made");
+        let all = || {
+            let mut files: Vec<(PathBuf, String)> = std::fs::read_dir(directory.path())
+                .expect("a directory")
+                .map(|entry| entry.expect("an entry").path())
+                .map(|path| (path.clone(), std::fs::read_to_string(path).expect("a file")))
+                .collect();
+            files.sort();
+            files
+        };
+        let before = all();
+        let (again, made) = Authority::open(directory.path()).expect("opened");
+        assert_eq!((made, again.issue(&machine("m1"), 30).expect("kept")), (Made::Kept, Made::Kept));
+        assert_eq!(all(), before);
+        // Another certificate of the authority as it was read: what it signs is still its own.
+        assert_eq!(again.issue(&machine("m2"), 30).expect("made"), Made::New);
+        Identity::read(&again.files(&machine("m2"))).expect("sound");
+        std::fs::remove_file(directory.path().join("machine-m1.pem")).expect("deleted");
+        assert!(matches!(again.issue(&machine("m1"), 30), Err(AuthorityError::Half { .. })));
+    }
+
+    #[test]
+    fn an_identity_that_cannot_work_is_refused_at_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (authority, _) = Authority::open(directory.path()).expect("made");
+        for name in ["m1", "m2"] {
+            authority.issue(&machine(name), 30).expect("made");
+        }
+        let files = authority.files(&machine("m1"));
+        let refused = |change: &dyn Fn(&mut IdentityFiles)| {
+            let mut altered = files.clone();
+            change(&mut altered);
+            Identity::read(&altered).expect_err("refused").to_string()
+        };
+        let other = authority.files(&machine("m2"));
+        let mixed = refused(&|files| files.private_key.clone_from(&other.private_key));
+        assert!(mixed.contains("machine-m1.pem cannot be used"), "{mixed}");
+        let empty = refused(&|files| files.authority.clone_from(&files.private_key));
+        assert!(empty.ends_with("machine-m1.key does not hold a certificate"), "{empty}");
+        let no_key = directory.path().join("no.key");
+        secret::create(&no_key, "words").expect("written");
+        let no_key = refused(&|files| files.private_key.clone_from(&no_key));
+        assert!(no_key.contains("no.key does not hold a private key"), "{no_key}");
+        std::fs::set_permissions(&files.private_key, std::fs::Permissions::from_mode(0o644)).expect("changed");
+        assert!(matches!(Identity::read(&files), Err(IdentityError::Secret(SecretError::Open { mode: 0o644, .. }))));
+    }
+}

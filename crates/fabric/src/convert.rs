@@ -1,0 +1,231 @@
+//! Messages of the call ↔ messages of the brokers.
+//!
+//! Problem: protobuf says nothing about what a number means, and brokers must only ever see messages that one of them
+//! could have made. Approach: parse, don't validate: [`report`] and [`limits`] give the broker's own type or say what is
+//! wrong, and nothing else of this crate touches a field. What depends on the policy (whether a service exists) is left
+//! to the broker, which has it.
+//!
+//! A part must also fit a rack datagram, for whoever gets limits tells them in its rack (`weir-wire`).
+//!
+//! Worked example: a demand of 10 Gb/s to the bit is refused, for brokers tell it as 9,999,941,632 b/s.
+
+use crate::proto;
+use weir_control::rate::rounded;
+use weir_control::{RackLimits, RackReport, RateRow};
+use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
+
+/// What is wrong with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// No word at all, or one of a later version.
+    #[error("a message without a word that is known")]
+    Empty,
+    /// The range of services ends before it begins.
+    #[error("services {first} to {last} are an empty range")]
+    Range {
+        /// The first service.
+        first: u32,
+        /// The last service.
+        last: u32,
+    },
+    /// A service outside of the range, twice, or not ascending.
+    #[error("service {0} is out of range or out of order")]
+    Order(u32),
+    /// A rate that no broker tells: above the largest, or with more bits than are told.
+    #[error("service {service} has a rate of {bps} b/s, which brokers do not tell")]
+    Rate {
+        /// The service.
+        service: u32,
+        /// Its rate.
+        bps: u64,
+    },
+    /// More rows than a datagram of the rack takes.
+    #[error("{0} services are more than one part has room for")]
+    Size(usize),
+}
+
+fn rate(service: u32, bps: u64) -> Result<Bandwidth, Malformed> {
+    let rate = Bandwidth::from_bps(bps);
+    let told = rate <= Bandwidth::MAX && rounded(rate) == rate;
+    if told { Ok(rate) } else { Err(Malformed::Rate { service, bps }) }
+}
+
+fn rows<R>(
+    (first, last): (u32, u32),
+    rows: &[R],
+    row: impl Fn(&R) -> Result<RateRow, Malformed>,
+) -> Result<Vec<RateRow>, Malformed> {
+    if first > last {
+        return Err(Malformed::Range { first, last });
+    }
+    // Before any of them is looked at: the least row has 7 bytes.
+    if rows.len() > weir_control::parts::ROWS_PER_PART {
+        return Err(Malformed::Size(rows.len()));
+    }
+    let mut taken: Vec<RateRow> = Vec::with_capacity(rows.len());
+    for row in rows.iter().map(row) {
+        let row = row?;
+        let service = row.service.0;
+        let ascends = taken.last().is_none_or(|before| before.service < row.service);
+        if !ascends || service < first || service > last {
+            return Err(Malformed::Order(service));
+        }
+        taken.push(row);
+    }
+    if !weir_wire::rows_fit(ServiceId(first), &taken) {
+        return Err(Malformed::Size(rows.len()));
+    }
+    Ok(taken)
+}
+
+/// A report of `machine`, whose call it came by.
+pub fn report(machine: MachineId, report: &proto::Report) -> Result<RackReport, Malformed> {
+    let proto::Report { policy, epoch, round, first, last, ref demands } = *report;
+    let row = |row: &proto::Demand| {
+        let rates = PerDirection { tx: rate(row.service, row.tx_bps)?, rx: rate(row.service, row.rx_bps)? };
+        Ok(RateRow { service: ServiceId(row.service), rates })
+    };
+    let rows = rows((first, last), demands, row)?;
+    Ok(RackReport { machine, policy, epoch, round, first: ServiceId(first), last: ServiceId(last), rows })
+}
+
+/// A rack's limits.
+pub fn limits(limits: &proto::Limits) -> Result<RackLimits, Malformed> {
+    let proto::Limits { rack, policy, epoch, round, first, last, limits: ref told } = *limits;
+    let row = |row: &proto::Limit| {
+        let limit = |bps: Option<u64>| bps.map_or(Ok(Bandwidth::UNLIMITED), |bps| rate(row.service, bps));
+        let rates = PerDirection { tx: limit(row.tx_bps)?, rx: limit(row.rx_bps)? };
+        Ok(RateRow { service: ServiceId(row.service), rates })
+    };
+    let rows = rows((first, last), told, row)?;
+    Ok(RackLimits { rack: RackId(rack), policy, epoch, round, first: ServiceId(first), last: ServiceId(last), rows })
+}
+
+/// The message of a report.
+pub fn from_report(report: &RackReport) -> proto::FromLeader {
+    let demand = |row: &RateRow| proto::Demand {
+        service: row.service.0,
+        tx_bps: row.rates.tx.bps(),
+        rx_bps: row.rates.rx.bps(),
+    };
+    let report = proto::Report {
+        policy: report.policy,
+        epoch: report.epoch,
+        round: report.round,
+        first: report.first.0,
+        last: report.last.0,
+        demands: report.rows.iter().map(demand).collect(),
+    };
+    proto::FromLeader { word: Some(proto::from_leader::Word::Report(report)) }
+}
+
+/// The message of limits.
+pub fn from_limits(limits: &RackLimits) -> proto::FromBroker {
+    let rate = |rate: Bandwidth| (!rate.is_unlimited()).then(|| rate.bps());
+    let limit =
+        |row: &RateRow| proto::Limit { service: row.service.0, tx_bps: rate(row.rates.tx), rx_bps: rate(row.rates.rx) };
+    let limits = proto::Limits {
+        rack: limits.rack.0,
+        policy: limits.policy,
+        epoch: limits.epoch,
+        round: limits.round,
+        first: limits.first.0,
+        last: limits.last.0,
+        limits: limits.rows.iter().map(limit).collect(),
+    };
+    proto::FromBroker { word: Some(proto::from_broker::Word::Limits(limits)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn a_report() -> proto::Report {
+        let demands = vec![
+            proto::Demand { service: 1, tx_bps: 8_000, rx_bps: 0 },
+            proto::Demand { service: 3, tx_bps: 152_587 << 16, rx_bps: 1 },
+        ];
+        proto::Report { policy: 7, epoch: 1, round: 2, first: 1, last: 9, demands }
+    }
+
+    #[test]
+    fn each_bad_field_has_its_own_refusal() {
+        let refused = |change: fn(&mut proto::Report)| {
+            let mut altered = a_report();
+            change(&mut altered);
+            report(MachineId(0), &altered).expect_err("refused")
+        };
+        assert_eq!(report(MachineId(4), &a_report()).expect("a report").machine, MachineId(4));
+        assert_eq!(refused(|r| r.first = 10), Malformed::Range { first: 10, last: 9 });
+        assert_eq!(refused(|r| r.first = 2), Malformed::Order(1));
+        assert_eq!(refused(|r| r.last = 2), Malformed::Order(3));
+        assert_eq!(refused(|r| r.demands[1].service = 1), Malformed::Order(1));
+        assert_eq!(refused(|r| r.demands.swap(0, 1)), Malformed::Order(1));
+        let exact = 10_000_000_000;
+        assert_eq!(
+            refused(|r| r.demands[0].rx_bps = 10_000_000_000),
+            Malformed::Rate { service: 1, bps: exact },
+            "the worked example"
+        );
+        assert_eq!(refused(|r| r.demands[0].tx_bps = u64::MAX), Malformed::Rate { service: 1, bps: u64::MAX });
+        let rows = |rows: u32, step: u32| {
+            let demand = |place| proto::Demand { service: place * step, tx_bps: 1, rx_bps: 1 };
+            let altered =
+                proto::Report { first: 0, last: u32::MAX, demands: (0..rows).map(demand).collect(), ..a_report() };
+            report(MachineId(0), &altered).map(|report| report.rows.len())
+        };
+        assert_eq!(rows(167, 1), Ok(167));
+        assert_eq!(rows(168, 1), Err(Malformed::Size(168)));
+        assert_eq!(rows(167, 128), Err(Malformed::Size(167)), "distances of two bytes leave room for fewer");
+    }
+
+    #[test]
+    fn a_limit_that_is_absent_is_none() {
+        let told = vec![proto::Limit { service: 1, tx_bps: Some(8_000), rx_bps: None }];
+        let message = proto::Limits { policy: 7, epoch: 1, round: 2, first: 0, last: 9, limits: told, rack: 3 };
+        let parsed = limits(&message).expect("limits");
+        assert_eq!(parsed.rows[0].rates, PerDirection { tx: Bandwidth::from_bps(8_000), rx: Bandwidth::UNLIMITED });
+        assert_eq!(parsed.rack, RackId(3));
+        let mut unlimited = message;
+        unlimited.limits[0].rx_bps = Some(u64::MAX);
+        assert_eq!(limits(&unlimited), Err(Malformed::Rate { service: 1, bps: u64::MAX }), "one spelling");
+    }
+
+    fn rates() -> impl Strategy<Value = Vec<(u32, u64, Option<u64>)>> {
+        let told = |bps: u64| rounded(Bandwidth::from_bps(bps)).bps();
+        let rate = (0u64..=Bandwidth::MAX.bps()).prop_map(told);
+        let row = (1u32..100, rate.clone(), proptest::option::of(rate));
+        proptest::collection::vec(row, 0..100).prop_map(|rows| {
+            let mut service = 0;
+            rows.into_iter()
+                .map(|(step, tx, rx)| {
+                    service += step;
+                    (service, tx, rx)
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_brokers_tell_arrives(rates in rates(), stamp: (u64, u64, u64)) {
+            let row = |(service, tx, rx): &(u32, u64, Option<u64>), none| RateRow {
+                service: ServiceId(*service),
+                rates: PerDirection { tx: Bandwidth::from_bps(*tx), rx: rx.map_or(none, Bandwidth::from_bps) },
+            };
+            let (policy, epoch, round) = stamp;
+            let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
+            let rows = rates.iter().map(|rate| row(rate, Bandwidth::ZERO)).collect();
+            let said = RackReport { machine: MachineId(5), policy, epoch, round, first, last, rows };
+            let proto::FromLeader { word: Some(proto::from_leader::Word::Report(message)) } = from_report(&said)
+                else { panic!("a report") };
+            prop_assert_eq!(report(MachineId(5), &message), Ok(said));
+            let rows = rates.iter().map(|rate| row(rate, Bandwidth::UNLIMITED)).collect();
+            let said = RackLimits { rack: RackId(2), policy, epoch, round, first, last, rows };
+            let proto::FromBroker { word: Some(proto::from_broker::Word::Limits(message)) } = from_limits(&said)
+                else { panic!("limits") };
+            prop_assert_eq!(limits(&message), Ok(said));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Who speaks: certificates, the key that goes with them, and the authority that both sides trust.
+//!
+//! Problem: limits of a rack must not reach others, and nobody may speak for a rack that he does not lead. Approach:
+//! mutual TLS. Both sides have a certificate of one private authority. A machine's names the machine in its subject
+//! alternative names (as a DNS name, the way all authorities can issue), a fabric broker's the host that agents reach it
+//! by. The names of a caller are read from the certificate that TLS has verified, never from what it says.
+//!
+//! Files are read anew for every connection of an agent and at a broker's SIGHUP, so certificates are renewed without a
+//! restart. Whatever is wrong with them is said at the start, not at the first connection.
+//!
+//! Worked example: a certificate with the DNS names `m1` and `m1.example.org` may speak for the machine `m1`.
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_state::secret::{self, SecretError};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer;
+
+/// More than this is no key.
+const LONGEST_KEY: u64 = 64 * 1024;
+/// What gRPC is called when the two sides agree on a protocol (ALPN): HTTP/2.
+const HTTP2: &[u8] = b"h2";
+
+/// Where an identity is kept, all in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityFiles {
+    /// The certificate, then those between it and the authority.
+    pub certificate: PathBuf,
+    /// Its private key, which only its owner can read.
+    pub private_key: PathBuf,
+    /// The certificate of the authority that both sides trust; several while one takes another's place.
+    pub authority: PathBuf,
+}
+
+/// Why there is no identity.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A file cannot be read.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The system's answer.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The key cannot be read, or others could.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// It does not hold what it should.
+    #[error("{path} {reason}")]
+    Content {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The certificate does not name who uses it.
+    #[error("{path} does not name `{wanted}`: it is for {names}")]
+    Name {
+        /// The certificate's file.
+        path: String,
+        /// Who would use it.
+        wanted: String,
+        /// Whom it names.
+        names: String,
+    },
+}
+
+/// A certificate with its key and the authority, sound by type.
+#[derive(Debug)]
+pub struct Identity {
+    /// The texts of the three files, for whoever wants them as they are.
+    pub(crate) pem: Pem,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    roots: Arc<RootCertStore>,
+    names: Vec<String>,
+    expires: i64,
+}
+
+/// The texts of an identity's files.
+pub(crate) struct Pem {
+    pub(crate) certificate: String,
+    pub(crate) private_key: String,
+    pub(crate) authority: String,
+}
+
+impl std::fmt::Debug for Pem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pem(secret)")
+    }
+}
+
+impl Identity {
+    /// Reads and checks the three files.
+    pub fn read(files: &IdentityFiles) -> Result<Self, IdentityError> {
+        let text = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|error| IdentityError::Io { path: path.display().to_string(), error })
+        };
+        let pem = Pem {
+            certificate: text(&files.certificate)?,
+            private_key: secret::read(&files.private_key, LONGEST_KEY)?,
+            authority: text(&files.authority)?,
+        };
+        let content = |path: &Path, reason: String| IdentityError::Content { path: path.display().to_string(), reason };
+        let chain = certificates(&pem.certificate).map_err(|reason| content(&files.certificate, reason))?;
+        let authority = certificates(&pem.authority).map_err(|reason| content(&files.authority, reason))?;
+        let key = PrivateKeyDer::from_pem_slice(pem.private_key.as_bytes())
+            .map_err(|error| content(&files.private_key, format!("does not hold a private key: {error}")))?;
+        let mut roots = RootCertStore::empty();
+        for certificate in authority {
+            roots
+                .add(certificate)
+                .map_err(|error| content(&files.authority, format!("cannot be an authority: {error}")))?;
+        }
+        let leaf = chain.first().expect("there is one");
+        let parsed = parse(leaf).map_err(|reason| content(&files.certificate, reason))?;
+        let (names, expires) = (names(&parsed), parsed.validity().not_after.timestamp());
+        let identity = Self { pem, chain, key, roots: Arc::new(roots), names, expires };
+        // Also finds a key that is not the certificate's.
+        identity.server().map_err(|error| content(&files.certificate, format!("cannot be used: {error}")))?;
+        Ok(identity)
+    }
+
+    /// Whom the certificate names: its DNS names and addresses.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// When it ends, in seconds since 1970.
+    pub fn expires(&self) -> i64 {
+        self.expires
+    }
+
+    /// Refuses a certificate that does not name `wanted`.
+    pub fn check_name(&self, wanted: &str, files: &IdentityFiles) -> Result<(), IdentityError> {
+        if self.names.iter().any(|name| name == wanted) {
+            return Ok(());
+        }
+        let names = if self.names.is_empty() { "nobody".to_owned() } else { self.names.join(", ") };
+        Err(IdentityError::Name { path: files.certificate.display().to_string(), wanted: wanted.to_owned(), names })
+    }
+
+    /// What a server needs to accept callers of the same authority only.
+    pub(crate) fn server(&self) -> Result<Arc<ServerConfig>, String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let callers = WebPkiClientVerifier::builder_with_provider(self.roots.clone(), provider.clone());
+        let callers = callers.build().map_err(|error| error.to_string())?;
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| error.to_string())?
+            .with_client_cert_verifier(callers)
+            .with_single_cert(self.chain.clone(), self.key.clone_key());
+        let mut config = config.map_err(|error| error.to_string())?;
+        config.alpn_protocols = vec![HTTP2.to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+/// The certificates of a text, one at least.
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let all = all.map_err(|error| format!("does not hold a certificate: {error}"))?;
+    if all.is_empty() { Err("does not hold a certificate".to_owned()) } else { Ok(all) }
+}
+
+fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, String> {
+    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| format!("is malformed: {error}"))?;
+    Ok(parsed)
+}
+
+/// The DNS names and addresses of a certificate.
+fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let Ok(Some(alternatives)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let name = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => match bytes.len() {
+            4 => <[u8; 4]>::try_from(*bytes).ok().map(|bytes| std::net::Ipv4Addr::from(bytes).to_string()),
+            16 => <[u8; 16]>::try_from(*bytes).ok().map(|bytes| std::net::Ipv6Addr::from(bytes).to_string()),
+            _ => None,
+        },
+        _ => None,
+    };
+    alternatives.value.general_names.iter().filter_map(name).collect()
+}
+
+/// The names of a caller, from the certificate that TLS has verified.
+pub(crate) fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
+    parse(certificate).map_or_else(|_| Vec::new(), |certificate| names(&certificate))
+}

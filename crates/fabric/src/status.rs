@@ -1,0 +1,55 @@
+//! What a fabric broker is doing, as everybody who watches reads it.
+
+use crate::counters::Counters;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_control::FabricBroker;
+use weir_policy::Policy;
+use weir_status::{FabricCounters, FabricStatus, Status};
+use weir_units::Duration;
+
+/// What the daemon knows besides its broker.
+pub(crate) struct Around<'a> {
+    /// Where agents reach this broker.
+    pub(crate) url: &'a str,
+    /// Where they reach the one that answers, if that is known.
+    pub(crate) leader: Option<&'a str>,
+    pub(crate) epoch: u64,
+    pub(crate) uptime: Duration,
+    pub(crate) certificate_ends: i64,
+    pub(crate) refused: Option<&'a str>,
+    pub(crate) calls: usize,
+    pub(crate) counters: &'a Counters,
+}
+
+/// The status; `broker` is there if this one answers.
+pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around<'_>) -> Status {
+    let mut status = FabricStatus::outline(policy, around.url, around.epoch);
+    status.written_ms = now_ms();
+    status.uptime_ms = around.uptime.nanos() / 1_000_000;
+    status.leads = broker.is_some();
+    status.leader = around.leader.map(str::to_owned);
+    status.policy_refused = around.refused.map(str::to_owned);
+    status.certificate_ends = Some(around.certificate_ends);
+    status.calls = around.calls as u64;
+    if let Some(broker) = broker {
+        status.decided(policy, broker);
+    }
+    let counters = around.counters;
+    status.counters = FabricCounters {
+        rack_reports_malformed: status.counters.rack_reports_malformed + counters.malformed.get(),
+        handshakes_failed: counters.handshakes_failed.get(),
+        calls_other_machine: counters.other_machine.get(),
+        calls_unknown_machine: counters.unknown_machine.get(),
+        calls_sent_elsewhere: counters.sent_elsewhere.get(),
+        answers_unsent: counters.unsent.get(),
+        answers_not_taken: counters.not_taken.get(),
+        ..status.counters
+    };
+    Status::Fabric(status)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a status says when it was made; nothing is decided by it")]
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

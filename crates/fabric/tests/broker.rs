@@ -1,0 +1,220 @@
+//! A fabric broker, its leaders, and those who only pretend, over real TLS on loopback.
+
+mod common;
+
+use common::{Broker, PERIOD, World, authority, wait_for};
+use std::io::Write as _;
+use std::net::TcpStream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::{Code, Status};
+use weir_control::rate::rounded;
+use weir_control::{RackLimits, RackReport};
+use weir_fabric::proto::fabric_client::FabricClient;
+use weir_fabric::proto::{self, from_broker, from_leader};
+use weir_fabric::{IdentityFiles, Line, LineError, LineState, convert};
+use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// The next limits, if they come within five periods.
+fn next(line: &mut Line) -> RackLimits {
+    let wait = std::time::Duration::from_nanos((PERIOD * 5).nanos());
+    runtime().block_on(async { tokio::time::timeout(wait, line.limits()).await }).expect("limits within five periods")
+}
+
+fn of_a(limits: &RackLimits) -> Bandwidth {
+    limits.rows.iter().find(|row| row.service == ServiceId(0)).map_or(Bandwidth::UNLIMITED, |row| row.rates.tx)
+}
+
+fn gbps(rate: u64) -> Bandwidth {
+    rounded(Bandwidth::from_gbps(rate))
+}
+
+#[test]
+fn leaders_report_and_get_the_limits_of_their_own_rack() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    let (mut one, mut two) = (world.line("m1", &broker), world.line("m3", &broker));
+    assert_eq!(one.status().state, LineState::Idle, "nobody calls without a report");
+    one.report(world.report("m1", 1, 8));
+    two.report(world.report("m3", 1, 8));
+    broker.wait_for_counter("rack_reports_accepted", 2);
+    // The first answer may be of a period before both were heard.
+    wait_for("both racks to be limited", || of_a(&next(&mut one)) == gbps(5));
+    let (first, second) = (next(&mut one), next(&mut two));
+    assert_eq!((first.rack, second.rack), (RackId(0), RackId(1)));
+    assert_eq!((of_a(&first), first.policy), (gbps(5), world.policy.digest()));
+    let again = next(&mut one);
+    assert!((again.epoch, again.round) > (first.epoch, first.round), "answered each period");
+    assert_eq!(again.epoch, broker.status()["epoch"].as_u64().expect("an epoch"));
+    let status = broker.status();
+    assert_eq!((&status["calls"], &status["racks_heard"], &status["leads"]), (&2.into(), &2.into(), &true.into()));
+    let limits = status["limits"].as_array().expect("a list");
+    let racks: Vec<_> = limits.iter().map(|limit| (&limit["rack"], &limit["limit_bps"])).collect();
+    assert_eq!(racks, [(&"r1".into(), &gbps(5).bps().into()), (&"r2".into(), &gbps(5).bps().into())]);
+    // Reported old or twice: counted, and the last word stays.
+    one.report(world.report("m1", 1, 1));
+    broker.wait_for_counter("rack_reports_replayed", 1);
+    // Who does not lead any more hangs up.
+    wait_for("the line to hang up", || one.status().state == LineState::Idle);
+    wait_for("the calls to end", || broker.status()["calls"] == 0);
+    // And calls again.
+    one.report(world.report("m1", 2, 3));
+    wait_for("another call", || one.status().calls == 2);
+    broker.wait_for_counter("rack_reports_accepted", 3);
+}
+
+#[test]
+fn what_another_authority_signed_is_refused_on_both_sides() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    let other = authority(&world.directory.path().join("other"));
+    let foreign = other.files(&weir_fabric::authority::Holder::Machine("m1".to_owned()));
+    // A caller with a foreign certificate that trusts the broker.
+    let mut config = world.line_config("m1", &[broker.url()]);
+    config.identity = IdentityFiles { authority: world.authority.certificate(), ..foreign.clone() };
+    let line = Line::start(config).expect("a line");
+    line.report(world.report("m1", 1, 8));
+    wait_for("the failure", || line.status().failures > 0);
+    broker.wait_for_counter("handshakes_failed", 1);
+    // A caller that trusts another authority than the broker's.
+    let mut config = world.line_config("m1", &[broker.url()]);
+    config.identity.authority = other.certificate();
+    let line = Line::start(config).expect("a line");
+    line.report(world.report("m1", 1, 8));
+    wait_for("the failure", || line.status().last_failure.is_some_and(|why| why.contains("invalid peer certificate")));
+    // A caller without TLS, and a fabric broker's certificate, which is not for calling.
+    let failed = broker.counter("handshakes_failed");
+    let mut plain = TcpStream::connect(broker.listen).expect("it listens");
+    plain.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("sent");
+    broker.wait_for_counter("handshakes_failed", failed + 1);
+    drop(line);
+    let failed = broker.counter("handshakes_failed");
+    let fabric = weir_fabric::authority::Holder::Fabric(vec!["127.0.0.1".to_owned()]);
+    let refused = runtime().block_on(call(&broker, &world.authority.files(&fabric), "127.0.0.1", vec![]));
+    refused.expect_err("not a caller's certificate");
+    broker.wait_for_counter("handshakes_failed", failed + 1);
+    assert_eq!(broker.counter("rack_reports_accepted"), 0);
+}
+
+#[test]
+fn a_machine_speaks_for_itself_only() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    // The line does not even start.
+    let mut config = world.line_config("m2", &[broker.url()]);
+    config.identity = world.files("m1");
+    let refused = Line::start(config).expect_err("m1's certificate");
+    assert!(matches!(refused, LineError::Identity(_)), "{refused}");
+    // Who tries without our line is refused by the broker.
+    let said = vec![convert::from_report(&world.report("m3", 1, 8))];
+    let refused = runtime().block_on(call(&broker, &world.files("m1"), "m3", said)).expect_err("m1's certificate");
+    assert_eq!((refused.code(), refused.message()), (Code::PermissionDenied, "the certificate does not name `m3`"));
+    broker.wait_for_counter("calls_other_machine", 1);
+    let refused = runtime().block_on(call(&broker, &world.files("m9"), "m9", vec![])).expect_err("not in the policy");
+    assert_eq!(refused.code(), Code::NotFound);
+    broker.wait_for_counter("calls_unknown_machine", 1);
+    // Of two machines in a rack each is answered for the same rack, whatever it says.
+    let said = vec![convert::from_report(&world.report("m2", 1, 8))];
+    let words = runtime().block_on(call(&broker, &world.files("m2"), "m2", said)).expect("welcome");
+    let limits = words.iter().find_map(|word| match &word.word {
+        Some(from_broker::Word::Limits(limits)) => Some(convert::limits(limits).expect("limits")),
+        _ => None,
+    });
+    assert_eq!(limits.expect("an answer").rack, RackId(0));
+    assert_eq!(broker.counter("rack_reports_accepted"), 1);
+}
+
+#[test]
+fn what_no_leader_says_is_counted_and_changes_nothing() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    let good = world.report("m1", 5, 8);
+    let altered = |change: fn(&mut RackReport)| {
+        let mut altered = world.report("m1", 9, 1);
+        change(&mut altered);
+        convert::from_report(&altered)
+    };
+    let said = vec![
+        convert::from_report(&good),
+        altered(|report| report.rows[0].rates.tx = Bandwidth::from_bps(10_000_000_001)),
+        altered(|report| report.rows[0].service = ServiceId(7)),
+        altered(|report| report.first = ServiceId(u32::MAX)),
+        altered(|report| report.rows[0].rates.rx = Bandwidth::UNLIMITED),
+        proto::FromLeader { word: None },
+        altered(|report| report.policy ^= 1),
+        altered(|report| report.round = 4),
+        convert::from_report(&good),
+    ];
+    runtime().block_on(call(&broker, &world.files("m1"), "m1", said)).expect("welcome");
+    broker.wait_for_counter("rack_reports_replayed", 2);
+    assert_eq!(broker.counter("rack_reports_accepted"), 1);
+    assert_eq!(broker.counter("rack_reports_malformed"), 5);
+    assert_eq!(broker.counter("rack_reports_other_policy"), 1);
+    // A call that does not begin with a name is no call.
+    let refused = runtime().block_on(call(&broker, &world.files("m1"), "", vec![])).expect_err("no name");
+    assert_eq!(refused.code(), Code::PermissionDenied);
+}
+
+#[test]
+fn a_broker_that_ends_is_found_again_and_hears_the_newest_report() {
+    let world = World::new();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let nobody = format!("https://{}", gone.local_addr().expect("an address")).parse().expect("an address");
+    drop(gone);
+    let broker = world.broker("broker");
+    // The first address answers nothing: the second one is tried.
+    let mut line = Line::start(world.line_config("m1", &[nobody, broker.url()])).expect("a line");
+    line.report(world.report("m1", 1, 8));
+    assert_eq!(next(&mut line).rack, RackId(0));
+    let status = line.status();
+    assert_eq!((status.state, status.failures), (LineState::Up(broker.url().to_string()), 1));
+    // Another call of the same machine ends the first, which calls again and is not told the report twice.
+    let words = runtime().block_on(call(&broker, &world.files("m1"), "m1", vec![])).expect("welcome");
+    assert!(!words.is_empty());
+    line.report(world.report("m1", 2, 8));
+    wait_for("the line to be back", || line.status().calls >= 2);
+    broker.wait_for_counter("rack_reports_accepted", 2);
+    assert_eq!(broker.counter("rack_reports_replayed"), 0);
+}
+
+/// A leader that is not ours: calls, says, and returns what comes within three periods.
+async fn call(
+    broker: &Broker,
+    files: &IdentityFiles,
+    machine: &str,
+    said: Vec<proto::FromLeader>,
+) -> Result<Vec<proto::FromBroker>, Status> {
+    let read = |path| std::fs::read_to_string(path).expect("a file");
+    let own = tonic::transport::Identity::from_pem(read(&files.certificate), read(&files.private_key));
+    let trusted = Certificate::from_pem(read(&files.authority));
+    let tls = ClientTlsConfig::new().ca_certificate(trusted).identity(own);
+    let endpoint = Endpoint::from_shared(broker.url().to_string()).and_then(|endpoint| endpoint.tls_config(tls));
+    let channel = endpoint.expect("an address").connect().await.map_err(|error| Status::unknown(error.to_string()))?;
+    let (send, receive) = tokio::sync::mpsc::channel(said.len() + 1);
+    let hello = from_leader::Word::Hello(proto::Hello { machine: machine.to_owned() });
+    for word in [proto::FromLeader { word: Some(hello) }].into_iter().chain(said) {
+        send.send(word).await.expect("room");
+    }
+    let mut words = FabricClient::new(channel).lead(ReceiverStream::new(receive)).await?.into_inner();
+    let end = tokio::time::Instant::now() + std::time::Duration::from_nanos((PERIOD * 3).nanos());
+    let mut heard = Vec::new();
+    while let Ok(Ok(Some(word))) = tokio::time::timeout_at(end, words.message()).await {
+        heard.push(word);
+    }
+    drop(send);
+    Ok(heard)
+}
+
+#[test]
+fn a_report_without_a_machine_of_its_own_is_the_callers() {
+    let world = World::new();
+    let message = convert::from_report(&world.report("m3", 1, 8));
+    let Some(from_leader::Word::Report(report)) = message.word else { panic!("a report") };
+    let taken = convert::report(MachineId(1), &report).expect("a report");
+    assert_eq!(taken.machine, MachineId(1));
+    assert_eq!(taken.rows[0].rates, PerDirection { tx: gbps(8), rx: Bandwidth::ZERO });
+}

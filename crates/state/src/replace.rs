@@ -1,0 +1,71 @@
+//! A file that changes in one step.
+//!
+//! A reader sees the old content or the new one, also after a crash: the new one is written beside and
+//! renamed.
+//!
+//! The directory may be one that others write to, so the file to rename must be new: a link that somebody planted
+//! under its name would have root write to wherever it points.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Replaces the file; a crash of the host may bring the old content back.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace(path, content, |_| Ok(()))
+}
+
+/// Replaces the file. Once this returns, the new content outlives a crash of the host.
+pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace(path, content, File::sync_all)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
+}
+
+fn replace(path: &Path, content: &[u8], settle: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
+    };
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}.new", std::process::id()));
+    let temporary = path.with_file_name(hidden);
+    // What an earlier process with our number left; removing a link leaves what it points to.
+    match std::fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // O_CREAT with O_EXCL never follows a link, not even one that was planted since.
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+    let written = file.write_all(content).and_then(|()| settle(&file));
+    let replaced = written.and_then(|()| std::fs::rename(&temporary, path));
+    if replaced.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    replaced
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planted_link_is_not_followed_and_nothing_is_left_beside() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("victim"), "whole").expect("written");
+        let planted = [format!(".m1.json.{}.new", std::process::id()), "m1.new".into(), "m1.json".into()];
+        for name in &planted {
+            std::os::unix::fs::symlink(at("victim"), at(name)).expect("a link");
+        }
+        for _ in 0..2 {
+            write(&at("m1.json"), b"new").expect("written");
+            write_durably(&at("m1.json"), b"new").expect("written");
+        }
+        assert_eq!(std::fs::read_to_string(at("victim")).expect("there"), "whole");
+        assert_eq!(std::fs::read_to_string(at("m1.json")).expect("there"), "new");
+        assert!(!at(&planted[0]).exists());
+        write(&at("nowhere").join("m1.json"), b"").expect_err("no directory");
+    }
+}
