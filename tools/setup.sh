@@ -20,6 +20,7 @@ command -v clang >/dev/null || build+=(clang)
 command -v ip     >/dev/null || lab+=(iproute2)
 command -v tc     >/dev/null || lab+=(iproute2)
 command -v iperf3 >/dev/null || lab+=(iperf3)
+command -v etcd   >/dev/null || lab+=(etcd-server)
 
 if [ $((${#build[@]} + ${#lab[@]})) -gt 0 ]; then
     mapfile -t missing < <(printf '%s\n' "${build[@]}" "${lab[@]}" | grep . | sort -u)

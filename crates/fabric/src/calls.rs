@@ -72,6 +72,12 @@ impl Calls {
         }
     }
 
+    /// Takes all calls out.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Call> {
+        self.machines.clear();
+        std::mem::take(&mut self.by_machine).into_values()
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.by_machine.len()

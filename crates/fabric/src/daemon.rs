@@ -7,29 +7,28 @@
 //! Life: policy, certificates and state are in order before it listens. SIGHUP reads the policy and the certificates
 //! again, each whole or not at all; what is refused is said and stays as it was. SIGTERM and SIGINT end it.
 
+mod work;
+
 use crate::accept::{self, InUse};
-use crate::calls::Calls;
-use crate::convert;
+use crate::cluster::ClusterConfig;
 use crate::counters::Counters;
 use crate::identity::{Identity, IdentityError, IdentityFiles};
 use crate::proto::fabric_server::FabricServer;
-use crate::proto::{self, from_broker::Word};
-use crate::service::{Event, Service, Verdict};
-use crate::status::{self, Around};
+use crate::service::Service;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
 use tonic::transport::Server;
-use tracing::{debug, info, warn};
-use weir_control::{FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput};
+use tracing::info;
+use weir_control::FabricBrokerConfig;
 use weir_policy::Policy;
-use weir_state::{epoch, replace};
-use weir_units::{Duration, Instant, MachineId};
+use weir_state::epoch;
+use weir_units::Duration;
+use work::Daemon;
 
 /// Where the last epoch is kept, under the state directory.
 const EPOCH_FILE: &str = "epoch-of-fabric-broker";
@@ -61,6 +60,8 @@ pub struct FabricConfig {
     pub broker: FabricBrokerConfig,
     /// Where to write the status, if anywhere.
     pub status: Option<PathBuf>,
+    /// The others, if there are any: one answers. It has the policy's text besides.
+    pub cluster: Option<(ClusterConfig, String)>,
 }
 
 /// Why the broker ended or did not start.
@@ -114,10 +115,10 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
     let mut interrupt = listen_for(SignalKind::interrupt(), "SIGINT")?;
     let reload = listen_for(SignalKind::hangup(), "SIGHUP")?;
     let identity = Identity::read(&config.identity)?;
-    let in_use = identity.server().map_err(|reason| IdentityError::Content {
-        path: config.identity.certificate.display().to_string(),
-        reason: format!("cannot be used: {reason}"),
-    })?;
+    if let Some((cluster, _)) = &config.cluster {
+        // Agents are sent here by name, so the certificate must have it.
+        identity.check_name(cluster.url.host(), &config.identity)?;
+    }
     let epoch = epoch::next(&config.state, EPOCH_FILE, 0)
         .map_err(io_error(format!("keep the epoch in {}", config.state.display())))?;
     let listener = TcpListener::bind(config.listen).await.map_err(io_error(format!("listen on {}", config.listen)))?;
@@ -125,7 +126,7 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
 
     let counters = Arc::new(Counters::default());
     let (events, from_calls) = mpsc::channel(EVENTS);
-    let in_use = InUse::new(in_use);
+    let in_use = InUse::new(identity.server());
     let service = FabricServer::new(Service { events, counters: counters.clone() })
         .max_decoding_message_size(LARGEST)
         .max_encoding_message_size(LARGEST);
@@ -144,6 +145,9 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
         _ = interrupt.recv() => Ok(()),
     };
     info!("the fabric broker ends");
+    if let Some(cluster) = &daemon.cluster {
+        cluster.resign().await;
+    }
     if let Some(status) = &daemon.config.status {
         // A status that outlives its broker would lie.
         let _ = std::fs::remove_file(status);
@@ -151,221 +155,9 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
     result
 }
 
-struct Daemon {
-    config: FabricConfig,
-    /// Where agents reach this broker.
-    url: String,
-    counters: Arc<Counters>,
-    in_use: InUse,
-    certificate_ends: i64,
-    policy: Arc<Policy>,
-    epoch: u64,
-    broker: FabricBroker,
-    calls: Calls,
-    started: tokio::time::Instant,
-    /// Why the last reload was refused, if it was.
-    refused: Option<String>,
-    /// When the status was written, and when it is next.
-    written: Instant,
-    status_due: Option<Instant>,
-    /// Whether a write failed, and a warning was given.
-    warned: bool,
-}
-
-impl Daemon {
-    fn new(
-        config: FabricConfig,
-        listen: SocketAddr,
-        counters: Arc<Counters>,
-        in_use: InUse,
-        identity: &Identity,
-        epoch: u64,
-    ) -> Self {
-        let policy = config.policy.clone();
-        let broker = FabricBroker::new(&policy, epoch, config.broker, Instant::ZERO);
-        info!("fabric broker ready: {} racks, listening on {listen}", policy.network().racks().len());
-        if !weir_alloc::speaks_of_fabric(&policy) {
-            warn!("the policy says nothing of the fabric: no leader will report");
-        }
-        Self {
-            url: format!("https://{listen}"),
-            counters,
-            in_use,
-            certificate_ends: identity.expires(),
-            policy,
-            epoch,
-            broker,
-            calls: Calls::default(),
-            started: tokio::time::Instant::now(),
-            refused: None,
-            written: Instant::ZERO,
-            status_due: Some(Instant::ZERO),
-            warned: false,
-            config,
-        }
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    async fn run(&mut self, mut events: mpsc::Receiver<Event>, mut reload: Signal) {
-        loop {
-            self.write_status_if_due();
-            let next_period = self.broker.poll_timeout();
-            let due = next_period.into_iter().chain(self.status_due).min();
-            let wait = due.map(|due| due.saturating_since(self.now()));
-            tokio::select! {
-                // The server, which has the other end, lives as long as this does.
-                Some(event) = events.recv() => self.take(event),
-                _ = reload.recv() => self.reload(),
-                () = sleep(wait) => self.end_period(),
-            }
-        }
-    }
-
-    fn take(&mut self, event: Event) {
-        match event {
-            Event::Call { machine, answers, verdict } => {
-                let Some(id) = self.policy.network().machine_named(&machine) else {
-                    let _ = verdict.send(Verdict::Unknown);
-                    return;
-                };
-                debug!("`{machine}` calls");
-                let welcome = proto::Welcome {
-                    policy: self.policy.digest(),
-                    epoch: self.epoch,
-                    period_ns: self.config.broker.period.nanos(),
-                };
-                // The way back is new, so there is room.
-                let _ = answers.try_send(Ok(proto::FromBroker { word: Some(Word::Welcome(welcome)) }));
-                let (call, over) = self.calls.begin(id, machine, answers);
-                let _ = verdict.send(Verdict::Stays(call, over));
-                self.changed();
-            }
-            Event::Report(call, report) => {
-                // What is said on a call that is over was said too late.
-                let Some(machine) = self.calls.machine(call) else { return };
-                match convert::report(machine, &report) {
-                    Ok(report) => self.broker.handle_input(self.now(), FabricInput::Report(&report)),
-                    Err(malformed) => {
-                        self.counters.malformed.add();
-                        debug!("from `{}`: {malformed}", self.policy.network().machine(machine).name());
-                    }
-                }
-            }
-            Event::End(call) => {
-                self.calls.end(call);
-                self.changed();
-            }
-        }
-    }
-
-    fn end_period(&mut self) {
-        let before = self.broker.round();
-        self.broker.handle_input(self.now(), FabricInput::Timeout);
-        while let Some(FabricOutput::SendLimits { to, limits }) = self.broker.poll_output() {
-            self.answer(to, convert::from_limits(&limits));
-        }
-        if self.broker.round() != before {
-            self.status_due = Some(self.now());
-        }
-    }
-
-    fn answer(&mut self, to: MachineId, message: proto::FromBroker) {
-        let name = || self.policy.network().machine(to).name();
-        match self.calls.of(to).map(|call| call.answers.try_send(Ok(message))) {
-            Some(Ok(())) => {}
-            None | Some(Err(TrySendError::Closed(_))) => {
-                self.counters.unsent.add();
-                debug!("`{}` is not on the line for its limits", name());
-            }
-            Some(Err(TrySendError::Full(_))) => {
-                self.counters.not_taken.add();
-                debug!("`{}` does not take its limits", name());
-            }
-        }
-    }
-
-    /// Policy and certificates again, each whole or not at all.
-    fn reload(&mut self) {
-        match Identity::read(&self.config.identity).and_then(|identity| {
-            let usable = identity.server().map_err(|reason| IdentityError::Content {
-                path: self.config.identity.certificate.display().to_string(),
-                reason: format!("cannot be used: {reason}"),
-            })?;
-            Ok((identity.expires(), usable))
-        }) {
-            Ok((ends, usable)) => {
-                self.certificate_ends = ends;
-                self.in_use.replace(usable);
-                info!("certificates are read again; calls go on with the old one");
-            }
-            Err(error) => warn!("certificates are not taken, the old ones stay: {error}"),
-        }
-        let read = Policy::read(&self.config.policy_file).map_err(|refused| refused.render(false));
-        self.refused = read.and_then(|(policy, _)| self.set_policy(Arc::new(policy))).err();
-        if let Some(refused) = &self.refused {
-            warn!("the policy is not taken, the old one stays: {refused}");
-        }
-        self.status_due = Some(self.now());
-    }
-
-    /// Puts a policy in place of the present one, or says why not and changes nothing.
-    fn set_policy(&mut self, policy: Arc<Policy>) -> Result<(), String> {
-        if self.broker.set_policy(&policy).is_err() {
-            // Other names, so other ids: nothing that was reported holds for them. The broker begins anew.
-            let epoch = epoch::next(&self.config.state, EPOCH_FILE, self.epoch)
-                .map_err(|error| format!("keep the epoch in {}: {error}", self.config.state.display()))?;
-            self.epoch = epoch;
-            self.broker = FabricBroker::new(&policy, epoch, self.config.broker, self.now());
-            self.calls.renumber(&policy);
-            info!("the policy has other racks, machines or services: the first limits come in a period");
-        }
-        self.policy = policy;
-        info!("the policy in force is {:016x}", self.policy.digest());
-        Ok(())
-    }
-
-    /// Something came or went: the status tells it soon, though not every time when many do.
-    fn changed(&mut self) {
-        self.status_due = self.status_due.or(Some(self.now().max(self.written + STATUS_PAUSE)));
-    }
-
-    /// A status that cannot be written ends nothing. It is told once until it works again.
-    fn write_status_if_due(&mut self) {
-        let now = self.now();
-        if self.status_due.is_none_or(|due| now < due) {
-            return;
-        }
-        (self.status_due, self.written) = (None, now);
-        let Some(path) = &self.config.status else { return };
-        let around = Around {
-            url: &self.url,
-            leader: Some(&self.url),
-            epoch: self.epoch,
-            uptime: now.saturating_since(Instant::ZERO),
-            certificate_ends: self.certificate_ends,
-            refused: self.refused.as_deref(),
-            calls: self.calls.len(),
-            counters: &self.counters,
-        };
-        let status = status::of(&self.policy, Some(&self.broker), &around);
-        match replace::write(path, status.to_json().as_bytes()) {
-            Ok(()) if std::mem::take(&mut self.warned) => info!("{} is written again", path.display()),
-            Ok(()) => {}
-            Err(error) if !std::mem::replace(&mut self.warned, true) => {
-                warn!("write {}: {error}; limits go on", path.display());
-            }
-            Err(_) => {}
-        }
-    }
-}
-
-/// For ever without a time.
-async fn sleep(wait: Option<Duration>) {
-    match wait {
-        Some(wait) => tokio::time::sleep(std::time::Duration::from_nanos(wait.nanos())).await,
-        None => std::future::pending().await,
-    }
+/// A policy file and its text, or what is wrong with it.
+pub fn read_policy(path: &Path) -> Result<(Policy, String), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let (policy, _) = Policy::parse(&path.display().to_string(), &text).map_err(|refused| refused.render(false))?;
+    Ok((policy, text))
 }

@@ -77,9 +77,7 @@ pub enum IdentityError {
 pub struct Identity {
     /// The texts of the three files, for whoever wants them as they are.
     pub(crate) pem: Pem,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    roots: Arc<RootCertStore>,
+    server: Arc<ServerConfig>,
     names: Vec<String>,
     expires: i64,
 }
@@ -122,10 +120,10 @@ impl Identity {
         let leaf = chain.first().expect("there is one");
         let parsed = parse(leaf).map_err(|reason| content(&files.certificate, reason))?;
         let (names, expires) = (names(&parsed), parsed.validity().not_after.timestamp());
-        let identity = Self { pem, chain, key, roots: Arc::new(roots), names, expires };
         // Also finds a key that is not the certificate's.
-        identity.server().map_err(|error| content(&files.certificate, format!("cannot be used: {error}")))?;
-        Ok(identity)
+        let server = server(chain, key, roots)
+            .map_err(|reason| content(&files.certificate, format!("cannot be used: {reason}")))?;
+        Ok(Self { pem, server, names, expires })
     }
 
     /// Whom the certificate names: its DNS names and addresses.
@@ -148,19 +146,27 @@ impl Identity {
     }
 
     /// What a server needs to accept callers of the same authority only.
-    pub(crate) fn server(&self) -> Result<Arc<ServerConfig>, String> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let callers = WebPkiClientVerifier::builder_with_provider(self.roots.clone(), provider.clone());
-        let callers = callers.build().map_err(|error| error.to_string())?;
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|error| error.to_string())?
-            .with_client_cert_verifier(callers)
-            .with_single_cert(self.chain.clone(), self.key.clone_key());
-        let mut config = config.map_err(|error| error.to_string())?;
-        config.alpn_protocols = vec![HTTP2.to_vec()];
-        Ok(Arc::new(config))
+    pub(crate) fn server(&self) -> Arc<ServerConfig> {
+        self.server.clone()
     }
+}
+
+fn server(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    roots: RootCertStore,
+) -> Result<Arc<ServerConfig>, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let callers = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let callers = callers.build().map_err(|error| error.to_string())?;
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| error.to_string())?
+        .with_client_cert_verifier(callers)
+        .with_single_cert(chain, key);
+    let mut config = config.map_err(|error| error.to_string())?;
+    config.alpn_protocols = vec![HTTP2.to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// The certificates of a text, one at least.

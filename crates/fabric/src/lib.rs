@@ -12,6 +12,7 @@
 //! | [`identity`] | certificates, keys, names |
 //! | [`authority`] | makes them, for operators who have no authority |
 //! | [`daemon`] | `weir fabric`: the loop around the broker |
+//! | [`cluster`], [`etcd`] | several brokers: who answers, and the policy for all |
 //! | `accept`, `service`, `calls` | its side of the network |
 //! | [`line`] | the leader's side, for an agent |
 //! | [`url`] | where fabric brokers are |
@@ -20,16 +21,21 @@
 mod accept;
 pub mod authority;
 mod calls;
+pub mod cluster;
 pub mod convert;
 mod counters;
 pub mod daemon;
+pub mod etcd;
+mod failure;
 pub mod identity;
 pub mod line;
 mod service;
 mod status;
 pub mod url;
 
+pub use cluster::ClusterConfig;
 pub use daemon::{FabricConfig, FabricError, run};
+pub use etcd::EtcdConfig;
 pub use identity::{Identity, IdentityError, IdentityFiles};
 pub use line::{Line, LineConfig, LineError, LineState, LineStatus};
 pub use url::BrokerUrl;

@@ -48,6 +48,8 @@ pub(crate) type Answers = mpsc::Sender<Result<proto::FromBroker, Status>>;
 pub(crate) enum Verdict {
     /// It stays until the other half is dropped.
     Stays(CallId, oneshot::Receiver<()>),
+    /// It was told where to go.
+    Elsewhere,
     /// The policy does not have the machine.
     Unknown,
 }
@@ -95,6 +97,7 @@ impl Fabric for Service {
                 self.counters.unknown_machine.add();
                 return Err(Status::not_found(format!("the policy has no machine `{machine}`")));
             }
+            Verdict::Elsewhere => self.counters.sent_elsewhere.add(),
             Verdict::Stays(id, over) => {
                 tokio::spawn(listen(said, id, machine, over, self.events.clone(), self.counters.clone()));
             }

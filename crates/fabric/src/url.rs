@@ -52,6 +52,13 @@ impl fmt::Display for BrokerUrl {
 }
 
 impl BrokerUrl {
+    /// The host, as a certificate names it.
+    pub fn host(&self) -> &str {
+        let authority = self.0.trim_start_matches("https://");
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -68,6 +75,8 @@ mod tests {
         assert_eq!(read("https://f.example.org:700"), Ok("https://f.example.org:700".to_owned()));
         assert_eq!(read("https://10.0.0.1/"), Ok("https://10.0.0.1:30567".to_owned()), "the port may be left out");
         assert_eq!(read("https://[::1]:9"), Ok("https://[::1]:9".to_owned()));
+        let host = |text: &str| text.parse::<BrokerUrl>().expect("an address").host().to_owned();
+        assert_eq!((host("https://[::1]:9"), host("https://f.org")), ("::1".to_owned(), "f.org".to_owned()));
         for bad in [
             "",
             "f",

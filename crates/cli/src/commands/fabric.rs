@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_control::{FabricBrokerConfig, Stale};
-use weir_fabric::{FabricConfig, FabricError, IdentityError, IdentityFiles};
+use weir_fabric::daemon::read_policy;
+use weir_fabric::{BrokerUrl, ClusterConfig, EtcdConfig, FabricConfig, FabricError, IdentityError, IdentityFiles};
 use weir_units::Duration;
 
 /// The options.
@@ -19,12 +20,19 @@ Examples:
   weir fabric policy.yaml --listen 10.0.0.1:30567 --certificate pki/fabric-fabric.example.org.pem \\
               --private-key pki/fabric-fabric.example.org.key --authority pki/authority.pem
 
+  weir fabric policy.yaml --listen 10.0.0.1:30567 --advertise https://fabric1.example.org:30567 \\
+              --etcd http://etcd1:2379,http://etcd2:2379 …
+
 The leader of each rack reports what its services would take of the fabric; every period the broker
 shares each service among the racks by the policy's `fabric:` and answers with the limits. Agents find
 it by `weir agent --fabric https://fabric.example.org:30567`.
 
 Both sides show certificates of one authority. A machine can speak for itself only: its certificate
 must name it. Without the broker racks keep their last limits for 50 s, then their own policy alone.
+
+With --etcd several fabric brokers elect one that answers; the others send agents there, and one of
+them takes its place when it is gone. The policy in etcd is that of all, whatever their files say;
+SIGHUP to any of them makes its file everybody's.
 
 SIGHUP reads the policy and the certificates again, each whole or not at all. SIGTERM or Ctrl-C ends
 it. What it says is set by the environment: RUST_LOG=debug shows every call and refusal.")]
@@ -48,9 +56,51 @@ pub(crate) struct Args {
     /// How long a rack may be silent before nobody answers it; five periods unless told otherwise
     #[arg(long, value_name = "TIME", value_parser = period)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    others: Others,
     /// Forget what a rack last said once it has been silent for the timeout
     #[arg(long)]
     forget_silent: bool,
+}
+
+/// The other fabric brokers.
+#[derive(Debug, clap::Args)]
+struct Others {
+    /// Run with others: where the etcd is in which they elect who answers and keep the policy
+    #[arg(long, value_name = "URL[,URL]", value_delimiter = ',', requires = "advertise", value_parser = etcd_url)]
+    etcd: Vec<String>,
+    /// Where agents reach this fabric broker
+    #[arg(long, value_name = "URL", requires = "etcd")]
+    advertise: Option<BrokerUrl>,
+    /// How long one that is gone keeps its place, in whole seconds
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = lease)]
+    lease: Duration,
+    /// Under which keys in etcd these fabric brokers meet
+    #[arg(long, value_name = "KEY", default_value = "/weir/fabric", value_parser = prefix)]
+    etcd_prefix: String,
+    /// The certificate of the authority that etcd's are of
+    #[arg(long, value_name = "FILE", requires = "etcd")]
+    etcd_authority: Option<PathBuf>,
+    /// The certificate to show to etcd, if it asks for one
+    #[arg(long, value_name = "FILE", requires = "etcd_private_key")]
+    etcd_certificate: Option<PathBuf>,
+    /// Its private key, readable by its owner only
+    #[arg(long, value_name = "FILE", requires = "etcd_certificate")]
+    etcd_private_key: Option<PathBuf>,
+}
+
+impl Others {
+    /// What the broker must know of them, if there are any.
+    fn config(&self) -> Option<ClusterConfig> {
+        let certificate = self.etcd_certificate.clone().zip(self.etcd_private_key.clone());
+        Some(ClusterConfig {
+            etcd: EtcdConfig { members: self.etcd.clone(), authority: self.etcd_authority.clone(), certificate },
+            prefix: self.etcd_prefix.clone(),
+            // There with --etcd, and only then.
+            url: self.advertise.clone()?,
+            lease: self.lease,
+        })
+    }
 }
 
 /// Who this is.
@@ -71,7 +121,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.policy == Path::new("-") {
         return Err(CommandError::refused("the policy must be a file: SIGHUP reads it again"));
     }
-    let (policy, notes) = input::policy(&args.policy)??;
+    let (mut policy, notes) = input::policy(&args.policy)??;
     input::tell_notes(&notes, ui)?;
     let timeout = timeout(args.period, args.timeout, "--timeout", "--period")?;
     let Identity { certificate, private_key, authority } = &args.identity;
@@ -81,6 +131,15 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         authority: authority.clone(),
     };
     let stale = if args.forget_silent { Stale::Forget } else { Stale::Keep };
+    // The text that was read: what is agreed on must be what was checked.
+    let cluster = match args.others.config() {
+        Some(cluster) => {
+            let (again, text) = read_policy(&args.policy).map_err(CommandError::refused)?;
+            policy = again;
+            Some((cluster, text))
+        }
+        None => None,
+    };
     let config = FabricConfig {
         policy: Arc::new(policy),
         policy_file: args.policy.clone(),
@@ -89,6 +148,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         state: args.state.clone(),
         broker: FabricBrokerConfig { period: args.period, timeout, stale },
         status: args.status.clone(),
+        cluster,
     };
     log_to_stderr();
     weir_fabric::run(config).map_err(|error| match &error {
@@ -96,6 +156,33 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         _ => CommandError::failed(error.to_string()),
     })?;
     Ok(Exit::Done)
+}
+
+fn etcd_url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.contains(['/', '@', '?', '#', ' ']) => Ok(text.to_owned()),
+        _ => Err("write http://HOST:PORT or https://HOST:PORT".to_owned()),
+    }
+}
+
+/// Keys are made by writing `/` and a name after it.
+fn prefix(text: &str) -> Result<String, String> {
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.'));
+    if text.is_empty() || !plain || text.ends_with('/') {
+        return Err("letters, digits, `-`, `_`, `.` and `/`, which is not the last".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// What etcd can grant; it makes short ones longer.
+fn lease(text: &str) -> Result<Duration, String> {
+    let lease: Duration = text.parse().map_err(|error: weir_units::QuantityError| error.to_string())?;
+    let whole = lease.nanos().is_multiple_of(1_000_000_000);
+    if !whole || lease < Duration::from_secs(2) || lease > Duration::from_secs(60) {
+        return Err("whole seconds, 2 to 60, please".to_owned());
+    }
+    Ok(lease)
 }
 
 /// What is wrong with a certificate, its key or the authority.

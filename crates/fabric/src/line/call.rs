@@ -3,6 +3,7 @@
 use super::{LineConfig, LineState, Shared};
 use crate::convert;
 use crate::daemon::LARGEST;
+use crate::failure;
 use crate::identity::Identity;
 use crate::proto::fabric_client::FabricClient;
 use crate::proto::{self, from_broker, from_leader};
@@ -192,7 +193,7 @@ impl Caller {
                 End::Elsewhere(elsewhere.url.parse().ok())
             }
             Ok(Ok(_)) => End::Failed("it did not welcome".to_owned()),
-            Ok(Err(status)) => End::Failed(reason(&status)),
+            Ok(Err(status)) => End::Failed(failure::of_status(&status)),
             Err(_) => End::Failed("it did not welcome in time".to_owned()),
         }
     }
@@ -254,7 +255,7 @@ impl Caller {
                     }
                     Ok(Some(_)) => self.shared.get().limits_malformed += 1,
                     Ok(None) => return End::Failed("it hung up".to_owned()),
-                    Err(status) => return End::Failed(reason(&status)),
+                    Err(status) => return End::Failed(failure::of_status(&status)),
                 },
                 () = tokio::time::sleep_until(quiet_since + hang_up) => return End::Quiet,
             }
@@ -286,32 +287,18 @@ async fn connect(config: LineConfig, broker: BrokerUrl, patience: Duration, mach
     let endpoint = Endpoint::from_shared(broker.to_string()).and_then(|endpoint| endpoint.tls_config(tls));
     // A host that is gone without a word is found out within half a period.
     let endpoint = endpoint
-        .map_err(|error| chain(&error))?
+        .map_err(|error| failure::of(&error))?
         .connect_timeout(patience)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(patience)
         .keep_alive_timeout(patience)
         .keep_alive_while_idle(true);
-    let channel: Channel = endpoint.connect().await.map_err(|error| chain(&error))?;
+    let channel: Channel = endpoint.connect().await.map_err(|error| failure::of(&error))?;
     let mut client = FabricClient::new(channel).max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST);
     let (said, to_broker) = mpsc::channel(OUTGOING);
     let hello = from_leader::Word::Hello(proto::Hello { machine });
     let hello = proto::FromLeader { word: Some(hello) };
     said.send(hello).await.map_err(|_| "the call ended before it began".to_owned())?;
-    let answer = client.lead(ReceiverStream::new(to_broker)).await.map_err(|status| reason(&status))?;
+    let answer = client.lead(ReceiverStream::new(to_broker)).await.map_err(|status| failure::of_status(&status))?;
     Ok((answer.into_inner(), said))
-}
-
-/// What a broker or the connection to it says.
-fn reason(status: &tonic::Status) -> String {
-    let source = std::error::Error::source(status).map(chain);
-    source.map_or_else(|| status.message().to_owned(), |source| format!("{}: {source}", status.message()))
-}
-
-/// An error with its causes: the first one alone says "transport error".
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let mut said: Vec<String> = causes.map(ToString::to_string).collect();
-    said.dedup();
-    said.join(": ")
 }

@@ -50,6 +50,7 @@ impl World {
             state: self.directory.path().join(name),
             broker: FabricBrokerConfig { period: PERIOD, timeout: PERIOD * 5, stale: Stale::Keep },
             status: Some(self.status_file(name)),
+            cluster: None,
         }
     }
 

@@ -1,0 +1,217 @@
+//! Several `weir fabric` with a real etcd, on loopback: one answers, and another takes its place when it is killed.
+
+mod common;
+mod fabric_place;
+
+use common::{signal, wait_for};
+use fabric_place::{Daemon, Place, gbps, of_a, policy};
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use weir_control::RackLimits;
+use weir_fabric::Line;
+use weir_units::Bandwidth;
+
+/// The shortest that etcd grants.
+const LEASE: Duration = Duration::from_secs(2);
+/// How often etcd looks for leases that ran out.
+const ETCD_LOOKS: Duration = Duration::from_millis(500);
+/// For processes that share two processors with other tests: connections, handshakes, the line's wait.
+const SLACK: Duration = Duration::from_secs(2);
+
+struct Etcd {
+    child: Child,
+    url: String,
+    arguments: Vec<String>,
+}
+
+impl Etcd {
+    /// `None`, with a line, where there is none.
+    fn start(directory: &Path, test: &str) -> Option<Self> {
+        let there = Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if there.is_err() {
+            let line = format!("skipped: {test} needs etcd (Debian's package etcd-server)\n");
+            std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+            return None;
+        }
+        let [client, peer] = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
+        let data = directory.join("etcd").display().to_string();
+        let arguments = [
+            ("--name", "e"),
+            ("--data-dir", data.as_str()),
+            ("--listen-client-urls", &client),
+            ("--advertise-client-urls", &client),
+            ("--listen-peer-urls", &peer),
+            ("--initial-advertise-peer-urls", &peer),
+            ("--initial-cluster", &format!("e={peer}")),
+            ("--log-level", "error"),
+        ]
+        .iter()
+        .flat_map(|(option, value)| [(*option).to_owned(), (*value).to_owned()])
+        .collect::<Vec<_>>();
+        Some(Self { child: run_etcd(&arguments), url: client, arguments })
+    }
+
+    fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn restart(&mut self) {
+        self.child = run_etcd(&self.arguments);
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run_etcd(arguments: &[String]) -> Child {
+    Command::new("etcd").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts")
+}
+
+/// A port that nobody has right now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// One of the fabric brokers.
+struct Broker {
+    name: String,
+    url: String,
+    daemon: Option<Daemon>,
+}
+
+impl Broker {
+    fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), url: format!("https://127.0.0.1:{}", free_port()), daemon: None }
+    }
+
+    fn start(&mut self, place: &Place, etcd: &Etcd, policy: &str) {
+        let mut command = place.fabric_named(&self.name, self.url.trim_start_matches("https://"), policy);
+        command.args(["--etcd", &etcd.url, "--advertise", &self.url, "--lease", "2s"]);
+        self.daemon = Some(place.start_as(&self.name, command));
+    }
+
+    fn has(&self, key: &str, value: &str) -> bool {
+        let status = self.daemon.as_ref().and_then(Daemon::status).unwrap_or_default();
+        status[key].as_str() == Some(value)
+    }
+
+    fn leads(&self) -> bool {
+        let status = self.daemon.as_ref().and_then(Daemon::status).unwrap_or_default();
+        status["leads"] == true
+    }
+}
+
+/// Leaders of both racks, who report as real ones do: twice in a period.
+struct Racks {
+    lines: [Line; 2],
+    round: u64,
+}
+
+impl Racks {
+    /// Reports until both racks have limits as wanted: the first such of each.
+    fn until(&mut self, place: &Place, what: &str, wanted: impl Fn(&RackLimits) -> bool) -> [RackLimits; 2] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let mut heard = [None, None];
+        for _ in 0..100 {
+            self.round += 1;
+            for (line, machine) in self.lines.iter_mut().zip(["m1", "m3"]) {
+                line.report(place.report(machine, self.round, 8));
+            }
+            runtime.block_on(async {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                for (line, heard) in self.lines.iter_mut().zip(&mut heard) {
+                    while let Ok(limits) = tokio::time::timeout(Duration::from_millis(1), line.limits()).await {
+                        if heard.is_none() && wanted(&limits) {
+                            *heard = Some(limits);
+                        }
+                    }
+                }
+            });
+            if let [Some(one), Some(two)] = &heard {
+                return [one.clone(), two.clone()];
+            }
+        }
+        panic!("waited 20 s for {what}; lines: {:?}", self.lines.each_ref().map(Line::status));
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test of real processes measures real time")]
+fn a_leader_that_is_killed_costs_a_period() {
+    let place = Place::new();
+    let Some(mut etcd) = Etcd::start(place.directory.path(), "a_leader_that_is_killed_costs_a_period") else { return };
+    let mut brokers = ["one", "two", "three"].map(Broker::new);
+    for broker in &mut brokers {
+        broker.start(&place, &etcd, "policy.yaml");
+    }
+    wait_for("a leader", 30, || brokers.iter().filter(|broker| broker.leads()).count() == 1);
+    let leader = brokers.iter().position(Broker::leads).expect("one leads");
+    let url = brokers[leader].url.clone();
+    wait_for("all to know it", 20, || brokers.iter().all(|broker| broker.has("leader", &url)));
+
+    // The racks' leaders begin with brokers that do not answer, and are sent to the one that does.
+    let others: Vec<&str> = (1..=3).map(|step| brokers[(leader + step) % 3].url.as_str()).collect();
+    let lines = [place.line("m1", &others), place.line("m3", &others)];
+    let mut racks = Racks { lines, round: 0 };
+    let limited_to = |rate: Bandwidth| move |limits: &RackLimits| of_a(limits) == rate;
+    let before = racks.until(&place, "the limits", limited_to(gbps(5)));
+    assert_eq!(racks.lines[0].status().sent_elsewhere, 1, "sent to {url}");
+
+    // Killed. The first word of whoever takes its place is as the last one was.
+    let killed = Instant::now();
+    let (code, _) = brokers[leader].daemon.take().expect("it runs").end(libc::SIGKILL);
+    assert_eq!(code, None);
+    let after = racks.until(&place, "a successor", |limits| limits.epoch > before[0].epoch);
+    let recovered = killed.elapsed();
+    let period = Duration::from_millis(400);
+    let line = format!("the next fabric broker answered {:.1} s after the kill\n", recovered.as_secs_f64());
+    std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+    assert!(recovered <= LEASE + ETCD_LOOKS + period + SLACK, "{line}");
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(
+            (of_a(after), after.rack, after.round),
+            (gbps(5), before.rack, 1),
+            "the first word, as the last was"
+        );
+    }
+    let successor = brokers.iter().position(Broker::leads).expect("one leads");
+    let url = brokers[successor].url.clone();
+
+    // A policy that one of them is given is everybody's, and that of the one that comes back, whatever its file says.
+    place.write_policy(&policy("4Gb/s"));
+    fs::write(place.at("old.yaml"), policy("10Gb/s")).expect("written");
+    let follower = (0..3).find(|place| ![leader, successor].contains(place)).expect("three");
+    signal(brokers[follower].daemon.as_ref().expect("it runs").child(), libc::SIGHUP);
+    racks.until(&place, "the policy", limited_to(gbps(2)));
+    brokers[leader].start(&place, &etcd, "old.yaml");
+    let digest = format!("{:016x}", place.report("m1", 1, 1).policy);
+    wait_for("the policy of all", 20, || brokers.iter().all(|broker| broker.has("policy", &digest)));
+    assert!(brokers[leader].has("leader", &url), "the place is taken");
+
+    // Without etcd nobody can be sure of the place: who leads stops answering before the lease is over.
+    etcd.stop();
+    let stopped = Instant::now();
+    wait_for("the leader to stop", 20, || !brokers.iter().any(Broker::leads));
+    assert!(stopped.elapsed() < LEASE + SLACK, "{:?}", stopped.elapsed());
+    etcd.restart();
+    let again = racks.until(&place, "another leader", |limits| limits.epoch > after[0].epoch);
+    assert_eq!(of_a(&again[0]), gbps(2));
+
+    // Who ends in good order leaves its place at once.
+    let leader = brokers.iter().position(Broker::leads).expect("one leads");
+    let ended = Instant::now();
+    let (code, said) = brokers[leader].daemon.take().expect("it runs").end(libc::SIGTERM);
+    assert_eq!(code, Some(0), "{said}");
+    racks.until(&place, "the next", |limits| limits.epoch > again[0].epoch);
+    let line = format!("the next fabric broker answered {:.1} s after SIGTERM\n", ended.elapsed().as_secs_f64());
+    std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+}

@@ -1,0 +1,164 @@
+//! A place with a policy and certificates, where fabric brokers run as an operator would run them.
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use crate::common::{signal, wait_for, weir};
+use serde_json::Value;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+use weir_control::rate::rounded;
+use weir_control::{RackLimits, RackReport, RateRow};
+use weir_fabric::{BrokerUrl, IdentityFiles, Line, LineConfig};
+use weir_policy::Policy;
+use weir_units::{Bandwidth, PerDirection, ServiceId};
+
+pub(crate) const PERIOD: &str = "400ms";
+
+pub(crate) fn policy(max: &str) -> String {
+    format!(
+        "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks:\n    r1: {{ uplink: 10Gb/s, machines: [m1, m2] }}\n    \
+         r2: {{ uplink: 10Gb/s, machines: [m3, m4] }}\nservices:\n  \
+         a: {{ match: [ {{ protocol: tcp, port: 1 }} ], fabric: {{ max: {max} }} }}\n"
+    )
+}
+
+/// A directory with a policy and all certificates for it.
+pub(crate) struct Place {
+    pub(crate) directory: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let place = Self { directory: tempfile::tempdir().expect("a directory") };
+        place.write_policy(&policy("10Gb/s"));
+        let made = place.certificates(&["--fabric", "127.0.0.1"]);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        place
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn write_policy(&self, text: &str) {
+        fs::write(self.at("policy.yaml"), text).expect("written");
+    }
+
+    pub(crate) fn certificates(&self, arguments: &[&str]) -> Output {
+        let mut command = weir(&["certificate"]);
+        command.arg(self.at("pki")).arg("--policy").arg(self.at("policy.yaml")).args(arguments);
+        command.output().expect("runs")
+    }
+
+    pub(crate) fn identity(&self, holder: &str) -> IdentityFiles {
+        let pki = self.at("pki");
+        IdentityFiles {
+            certificate: pki.join(format!("{holder}.pem")),
+            private_key: pki.join(format!("{holder}.key")),
+            authority: pki.join("authority.pem"),
+        }
+    }
+
+    pub(crate) fn fabric(&self, listen: &str) -> Command {
+        self.fabric_named("fabric", listen, "policy.yaml")
+    }
+
+    /// One of several: with a state and a status of its own.
+    pub(crate) fn fabric_named(&self, name: &str, listen: &str, policy: &str) -> Command {
+        let IdentityFiles { certificate, private_key, authority } = self.identity("fabric-127.0.0.1");
+        let mut command = weir(&["fabric"]);
+        command.arg(self.at(policy)).args(["--listen", listen, "--period", PERIOD]);
+        command.arg("--certificate").arg(certificate).arg("--private-key").arg(private_key);
+        command.arg("--authority").arg(authority).arg("--state").arg(self.at(&format!("{name}-state")));
+        command.arg("--status").arg(self.at(&format!("{name}.json"))).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn start(&self, listen: &str) -> Daemon {
+        self.start_as("fabric", self.fabric(listen))
+    }
+
+    pub(crate) fn start_as(&self, name: &str, mut command: Command) -> Daemon {
+        let child = command.spawn().expect("starts");
+        let daemon = Daemon { child: Some(child), status: self.at(&format!("{name}.json")) };
+        wait_for("the first status", 20, || daemon.status().is_some());
+        daemon
+    }
+
+    pub(crate) fn line(&self, machine: &str, urls: &[&str]) -> Line {
+        let period: weir_units::Duration = PERIOD.parse().expect("a period");
+        let brokers: Vec<BrokerUrl> = urls.iter().map(|url| url.parse().expect("an address")).collect();
+        let identity = self.identity(&format!("machine-{machine}"));
+        let config = LineConfig { machine: machine.to_owned(), brokers, identity, period, timeout: period * 5 };
+        Line::start(config).expect("a line")
+    }
+
+    pub(crate) fn report(&self, machine: &str, round: u64, gbps: u64) -> RackReport {
+        let policy = Policy::read(self.at("policy.yaml")).expect("valid").0;
+        let machine = policy.network().machine_named(machine).expect("there");
+        let rates = PerDirection { tx: rounded(Bandwidth::from_gbps(gbps)), rx: Bandwidth::ZERO };
+        let rows = vec![RateRow { service: ServiceId(0), rates }];
+        let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
+        RackReport { machine, policy: policy.digest(), epoch: 1, round, first, last, rows }
+    }
+}
+
+/// A process that does not outlive its test.
+pub(crate) struct Daemon {
+    child: Option<Child>,
+    status: PathBuf,
+}
+
+impl Daemon {
+    pub(crate) fn status(&self) -> Option<Value> {
+        read_status(&self.status)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.status().expect("a status")["name"].as_str().expect("an address").to_owned()
+    }
+
+    pub(crate) fn child(&self) -> &Child {
+        self.child.as_ref().expect("it runs")
+    }
+
+    /// Ends it: the exit code, and what it said.
+    pub(crate) fn end(mut self, with: i32) -> (Option<i32>, String) {
+        let mut child = self.child.take().expect("it runs");
+        signal(&child, with);
+        let code = child.wait().expect("it ends").code();
+        let mut said = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+        (code, said)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+pub(crate) fn read_status(path: &Path) -> Option<Value> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+/// The next limits, if they come within 10 s.
+pub(crate) fn next(line: &mut Line) -> RackLimits {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let limits = async { tokio::time::timeout(Duration::from_secs(10), line.limits()).await };
+    runtime.block_on(limits).expect("limits within 10 s")
+}
+
+pub(crate) fn of_a(limits: &RackLimits) -> Bandwidth {
+    limits.rows.iter().find(|row| row.service == ServiceId(0)).map_or(Bandwidth::UNLIMITED, |row| row.rates.tx)
+}
+
+pub(crate) fn gbps(rate: u64) -> Bandwidth {
+    rounded(Bandwidth::from_gbps(rate))
+}

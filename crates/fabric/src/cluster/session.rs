@@ -1,0 +1,332 @@
+//! A broker among several, at etcd.
+//!
+//! One task: it talks to one member of etcd until that fails, then to the next. What must outlive a member (the lease,
+//! whether this broker leads) is in [`Member`]; that the lease runs out is looked at whatever else is waited for.
+
+use super::{ClusterConfig, News, Order, read, written};
+use crate::etcd::{KeyValue, PATIENCE, Session, Unanswered};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tracing::{debug, info, warn};
+use weir_state::epoch;
+
+/// How long to wait after all members of etcd were tried.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The part of a lease that is left for clocks that do not run alike.
+const MARGIN: u32 = 20;
+
+/// A lease as this broker counts it.
+struct Lease {
+    id: i64,
+    time: Duration,
+    until: Instant,
+}
+
+/// Who leads, as etcd has it.
+struct Seat {
+    url: String,
+    lease: i64,
+    created: i64,
+}
+
+pub(super) struct Member {
+    config: ClusterConfig,
+    epochs: (PathBuf, &'static str),
+    tell: mpsc::Sender<News>,
+    orders: mpsc::Receiver<Order>,
+    /// The policy in force here, and its text.
+    digest: u64,
+    text: String,
+    /// Whether etcd has one, and whether this broker can use it.
+    policy_there: bool,
+    usable: bool,
+    /// The highest epoch that etcd knows of.
+    epoch: u64,
+    seat: Option<Seat>,
+    lease: Option<Lease>,
+    /// A lease that was given up without etcd hearing of it.
+    abandoned: Option<i64>,
+    leads: bool,
+    /// What the daemon was told last of who leads.
+    told: Option<Option<String>>,
+    /// Whether etcd could not be reached, and a warning was given.
+    warned: bool,
+}
+
+impl Member {
+    pub(super) fn new(
+        config: ClusterConfig,
+        digest: u64,
+        text: String,
+        epochs: (PathBuf, &'static str),
+        tell: mpsc::Sender<News>,
+        orders: mpsc::Receiver<Order>,
+    ) -> Self {
+        Self {
+            config,
+            epochs,
+            tell,
+            orders,
+            digest,
+            text,
+            policy_there: false,
+            usable: true,
+            epoch: 0,
+            seat: None,
+            lease: None,
+            abandoned: None,
+            leads: false,
+            told: None,
+            warned: false,
+        }
+    }
+
+    fn key(&self, name: &str) -> Vec<u8> {
+        format!("{}/{name}", self.config.prefix).into_bytes()
+    }
+
+    pub(super) async fn run(mut self) {
+        for turn in 0.. {
+            let members = &self.config.etcd.members;
+            let member = members[turn % members.len()].clone();
+            let failed = self.session(&member).await;
+            let Err(failed) = failed else { return };
+            debug!("etcd at {member}: {failed}");
+            if (turn + 1) % self.config.etcd.members.len() == 0 {
+                if !std::mem::replace(&mut self.warned, true) {
+                    warn!("etcd does not answer; no broker can take another's place: {failed}");
+                }
+                self.guarded(sleep(PAUSE)).await;
+            }
+        }
+    }
+
+    /// Waits, and gives the place up meanwhile if the lease runs out.
+    async fn guarded<F: Future>(&mut self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        loop {
+            let until = self.lease.as_ref().map(|lease| lease.until);
+            tokio::select! {
+                done = &mut work => return done,
+                () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => self.lose_lease().await,
+            }
+        }
+    }
+
+    /// The lease is over or counts as such.
+    async fn lose_lease(&mut self) {
+        self.abandoned = self.lease.take().map(|lease| lease.id);
+        if std::mem::take(&mut self.leads) {
+            warn!("the lease ran out: this fabric broker does not answer any more");
+        }
+        self.seat = None;
+        self.tell_seat().await;
+    }
+
+    /// Talks to one member of etcd; ends only by failing, or when the daemon is gone.
+    async fn session(&mut self, member: &str) -> Result<(), Unanswered> {
+        let etcd = self.config.etcd.clone();
+        let mut session = self.guarded(Session::connect(&etcd, member)).await?;
+        if let Some(old) = self.abandoned {
+            self.guarded(session.revoke(old)).await?;
+            self.abandoned = None;
+        }
+        if self.lease.is_none() {
+            let asked = Instant::now();
+            let (id, time) = session.grant((self.config.lease.nanos() / 1_000_000_000) as i64).await?;
+            self.lease = Some(Lease { id, time, until: asked + time - time / MARGIN });
+        }
+        let Some((id, time)) = self.lease.as_ref().map(|lease| (lease.id, lease.time)) else {
+            return Err(Unanswered("the lease ran out".to_owned()));
+        };
+        let mut asked = VecDeque::from([Instant::now()]);
+        let mut keep_alive = self.guarded(session.keep_alive(id)).await?;
+        let prefix = self.key("");
+        let (kept, revision) = self.guarded(session.under(&prefix)).await?;
+        let mut watch = self.guarded(session.watch(&prefix, revision + 1)).await?;
+        // What went while nobody looked is gone.
+        (self.seat, self.policy_there) = (None, false);
+        for entry in kept {
+            self.learn(&mut session, entry.key.clone(), Some(entry)).await?;
+        }
+        self.check_place();
+        if std::mem::take(&mut self.warned) {
+            info!("etcd at {member} answers again");
+        }
+        let mut tick = interval(time / 3);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.act(&mut session).await?;
+            self.tell_seat().await;
+            let until = self.lease.as_ref().map(|lease| lease.until);
+            let Some(until) = until else { return Err(Unanswered("the lease ran out".to_owned())) };
+            tokio::select! {
+                _ = tick.tick() => if keep_alive.ask() { asked.push_back(Instant::now()) },
+                granted = keep_alive.answer() => {
+                    let granted = granted?;
+                    let since = asked.pop_front().unwrap_or_else(Instant::now);
+                    if granted.is_zero() {
+                        self.lose_lease().await;
+                        self.abandoned = None;
+                    } else if let Some(lease) = &mut self.lease {
+                        lease.until = since + granted - granted / MARGIN;
+                    }
+                }
+                changes = watch.next() => {
+                    for (key, entry) in changes? {
+                        self.learn(&mut session, key, entry).await?;
+                    }
+                    self.check_place();
+                }
+                order = self.orders.recv() => match order {
+                    Some(Order::Policy(text)) => self.put_policy(&mut session, text).await?,
+                    Some(Order::Resign(done)) => {
+                        // The watch need not tell us, for we shall not be here.
+                        let resigned = session.revoke(id).await;
+                        let _ = done.send(());
+                        return resigned;
+                    }
+                    None => return Ok(()),
+                },
+                () = sleep_until(until) => self.lose_lease().await,
+            }
+        }
+    }
+
+    /// Takes note of a key.
+    async fn learn(&mut self, session: &mut Session, key: Vec<u8>, entry: Option<KeyValue>) -> Result<(), Unanswered> {
+        let name = String::from_utf8_lossy(&key).into_owned();
+        let text = |entry: &KeyValue| String::from_utf8_lossy(&entry.value).into_owned();
+        match (name.strip_prefix(&self.config.prefix).unwrap_or(&name), entry) {
+            ("/leader", Some(entry)) => {
+                self.seat = Some(Seat { url: text(&entry), lease: entry.lease, created: entry.create_revision });
+            }
+            ("/leader", None) => self.seat = None,
+            ("/epoch", Some(entry)) => self.epoch = text(&entry).parse().unwrap_or(self.epoch).max(self.epoch),
+            ("/policy", None) => self.policy_there = false,
+            ("/policy", Some(entry)) => {
+                self.policy_there = true;
+                self.take_policy(session, &name, &entry.value).await?;
+            }
+            _ => debug!("etcd has a key that is not ours: {name}"),
+        }
+        Ok(())
+    }
+
+    /// Who leads must have the place, whatever was believed.
+    fn check_place(&mut self) {
+        let lease = self.lease.as_ref().map(|lease| lease.id);
+        let ours = self.seat.as_ref().is_some_and(|seat| Some(seat.lease) == lease);
+        if !ours && std::mem::take(&mut self.leads) {
+            warn!("the place was taken away: this fabric broker does not answer any more");
+        }
+    }
+
+    /// Does what there is to do: write the policy where there is none, run for the place, take it.
+    async fn act(&mut self, session: &mut Session) -> Result<(), Unanswered> {
+        let Some(lease) = self.lease.as_ref().map(|lease| lease.id) else { return Ok(()) };
+        if !self.policy_there {
+            let (key, value) = (self.key("policy"), written(self.digest, &self.text));
+            // Whoever was first, the watch brings it.
+            session.put_if((&key, 0), (&key, value, 0)).await?;
+            self.policy_there = true;
+        }
+        match &self.seat {
+            None if self.usable => {
+                let (key, value) = (self.key("leader"), self.config.url.to_string().into_bytes());
+                let won = session.put_if((&key, 0), (&key, value, lease)).await?;
+                debug!("the place is {}", if won { "ours" } else { "another's" });
+                // Not again before the watch says who has it.
+                let url = String::new();
+                self.seat = Some(Seat { url, lease: 0, created: 0 });
+            }
+            Some(seat) if seat.lease == lease && !self.leads => {
+                if let Some(epoch) = self.next_epoch(session).await? {
+                    self.leads = true;
+                    let _ = self.tell.send(News::Leads(epoch)).await;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// An epoch that no broker had, written down while this one leads; `None` if it does not.
+    async fn next_epoch(&mut self, session: &mut Session) -> Result<Option<u64>, Unanswered> {
+        let Some(created) = self.seat.as_ref().map(|seat| seat.created) else { return Ok(None) };
+        let (state, file) = &self.epochs;
+        let epoch = match epoch::next(state, file, self.epoch) {
+            Ok(epoch) => epoch,
+            Err(error) => {
+                warn!("keep the epoch in {}: {error}; this fabric broker cannot answer", state.display());
+                return Err(Unanswered(error.to_string()));
+            }
+        };
+        let (leader, key) = (self.key("leader"), self.key("epoch"));
+        let ours = session.put_if((&leader, created), (&key, epoch.to_string().into_bytes(), 0)).await?;
+        self.epoch = self.epoch.max(epoch);
+        Ok(ours.then_some(epoch))
+    }
+
+    /// The policy for all, as etcd has it now.
+    async fn take_policy(&mut self, session: &mut Session, name: &str, value: &[u8]) -> Result<(), Unanswered> {
+        let (policy, text) = match read(name, value) {
+            Ok(read) => read,
+            Err(reason) => {
+                self.usable = false;
+                let _ = self.tell.send(News::Refused(reason)).await;
+                if std::mem::take(&mut self.leads)
+                    && let Some(lease) = self.lease.take()
+                {
+                    // The next session has a lease of its own, and takes no place with it.
+                    self.abandoned = Some(lease.id);
+                    return Err(Unanswered("the place is given up: the policy cannot be used".to_owned()));
+                }
+                return Ok(());
+            }
+        };
+        self.usable = true;
+        if policy.digest() == self.digest {
+            return Ok(());
+        }
+        info!("etcd has the policy {:016x} for all, this broker had {:016x}", policy.digest(), self.digest);
+        (self.digest, self.text) = (policy.digest(), text);
+        let epoch = if self.leads { self.next_epoch(session).await? } else { None };
+        let _ = self.tell.send(News::Policy(Arc::new(policy), epoch)).await;
+        Ok(())
+    }
+
+    async fn put_policy(&mut self, session: &mut Session, text: String) -> Result<(), Unanswered> {
+        let Ok((policy, _)) = weir_policy::Policy::parse("policy", &text) else {
+            // The daemon has read it before.
+            return Ok(());
+        };
+        let put = session.put(&self.key("policy"), written(policy.digest(), &text)).await;
+        if let Err(failed) = &put {
+            let _ = self.tell.send(News::Refused(format!("etcd did not take it: {failed}"))).await;
+        }
+        put
+    }
+
+    /// Says who leads, if it is news. Who leads itself has said so.
+    async fn tell_seat(&mut self) {
+        if self.leads {
+            self.told = None;
+            return;
+        }
+        let own = self.config.url.as_str();
+        let leader = self.seat.as_ref().map(|seat| &seat.url).filter(|url| !url.is_empty() && *url != own).cloned();
+        if self.told.as_ref() != Some(&leader) {
+            self.told = Some(leader.clone());
+            let _ = self.tell.send(News::Follows(leader)).await;
+        }
+    }
+}
+
+// A question to etcd must not outlast the lease that it is asked under.
+const _: () = assert!(PATIENCE.as_secs() < 2);

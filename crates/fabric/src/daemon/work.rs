@@ -1,0 +1,321 @@
+//! The task that owns the broker: what happens, and what is done about it.
+
+use super::{EPOCH_FILE, FabricConfig, STATUS_PAUSE, read_policy};
+use crate::accept::InUse;
+use crate::calls::Calls;
+use crate::cluster::{Cluster, News};
+use crate::convert;
+use crate::counters::Counters;
+use crate::identity::Identity;
+use crate::proto::{self, from_broker::Word};
+use crate::service::{Event, Verdict};
+use crate::status::{self, Around};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::signal::unix::Signal;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tracing::{debug, info, warn};
+use weir_control::{FabricBroker, FabricInput, FabricOutput};
+use weir_policy::Policy;
+use weir_state::{epoch, replace};
+use weir_units::{Duration, Instant, MachineId};
+
+pub(super) struct Daemon {
+    pub(super) config: FabricConfig,
+    /// Where agents reach this broker.
+    url: String,
+    counters: Arc<Counters>,
+    in_use: InUse,
+    certificate_ends: i64,
+    policy: Arc<Policy>,
+    epoch: u64,
+    /// There if this one answers.
+    broker: Option<FabricBroker>,
+    /// Where another answers, as far as it is known.
+    leader: Option<String>,
+    pub(super) cluster: Option<Cluster>,
+    calls: Calls,
+    started: tokio::time::Instant,
+    /// Why the last reload was refused, if it was.
+    refused: Option<String>,
+    /// When the status was written, and when it is next.
+    written: Instant,
+    status_due: Option<Instant>,
+    /// Whether a write failed, and a warning was given.
+    warned: bool,
+}
+
+impl Daemon {
+    pub(super) fn new(
+        mut config: FabricConfig,
+        listen: SocketAddr,
+        counters: Arc<Counters>,
+        in_use: InUse,
+        identity: &Identity,
+        epoch: u64,
+    ) -> Self {
+        let policy = config.policy.clone();
+        let mut url = format!("https://{listen}");
+        let cluster = config.cluster.take().map(|(cluster, text)| {
+            url = cluster.url.to_string();
+            Cluster::start(cluster, &policy, text, config.state.clone(), EPOCH_FILE)
+        });
+        let alone = cluster.is_none();
+        let broker = alone.then(|| FabricBroker::new(&policy, epoch, config.broker, Instant::ZERO));
+        info!("fabric broker ready: {} racks, listening on {listen}", policy.network().racks().len());
+        if !weir_alloc::speaks_of_fabric(&policy) {
+            warn!("the policy says nothing of the fabric: no leader will report");
+        }
+        Self {
+            url,
+            counters,
+            in_use,
+            certificate_ends: identity.expires(),
+            policy,
+            epoch,
+            broker,
+            leader: None,
+            cluster,
+            calls: Calls::default(),
+            started: tokio::time::Instant::now(),
+            refused: None,
+            written: Instant::ZERO,
+            status_due: Some(Instant::ZERO),
+            warned: false,
+            config,
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) async fn run(&mut self, mut events: mpsc::Receiver<Event>, mut reload: Signal) {
+        loop {
+            self.write_status_if_due();
+            let next_period = self.broker.as_ref().and_then(FabricBroker::poll_timeout);
+            let due = next_period.into_iter().chain(self.status_due).min();
+            let wait = due.map(|due| due.saturating_since(self.now()));
+            tokio::select! {
+                // The server, which has the other end, lives as long as this does.
+                Some(event) = events.recv() => self.take(event),
+                news = news(&mut self.cluster) => self.hear(news),
+                _ = reload.recv() => self.reload(),
+                () = sleep(wait) => self.end_period(),
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Call { machine, answers, verdict } => {
+                let Some(id) = self.policy.network().machine_named(&machine) else {
+                    let _ = verdict.send(Verdict::Unknown);
+                    return;
+                };
+                debug!("`{machine}` calls");
+                if self.broker.is_none() {
+                    let _ = answers.try_send(Ok(elsewhere(self.leader.as_deref())));
+                    let _ = verdict.send(Verdict::Elsewhere);
+                    return;
+                }
+                let welcome = proto::Welcome {
+                    policy: self.policy.digest(),
+                    epoch: self.epoch,
+                    period_ns: self.config.broker.period.nanos(),
+                };
+                // The way back is new, so there is room.
+                let _ = answers.try_send(Ok(proto::FromBroker { word: Some(Word::Welcome(welcome)) }));
+                let (call, over) = self.calls.begin(id, machine, answers);
+                let _ = verdict.send(Verdict::Stays(call, over));
+                self.changed();
+            }
+            Event::Report(call, report) => {
+                // What is said on a call that is over was said too late.
+                let Some(machine) = self.calls.machine(call) else { return };
+                let now = self.now();
+                let Some(broker) = &mut self.broker else { return };
+                match convert::report(machine, &report) {
+                    Ok(report) => broker.handle_input(now, FabricInput::Report(&report)),
+                    Err(malformed) => {
+                        self.counters.malformed.add();
+                        debug!("from `{}`: {malformed}", self.policy.network().machine(machine).name());
+                    }
+                }
+            }
+            Event::End(call) => {
+                self.calls.end(call);
+                self.changed();
+            }
+        }
+    }
+
+    fn end_period(&mut self) {
+        let now = self.now();
+        let Some(broker) = &mut self.broker else { return };
+        let before = broker.round();
+        broker.handle_input(now, FabricInput::Timeout);
+        if broker.round() != before {
+            self.status_due = Some(now);
+        }
+        while let Some(FabricOutput::SendLimits { to, limits }) =
+            self.broker.as_mut().and_then(FabricBroker::poll_output)
+        {
+            self.answer(to, convert::from_limits(&limits));
+        }
+    }
+
+    /// What became of the place and of the policy for all.
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Leads(epoch) => {
+                info!("this fabric broker answers; the first limits come in {}", self.config.broker.period);
+                self.epoch = epoch;
+                self.leader = None;
+                self.broker = Some(FabricBroker::new(&self.policy, epoch, self.config.broker, self.now()));
+            }
+            News::Follows(leader) => {
+                match &leader {
+                    Some(leader) => info!("the fabric broker at {leader} answers"),
+                    None => info!("no fabric broker answers"),
+                }
+                self.leader = leader;
+                self.broker = None;
+                for call in self.calls.take() {
+                    let _ = call.answers.try_send(Ok(elsewhere(self.leader.as_deref())));
+                }
+            }
+            News::Policy(policy, epoch) => {
+                let other_names = self.broker.as_mut().is_some_and(|broker| broker.set_policy(&policy).is_err());
+                if other_names {
+                    self.begin_anew(&policy, epoch);
+                }
+                self.now_in_force(policy);
+                self.refused = None;
+            }
+            News::Refused(reason) => {
+                warn!("a policy is not taken, the old one stays: {reason}");
+                self.refused = Some(reason);
+            }
+        }
+        self.status_due = Some(self.now());
+    }
+
+    fn answer(&mut self, to: MachineId, message: proto::FromBroker) {
+        let name = || self.policy.network().machine(to).name();
+        match self.calls.of(to).map(|call| call.answers.try_send(Ok(message))) {
+            Some(Ok(())) => {}
+            None | Some(Err(TrySendError::Closed(_))) => {
+                self.counters.unsent.add();
+                debug!("`{}` is not on the line for its limits", name());
+            }
+            Some(Err(TrySendError::Full(_))) => {
+                self.counters.not_taken.add();
+                debug!("`{}` does not take its limits", name());
+            }
+        }
+    }
+
+    /// Policy and certificates again, each whole or not at all.
+    fn reload(&mut self) {
+        match Identity::read(&self.config.identity) {
+            Ok(identity) => {
+                self.certificate_ends = identity.expires();
+                self.in_use.replace(identity.server());
+                info!("certificates are read again; calls go on with the old one");
+            }
+            Err(error) => warn!("certificates are not taken, the old ones stay: {error}"),
+        }
+        self.refused = self.reload_policy().err();
+        if let Some(refused) = &self.refused {
+            warn!("the policy is not taken, the old one stays: {refused}");
+        }
+        self.status_due = Some(self.now());
+    }
+
+    /// Puts the file's policy in place of the present one, or says why not and changes nothing.
+    fn reload_policy(&mut self) -> Result<(), String> {
+        let (policy, text) = read_policy(&self.config.policy_file)?;
+        if let Some(cluster) = &self.cluster {
+            // For all or for none: it comes back as news.
+            return cluster.set_policy(text).map_err(str::to_owned);
+        }
+        let policy = Arc::new(policy);
+        if self.broker.as_mut().is_some_and(|broker| broker.set_policy(&policy).is_err()) {
+            let epoch = epoch::next(&self.config.state, EPOCH_FILE, self.epoch)
+                .map_err(|error| format!("keep the epoch in {}: {error}", self.config.state.display()))?;
+            self.begin_anew(&policy, Some(epoch));
+        }
+        self.now_in_force(policy);
+        Ok(())
+    }
+
+    /// Other names, so other ids: nothing that was reported holds for them. Without an epoch nobody may begin.
+    fn begin_anew(&mut self, policy: &Arc<Policy>, epoch: Option<u64>) {
+        self.epoch = epoch.unwrap_or(self.epoch);
+        self.broker = epoch.map(|epoch| FabricBroker::new(policy, epoch, self.config.broker, self.now()));
+        self.calls.renumber(policy);
+        info!("the policy has other racks, machines or services: the first limits come in a period");
+    }
+
+    fn now_in_force(&mut self, policy: Arc<Policy>) {
+        self.policy = policy;
+        info!("the policy in force is {:016x}", self.policy.digest());
+    }
+
+    /// Something came or went: the status tells it soon, though not every time when many do.
+    fn changed(&mut self) {
+        self.status_due = self.status_due.or(Some(self.now().max(self.written + STATUS_PAUSE)));
+    }
+
+    /// A status that cannot be written ends nothing. It is told once until it works again.
+    fn write_status_if_due(&mut self) {
+        let now = self.now();
+        if self.status_due.is_none_or(|due| now < due) {
+            return;
+        }
+        (self.status_due, self.written) = (None, now);
+        let Some(path) = &self.config.status else { return };
+        let around = Around {
+            url: &self.url,
+            leader: if self.broker.is_some() { Some(&self.url) } else { self.leader.as_deref() },
+            epoch: self.epoch,
+            uptime: now.saturating_since(Instant::ZERO),
+            certificate_ends: self.certificate_ends,
+            refused: self.refused.as_deref(),
+            calls: self.calls.len(),
+            counters: &self.counters,
+        };
+        let status = status::of(&self.policy, self.broker.as_ref(), &around);
+        match replace::write(path, status.to_json().as_bytes()) {
+            Ok(()) if std::mem::take(&mut self.warned) => info!("{} is written again", path.display()),
+            Ok(()) => {}
+            Err(error) if !std::mem::replace(&mut self.warned, true) => {
+                warn!("write {}: {error}; limits go on", path.display());
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn elsewhere(leader: Option<&str>) -> proto::FromBroker {
+    let url = leader.unwrap_or_default().to_owned();
+    proto::FromBroker { word: Some(Word::Elsewhere(proto::Elsewhere { url })) }
+}
+
+/// Never without others.
+async fn news(cluster: &mut Option<Cluster>) -> News {
+    match cluster {
+        Some(cluster) => cluster.news().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// For ever without a time.
+async fn sleep(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(std::time::Duration::from_nanos(wait.nanos())).await,
+        None => std::future::pending().await,
+    }
+}

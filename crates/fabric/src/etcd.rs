@@ -1,0 +1,267 @@
+//! etcd, as far as fabric brokers use it: keys, transactions, leases, and a watch.
+//!
+//! Problem: whatever asks etcd may be answered late, by a member that is cut off, or not at all. Approach: every question
+//! has a deadline, streams ask for a member that knows a leader, and any failure ends the [`Session`]; whoever uses it
+//! begins another one, with the next member. Nothing is decided here.
+//!
+//! Why no client crate: `etcd-client` has protoc and the sources of Google's types among what it needs for building,
+//! which Weir does not. Five calls of etcd's published interface are all there is to it (`proto/etcd`).
+//!
+//! Source: etcd 3.4, API reference (<https://etcd.io/docs/v3.4/learning/api/>).
+
+use crate::etcd::proto::compare::{CompareResult, CompareTarget, TargetUnion};
+use crate::etcd::proto::kv_client::KvClient;
+use crate::etcd::proto::lease_client::LeaseClient;
+use crate::etcd::proto::request_op::Request;
+use crate::etcd::proto::watch_client::WatchClient;
+use crate::etcd::proto::watch_request::RequestUnion;
+use crate::etcd::proto::{
+    Compare, LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest, PutRequest,
+    RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest, WatchResponse,
+};
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{Code, Status, Streaming};
+use weir_state::secret;
+
+/// How long any answer may take. Half of the shortest lease that etcd grants.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// The largest message: what etcd takes at most, and some.
+const LARGEST: usize = 4 * 1024 * 1024;
+
+/// What etcd keeps of a key.
+pub(crate) use mvccpb::KeyValue;
+
+/// The messages.
+#[allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::unwrap_used)]
+pub(crate) mod proto {
+    tonic::include_proto!("etcdserverpb");
+}
+
+/// Keys and events.
+#[allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::unwrap_used)]
+pub(crate) mod mvccpb {
+    tonic::include_proto!("mvccpb");
+}
+
+/// How etcd is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdConfig {
+    /// Its members: `http://HOST:PORT` or `https://HOST:PORT`, one at least.
+    pub members: Vec<String>,
+    /// Whom to believe to be etcd; the system's authorities are not asked.
+    pub authority: Option<PathBuf>,
+    /// The certificate and private key to show, if etcd asks for one.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+/// A connection to one member.
+pub(crate) struct Session {
+    kv: KvClient<Channel>,
+    lease: LeaseClient<Channel>,
+    watch: WatchClient<Channel>,
+}
+
+/// A lease's requests and answers.
+pub(crate) struct KeepAlive {
+    ask: mpsc::Sender<LeaseKeepAliveRequest>,
+    answers: Streaming<LeaseKeepAliveResponse>,
+    id: i64,
+}
+
+/// Why etcd did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unanswered(pub(crate) String);
+
+impl From<Status> for Unanswered {
+    fn from(status: Status) -> Self {
+        Self(crate::failure::of_status(&status))
+    }
+}
+
+async fn soon<T>(work: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Unanswered> {
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(answer) => Ok(answer?.into_inner()),
+        Err(_) => Err(Unanswered(format!("no answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+/// A stream that ends when its member loses sight of etcd's leader.
+fn with_leader<T>(message: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+    request
+}
+
+impl Session {
+    /// Connects to a member.
+    pub(crate) async fn connect(config: &EtcdConfig, member: &str) -> Result<Self, Unanswered> {
+        let told = |error: &dyn std::fmt::Display| Unanswered(error.to_string());
+        let mut endpoint = Endpoint::from_shared(member.to_owned())
+            .map_err(|error| told(&error))?
+            .connect_timeout(PATIENCE)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(PATIENCE)
+            .keep_alive_timeout(PATIENCE)
+            .keep_alive_while_idle(true);
+        if member.starts_with("https://") {
+            let read = |path: &PathBuf| {
+                std::fs::read_to_string(path).map_err(|error| told(&format!("{}: {error}", path.display())))
+            };
+            let mut tls = ClientTlsConfig::new();
+            if let Some(authority) = &config.authority {
+                tls = tls.ca_certificate(Certificate::from_pem(read(authority)?));
+            }
+            if let Some((certificate, key)) = &config.certificate {
+                let key = secret::read(key, 64 * 1024).map_err(|error| told(&error))?;
+                tls = tls.identity(tonic::transport::Identity::from_pem(read(certificate)?, key));
+            }
+            endpoint = endpoint.tls_config(tls).map_err(|error| told(&error))?;
+        }
+        let channel = endpoint.connect().await.map_err(|error| Unanswered(crate::failure::of(&error)))?;
+        Ok(Self {
+            kv: KvClient::new(channel.clone()).max_decoding_message_size(LARGEST),
+            lease: LeaseClient::new(channel.clone()),
+            watch: WatchClient::new(channel).max_decoding_message_size(LARGEST),
+        })
+    }
+
+    /// What is under a prefix, and the revision that it is of.
+    pub(crate) async fn under(&mut self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Unanswered> {
+        let request = RangeRequest { key: prefix.to_vec(), range_end: after(prefix) };
+        let answer = soon(self.kv.range(request)).await?;
+        let revision = answer.header.map_or(0, |header| header.revision);
+        Ok((answer.kvs, revision))
+    }
+
+    /// Writes a key if another was created at a revision (0: if it is not there). Whether it was written.
+    pub(crate) async fn put_if(
+        &mut self,
+        (guard, created): (&[u8], i64),
+        (key, value, lease): (&[u8], Vec<u8>, i64),
+    ) -> Result<bool, Unanswered> {
+        let compare = Compare {
+            result: CompareResult::Equal.into(),
+            target: CompareTarget::Create.into(),
+            key: guard.to_vec(),
+            target_union: Some(TargetUnion::CreateRevision(created)),
+        };
+        let put = Request::RequestPut(PutRequest { key: key.to_vec(), value, lease });
+        let request =
+            TxnRequest { compare: vec![compare], success: vec![RequestOp { request: Some(put) }], failure: vec![] };
+        Ok(soon(self.kv.txn(request)).await?.succeeded)
+    }
+
+    /// Writes a key whatever is there.
+    pub(crate) async fn put(&mut self, key: &[u8], value: Vec<u8>) -> Result<(), Unanswered> {
+        let put = Request::RequestPut(PutRequest { key: key.to_vec(), value, lease: 0 });
+        let request = TxnRequest { compare: vec![], success: vec![RequestOp { request: Some(put) }], failure: vec![] };
+        soon(self.kv.txn(request)).await.map(|_| ())
+    }
+
+    /// A lease: its id and for how long etcd grants it, which may be longer than asked.
+    pub(crate) async fn grant(&mut self, seconds: i64) -> Result<(i64, Duration), Unanswered> {
+        let granted = soon(self.lease.lease_grant(LeaseGrantRequest { ttl: seconds, id: 0 })).await?;
+        if !granted.error.is_empty() {
+            return Err(Unanswered(granted.error));
+        }
+        Ok((granted.id, Duration::from_secs(u64::try_from(granted.ttl).unwrap_or(0))))
+    }
+
+    /// Ends a lease and with it the keys that hang on it.
+    pub(crate) async fn revoke(&mut self, lease: i64) -> Result<(), Unanswered> {
+        match self.lease.lease_revoke(LeaseRevokeRequest { id: lease }).await {
+            // It has ended by itself.
+            Err(status) if status.code() == Code::NotFound => Ok(()),
+            answer => answer.map(|_| ()).map_err(Unanswered::from),
+        }
+    }
+
+    /// The way to prolong a lease.
+    pub(crate) async fn keep_alive(&mut self, id: i64) -> Result<KeepAlive, Unanswered> {
+        let (ask, asked) = mpsc::channel(4);
+        // etcd answers the call with its first answer, so the first question comes before.
+        let first = ask.send(LeaseKeepAliveRequest { id }).await;
+        first.map_err(|_| Unanswered("the stream ended".to_owned()))?;
+        let answers = soon(self.lease.lease_keep_alive(with_leader(ReceiverStream::new(asked)))).await?;
+        Ok(KeepAlive { ask, answers, id })
+    }
+
+    /// What changes under a prefix from a revision on.
+    pub(crate) async fn watch(&mut self, prefix: &[u8], from: i64) -> Result<Watch, Unanswered> {
+        let create = WatchCreateRequest { key: prefix.to_vec(), range_end: after(prefix), start_revision: from };
+        let (ask, asked) = mpsc::channel(1);
+        let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+        ask.send(create).await.map_err(|_| Unanswered("the stream ended".to_owned()))?;
+        let changes = soon(self.watch.watch(with_leader(ReceiverStream::new(asked)))).await?;
+        Ok(Watch { changes, _ask: ask })
+    }
+}
+
+/// The key after all that begin with a prefix.
+fn after(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    // All keys, in etcd's spelling.
+    vec![0]
+}
+
+impl KeepAlive {
+    /// Asks for more time; whether there was room for the question.
+    pub(crate) fn ask(&self) -> bool {
+        self.ask.try_send(LeaseKeepAliveRequest { id: self.id }).is_ok()
+    }
+
+    /// For how long the lease goes on, from when it was asked for. Nothing is lost when the future is dropped.
+    pub(crate) async fn answer(&mut self) -> Result<Duration, Unanswered> {
+        let answer = self.answers.message().await?;
+        let answer = answer.ok_or_else(|| Unanswered("the stream of the lease ended".to_owned()))?;
+        Ok(Duration::from_secs(u64::try_from(answer.ttl).unwrap_or(0)))
+    }
+}
+
+/// Changes as they come.
+pub(crate) struct Watch {
+    changes: Streaming<WatchResponse>,
+    /// The stream ends with it.
+    _ask: mpsc::Sender<WatchRequest>,
+}
+
+impl Watch {
+    /// The next changes: keys, with `None` for what is gone. Nothing is lost when the future is dropped.
+    pub(crate) async fn next(&mut self) -> Result<Vec<(Vec<u8>, Option<KeyValue>)>, Unanswered> {
+        let answer = self.changes.message().await?;
+        let answer = answer.ok_or_else(|| Unanswered("the watch ended".to_owned()))?;
+        if answer.canceled {
+            return Err(Unanswered("the watch was ended by etcd".to_owned()));
+        }
+        let change = |event: mvccpb::Event| {
+            let gone = event.r#type() == mvccpb::event::EventType::Delete;
+            event.kv.map(|kv| (kv.key.clone(), (!gone).then_some(kv)))
+        };
+        Ok(answer.events.into_iter().filter_map(change).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_after_all_its_keys() {
+        assert_eq!(after(b"weir/"), b"weir0");
+        assert_eq!(after(b"a\xff"), b"b");
+        assert_eq!(after(b"\xff"), b"\0");
+    }
+}
