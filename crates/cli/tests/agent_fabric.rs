@@ -1,0 +1,141 @@
+//! Two racks of one machine each with real agents and real TCP, and a fabric broker that holds a service over both.
+
+mod common;
+
+use common::{WEIR, one_at_a_time, signal, skipped, wait_for, weir};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use weir_linux::netns::{Netns, Prefix, connect};
+
+/// `a` has 20 Mb/s in the whole fabric, which two backlogged racks share.
+const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 100Mb/s, machines: [m1] }\n    \
+                      r2: { uplink: 100Mb/s, machines: [m2] }\n  machines: { m1: { address: 10.79.0.1 }, m2: { address: 10.79.0.2 } }\n\
+                      services:\n  a: { match: [ { protocol: tcp, port: 5001 } ], fabric: { max: 20Mb/s } }\n";
+
+/// Ends with its test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Racks {
+    machines: [Netns; 2],
+    directory: tempfile::TempDir,
+}
+
+impl Racks {
+    fn new() -> Self {
+        let prefix = Prefix::new("wtf").expect("a prefix");
+        prefix.cleanup().expect("leftovers of an earlier run go");
+        let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
+        connect((&m1, "eth0", Some("10.79.0.1/24")), (&m2, "eth0", Some("10.79.0.2/24"))).expect("connected");
+        let racks = Self { machines: [m1, m2], directory: tempfile::tempdir().expect("a directory") };
+        fs::write(racks.at("policy.yaml"), POLICY).expect("written");
+        assert!(weir(&["key"]).arg(racks.at("key")).stderr(Stdio::null()).status().expect("runs").success());
+        let mut certificates = weir(&["certificate"]);
+        certificates.arg(racks.at("pki")).arg("--policy").arg(racks.at("policy.yaml")).args(["--fabric", "10.79.0.2"]);
+        assert!(certificates.stderr(Stdio::null()).status().expect("runs").success());
+        racks
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// `weir` on a machine, with what both daemons need.
+    fn weir(&self, place: usize, command: &str, holder: &str) -> Command {
+        let mut process = self.machines[place].command(WEIR).expect("a command");
+        process.arg(command).arg(self.at("policy.yaml")).env("NO_COLOR", "1");
+        for (option, file) in [("--certificate", format!("{holder}.pem")), ("--private-key", format!("{holder}.key"))] {
+            process.arg(option).arg(self.at("pki").join(file));
+        }
+        process.arg("--authority").arg(self.at("pki/authority.pem")).arg("--state").arg(self.at("state"));
+        process.stdout(Stdio::null()).stderr(Stdio::null());
+        process
+    }
+
+    fn broker(&self) -> Process {
+        let mut process = self.weir(1, "fabric", "fabric-10.79.0.2");
+        process.args(["--listen", "10.79.0.2:30567", "--period", "1s"]);
+        Process(process.spawn().expect("starts"))
+    }
+
+    fn agent(&self, place: usize) -> Process {
+        let machine = format!("m{}", place + 1);
+        let mut process = self.weir(place, "agent", &format!("machine-{machine}"));
+        process.args(["--machine", &machine, "--interface", "eth0", "--fabric", "https://10.79.0.2:30567"]);
+        process.args(["--fabric-period", "1s"]).arg("--key").arg(self.at("key"));
+        process.arg("--status").arg(self.at(&format!("{machine}.json")));
+        Process(process.spawn().expect("starts"))
+    }
+
+    /// Bulk traffic of `a` from a machine to the other.
+    fn traffic(&self, place: usize) -> [Process; 2] {
+        let run = |place: usize, arguments: &[&str]| {
+            let mut process = self.machines[place].command("iperf3").expect("a command");
+            Process(process.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts"))
+        };
+        let server = run(1 - place, &["-s", "-p", "5001"]);
+        let listens = || {
+            let mut ss = self.machines[1 - place].command("ss").expect("a command");
+            let listening = ss.args(["-Hltn", "sport", "=", ":5001"]).output().expect("runs");
+            !listening.stdout.is_empty()
+        };
+        wait_for("iperf3 to listen", 10, listens);
+        let to = ["10.79.0.1", "10.79.0.2"][1 - place];
+        [server, run(place, &["-c", to, "-p", "5001", "-t", "120"])]
+    }
+
+    fn status(&self, place: usize) -> Value {
+        let text = fs::read_to_string(self.at(&format!("m{}.json", place + 1))).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    fn limit(&self, place: usize) -> Option<u64> {
+        self.status(place)["services"][0]["tx"]["limit_bps"].as_u64()
+    }
+}
+
+#[test]
+fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() {
+    if skipped("agents and a fabric broker") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let racks = Racks::new();
+    let broker = racks.broker();
+    let _agents = [racks.agent(0), racks.agent(1)];
+    let _traffic = [racks.traffic(0), racks.traffic(1)];
+    // Each has half, as the fabric broker tells it, once each has led its rack for the 5 s that it listens first.
+    let half = |limit: Option<u64>| limit.is_some_and(|limit| (9_900_000..=10_100_000).contains(&limit));
+    wait_for("both racks to have half", 60, || (0..2).all(|place| half(racks.limit(place))));
+    let status = racks.status(0);
+    assert_eq!(status["services"][0]["tx"]["decided_by"], "fabric", "{status:#}");
+    assert_eq!((&status["fabric"]["leads"], &status["fabric"]["hears"]), (&true.into(), &true.into()));
+    assert_eq!(status["fabric"]["line"]["state"], "up");
+    assert_eq!(status["fabric"]["line"]["broker"], "https://10.79.0.2:30567");
+    wait_for("the traffic to follow", 20, || {
+        let usage = racks.status(0)["services"][0]["tx"]["usage_bps"].as_u64();
+        usage.is_some_and(|usage| (8_000_000..=11_000_000).contains(&usage))
+    });
+    // Killed: the limits hold for five periods, then each rack's own policy does.
+    signal(&broker.0, libc::SIGKILL);
+    wait_for("the line to break", 10, || racks.status(0)["fabric"]["line"]["state"] != "up");
+    assert!(half(racks.limit(0)), "the limit stays meanwhile");
+    wait_for("the limits to end", 30, || {
+        let status = racks.status(0);
+        status["fabric"]["hears"] == false && racks.limit(0).is_none()
+    });
+    let status = racks.status(0);
+    assert!(status["fabric"]["line"]["last_failure"].as_str().is_some_and(|why| why.contains("refused")), "{status:#}");
+    assert_eq!(status["fabric"]["counters"]["fallbacks"], 1);
+    // Back: limits again.
+    let _broker = racks.broker();
+    wait_for("both racks to have half again", 60, || (0..2).all(|place| half(racks.limit(place))));
+}
