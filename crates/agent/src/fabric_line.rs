@@ -76,6 +76,7 @@ impl FabricLine {
             status["line"] = json!({
                 "state": state,
                 "broker": broker,
+                "silent_ms": line.silent.map(|silent| u64::try_from(silent.as_millis()).unwrap_or(u64::MAX)),
                 "last_failure": line.last_failure,
                 "calls": line.calls,
                 "failures": line.failures,

@@ -22,6 +22,7 @@ use crate::url::BrokerUrl;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use weir_control::{RackLimits, RackReport};
 use weir_units::Duration;
 
@@ -77,6 +78,8 @@ pub struct LineStatus {
     pub state: LineState,
     /// Why the last call ended or failed.
     pub last_failure: Option<String>,
+    /// How long ago the last limits came, if any did.
+    pub silent: Option<std::time::Duration>,
     /// Calls that were welcomed.
     pub calls: u64,
     /// Calls that failed or broke.
@@ -94,11 +97,14 @@ pub struct LineStatus {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Shared(Arc<Mutex<LineStatus>>);
+struct Shared {
+    status: Arc<Mutex<LineStatus>>,
+    last_limits: Arc<Mutex<Option<Instant>>>,
+}
 
 impl Shared {
     fn get(&self) -> MutexGuard<'_, LineStatus> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -145,6 +151,7 @@ impl Line {
 
     /// What the line is doing.
     pub fn status(&self) -> LineStatus {
-        self.shared.get().clone()
+        let heard = *self.shared.last_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        LineStatus { silent: heard.map(|heard| heard.elapsed()), ..self.shared.get().clone() }
     }
 }

@@ -39,12 +39,14 @@ fn leaders_report_and_get_the_limits_of_their_own_rack() {
     let broker = world.broker("broker");
     let (mut one, mut two) = (world.line("m1", &broker), world.line("m3", &broker));
     assert_eq!(one.status().state, LineState::Idle, "nobody calls without a report");
+    assert_eq!(one.status().silent, None);
     one.report(world.report("m1", 1, 8));
     two.report(world.report("m3", 1, 8));
     broker.wait_for_counter("rack_reports_accepted", 2);
     // The first answer may be of a period before both were heard.
     wait_for("both racks to be limited", || of_a(&next(&mut one)) == gbps(5));
     let (first, second) = (next(&mut one), next(&mut two));
+    assert!(one.status().silent.is_some_and(|silent| silent.as_nanos() < u128::from(PERIOD.nanos() * 2)));
     assert_eq!((first.rack, second.rack), (RackId(0), RackId(1)));
     assert_eq!((of_a(&first), first.policy), (gbps(5), world.policy.digest()));
     let again = next(&mut one);

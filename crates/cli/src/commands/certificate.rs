@@ -15,13 +15,14 @@ Examples:
   weir certificate /etc/weir/authority --machine m7 --machine m8
   weir certificate /etc/weir/authority --fabric fabric1.example.org,10.0.0.1
 
-The first use makes the authority: authority.pem goes to every host, authority.key stays where it is.
-machine-NAME.pem and .key go to that machine, fabric-NAME.pem and .key to the fabric broker that agents
-reach by this name or address. Private keys are readable by their owner only.
+The first use makes the authority: authority.pem goes to every host, authority.key stays where it
+is. machine-NAME.pem and .key go to that machine, fabric-NAME.pem and .key to the fabric broker
+that agents reach by this name or address. Private keys are readable by their owner only.
 
-Nothing is overwritten: what is there stays, and only what is missing is made. To renew a certificate
-move its two files away first. An authority of your own does as well: a machine's certificate needs the
-machine's name among its DNS names, a fabric broker's the names and addresses that agents reach it by.")]
+Nothing is overwritten: what is there stays, and only what is missing is made. To renew a
+certificate move its two files away first. An authority of your own does as well: a machine's
+certificate needs the machine's name among its DNS names, a fabric broker's the names and
+addresses that agents reach it by.")]
 pub(crate) struct Args {
     /// The directory of the authority
     directory: PathBuf,

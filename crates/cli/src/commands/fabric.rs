@@ -23,19 +23,20 @@ Examples:
   weir fabric policy.yaml --listen 10.0.0.1:30567 --advertise https://fabric1.example.org:30567 \\
               --etcd http://etcd1:2379,http://etcd2:2379 …
 
-The leader of each rack reports what its services would take of the fabric; every period the broker
-shares each service among the racks by the policy's `fabric:` and answers with the limits. Agents find
-it by `weir agent --fabric https://fabric.example.org:30567`.
+The leader of each rack reports what its services would take of the fabric; every period the
+broker shares each service among the racks by the policy's `fabric:` and answers with the limits.
+Agents find it by `weir agent --fabric https://fabric.example.org:30567`.
 
-Both sides show certificates of one authority. A machine can speak for itself only: its certificate
-must name it. Without the broker racks keep their last limits for 50 s, then their own policy alone.
+Both sides show certificates of one authority. A machine can speak for itself only: its
+certificate must name it. Without the broker racks keep their last limits for 50 s, then their own
+policy alone.
 
-With --etcd several fabric brokers elect one that answers; the others send agents there, and one of
-them takes its place when it is gone. The policy in etcd is that of all, whatever their files say;
-SIGHUP to any of them makes its file everybody's.
+With --etcd several fabric brokers elect one that answers; the others send agents there, and one
+of them takes its place when it is gone. The policy in etcd is that of all, whatever their files
+say; SIGHUP to any of them makes its file everybody's.
 
-SIGHUP reads the policy and the certificates again, each whole or not at all. SIGTERM or Ctrl-C ends
-it. What it says is set by the environment: RUST_LOG=debug shows every call and refusal.")]
+SIGHUP reads the policy and the certificates again, each whole or not at all. SIGTERM or Ctrl-C
+ends it. What it says is set by the environment: RUST_LOG=debug shows every call and refusal.")]
 pub(crate) struct Args {
     /// The policy file
     policy: PathBuf,

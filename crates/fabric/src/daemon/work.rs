@@ -239,6 +239,7 @@ impl Daemon {
         let (policy, text) = read_policy(&self.config.policy_file)?;
         if let Some(cluster) = &self.cluster {
             // For all or for none: it comes back as news.
+            info!("the policy {:016x} is handed to etcd, for all", policy.digest());
             return cluster.set_policy(text).map_err(str::to_owned);
         }
         let policy = Arc::new(policy);

@@ -13,6 +13,7 @@ use rand::{Rng, SeedableRng};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
+use std::sync::PoisonError;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -265,6 +266,7 @@ impl Caller {
     fn take(&self, limits: &proto::Limits) {
         match convert::limits(limits) {
             Ok(limits) => {
+                *self.shared.last_limits.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
                 if self.limits.try_send(limits).is_err() {
                     self.shared.get().limits_lost += 1;
                 }
