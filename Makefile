@@ -12,7 +12,7 @@ TARGET ?= policy
 FUZZ_TIME ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo results test build lint unit faults fuzz fuzz-corpus bench bench-sim schema pictures clean
+.PHONY: help setup demo results test build lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema pictures clean
 
 help:          ## Say what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ lint:          ## Format and lints, warnings refused
 
 unit:          ## All tests of the workspace, the fault worlds and the lab's among them
 	$(CARGO) test --workspace --locked
+
+test-edt:      ## The tests of tools/edt/tests on Debian's own kernel, emulated by qemu: TESTS=words, LIMIT=seconds
+	@./tools/setup.sh edt
+	@CARGO="$(CARGO)" ./tools/edt/run $(TESTS)
 
 faults:        ## Brokers under faults: SEED=n replays a rack's world, FABRIC_SEED=n a fabric's, SEEDS=n runs more
 	$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) \

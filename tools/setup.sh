@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building, testing and the demo need, where it is missing and may be installed; otherwise says
-# what is missing and how to get it. A second run installs nothing.
+# what is missing and how to get it. A second run installs nothing. With `edt`, also what `make test-edt` needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ fail() { printf 'error: %s\n' "$1" >&2; shift; for hint in "$@"; do printf 'hint
 PATH=$PATH:/usr/sbin:/sbin
 
 # What is needed, by what shows that it is there, and the Debian package that has it.
-build=() lab=()
+build=() lab=() edt=()
 command -v cc    >/dev/null || build+=(gcc)
 command -v clang >/dev/null || build+=(clang)
 [ -e /usr/include/bpf/bpf_helpers.h ] || build+=(libbpf-dev)
@@ -21,9 +21,13 @@ command -v ip     >/dev/null || lab+=(iproute2)
 command -v tc     >/dev/null || lab+=(iproute2)
 command -v iperf3 >/dev/null || lab+=(iperf3)
 command -v etcd   >/dev/null || lab+=(etcd-server)
+if [ "${1:-}" = edt ]; then
+    command -v qemu-system-x86_64 >/dev/null || edt+=(qemu-system-x86)
+    busybox --list 2>/dev/null | grep -qx cpio || edt+=(busybox-static)
+fi
 
-if [ $((${#build[@]} + ${#lab[@]})) -gt 0 ]; then
-    mapfile -t missing < <(printf '%s\n' "${build[@]}" "${lab[@]}" | grep . | sort -u)
+if [ $((${#build[@]} + ${#lab[@]} + ${#edt[@]})) -gt 0 ]; then
+    mapfile -t missing < <(printf '%s\n' "${build[@]}" "${lab[@]}" "${edt[@]}" | grep . | sort -u)
     installer=none sudo=()
     if command -v apt-get >/dev/null; then
         if [ "$(id -u)" = 0 ]; then installer=apt; elif sudo -n true 2>/dev/null; then installer=apt sudo=(sudo); fi
@@ -32,7 +36,7 @@ if [ $((${#build[@]} + ${#lab[@]})) -gt 0 ]; then
         echo "installing ${missing[*]}"
         "${sudo[@]}" apt-get update -qq
         DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-    elif [ ${#build[@]} -gt 0 ]; then
+    elif [ $((${#build[@]} + ${#edt[@]})) -gt 0 ]; then
         fail "missing: ${missing[*]} (names of Debian packages)" "sudo apt-get install ${missing[*]}"
     else
         # Building works without these; what they are for says so itself and is left out.
