@@ -254,3 +254,59 @@ fn two_agents_hear_each_other_and_fall_back_when_one_goes() {
         assert_eq!(end(agent).0, Some(0));
     }
 }
+
+/// Mb/s of payload that arrived in two seconds of TCP from m1 to m2 on `port`.
+fn goodput(pair: &Pair, port: u16) -> f64 {
+    let port = port.to_string();
+    // For one client, so that it ends by itself.
+    let mut server = pair.m2.command("iperf3").expect("a command");
+    let mut server = server.args(["-s", "-1", "-p", &port]).stdout(Stdio::null()).spawn().expect("starts");
+    wait_for("the iperf3 server", 10, || {
+        let mut listening = pair.m2.command("ss").expect("a command");
+        !listening.args(["-Hltn", "sport", "=", &port]).output().expect("runs").stdout.is_empty()
+    });
+    let mut client = pair.m1.command("iperf3").expect("a command");
+    let output = client.args(["-c", "10.78.0.2", "-p", &port, "-t", "2", "-O", "1", "-J"]).output().expect("runs");
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON from iperf3");
+    let rate = result["end"]["sum_received"]["bits_per_second"].as_f64();
+    assert!(server.wait().expect("ends").success());
+    rate.unwrap_or_else(|| panic!("no result from iperf3: {result:#}")) / 1e6
+}
+
+#[test]
+fn real_tcp_is_held_to_the_machines_maximum_by_this_agent_and_the_next() {
+    if skipped("an agent and TCP") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wtf");
+    let policy = pair.directory.path().join("machine.yaml");
+    fs::write(&policy, POLICY.replace("rack: {", "machine: {").replace("20Mb/s", "8Mb/s")).expect("written");
+    let before = pair.picture();
+    let start = || {
+        let agent = pair.agent_with(&policy, &pair.m1, "m1").spawn().expect("starts");
+        wait_for("the agent's first status", 20, || pair.status("m1").is_some());
+        agent
+    };
+    let held = || {
+        // Service `a` is TCP on port 5001; 1448 of 1514 B of a full frame are payload.
+        let (held, expected) = (goodput(&pair, 5001), 8.0 * 1448.0 / 1514.0);
+        println!("{held:.2} Mb/s of {expected:.2}");
+        assert!((held / expected - 1.0).abs() < 0.06, "{held} Mb/s is not {expected} ± 6 %");
+        let free = goodput(&pair, 5002);
+        assert!(free > 3.0 * expected, "what belongs to no service is not held to it: {free} Mb/s");
+    };
+    for _ in 0..2 {
+        let agent = start();
+        held();
+        // The next agent adopts what this one leaves.
+        signal(&agent, libc::SIGKILL);
+        end(agent);
+        fs::remove_file(pair.status_path("m1")).expect("a killed agent leaves its last status");
+    }
+    let mut remove = pair.m1.command(WEIR).expect("a command");
+    assert!(remove.args(["agent", "--remove", "--interface", "eth0"]).status().expect("runs").success());
+    assert_eq!(pair.picture(), before);
+    let free = goodput(&pair, 5001);
+    assert!(free > 24.0, "nothing holds it any more: {free} Mb/s");
+}
