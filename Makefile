@@ -12,7 +12,7 @@ TARGET ?= policy
 FUZZ_TIME ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo results test build lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema pictures clean
+.PHONY: help setup demo results test build lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
 
 help:          ## Say what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,13 +59,14 @@ fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario, paper, flow_l
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
 
-pictures: demo ## Draw the pictures of the documents again: the demo's, Parley's, the simulator's and the planner's
+pictures: demo ## Draw the pictures of the documents again: the demo's, Parley's, the simulator's, the planner's and the dashboard's
 	@mkdir -p docs/pictures
 	cp $(OUT)/parley-fig14/small-lab.svg docs/pictures/parley-fig14-lab.svg
 	cp $(OUT)/parley-fig14/small-sim.svg docs/pictures/parley-fig14-sim.svg
 	./tools/parley-pictures.sh
 	./tools/sim-pictures.sh
 	./tools/plan-pictures.sh
+	./tools/dashboard-picture.sh
 
 bench:         ## The water-filling table, the fabric broker's period and the simulator's speed (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling
@@ -77,6 +78,9 @@ bench-sim:     ## The simulator on the common work: packet-hops/s, memory, growt
 
 schema:        ## Write the JSON Schemas anew from the model
 	WEIR_UPDATE_SCHEMA=1 $(CARGO) test --locked -p weir-policy -p weir-scenario -p weir-experiment --test schema
+
+metrics:       ## Write the reference of metrics anew from the code (docs/visibility.md)
+	WEIR_UPDATE_METRICS=1 $(CARGO) test --locked -p weir-status --test status the_reference_is_complete
 
 clean:         ## Delete what was built and what the demo wrote
 	$(CARGO) clean

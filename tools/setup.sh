@@ -21,6 +21,8 @@ command -v ip     >/dev/null || lab+=(iproute2)
 command -v tc     >/dev/null || lab+=(iproute2)
 command -v iperf3 >/dev/null || lab+=(iperf3)
 command -v etcd   >/dev/null || lab+=(etcd-server)
+# The dashboard is tested in a real browser.
+command -v chromium >/dev/null || lab+=(chromium)
 if [ "${1:-}" = edt ]; then
     command -v qemu-system-x86_64 >/dev/null || edt+=(qemu-system-x86)
     busybox --list 2>/dev/null | grep -qx cpio || edt+=(busybox-static)

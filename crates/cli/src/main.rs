@@ -30,6 +30,8 @@ mod shaper_remarks;
 mod simulation;
 mod sweep;
 mod text;
+mod top;
+mod watched;
 
 use clap::FromArgMatches as _;
 use error::{CommandError, Exit};

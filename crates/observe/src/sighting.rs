@@ -8,8 +8,9 @@ use std::sync::Arc;
 use weir_status::Status;
 use weir_units::{Duration, Instant};
 
-/// For how long a status may stand still: five periods, after which the rack's machines go on without it too.
-pub const STANDS_STILL: Duration = Duration::from_secs(5);
+/// For how many of its periods a status may stand still: after as many, machines go on without each other too (Parley
+/// Table 1).
+pub const PERIODS: u64 = 5;
 
 /// A source that is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +61,8 @@ impl Sighting {
         self.status = Some(Arc::new(status));
         let changed = if moved { now } else { self.changed.unwrap_or(now) };
         self.changed = Some(changed);
-        if now.saturating_since(changed) > STANDS_STILL {
+        let patience = self.status.as_ref().map_or(0, |status| status.period_ms().saturating_mul(PERIODS));
+        if now.saturating_since(changed) > Duration::from_millis(patience) {
             self.lose(changed, "its status stands still".to_owned());
         } else {
             self.lost = None;
@@ -87,7 +89,7 @@ mod tests {
                     services: { a: { match: [ { port: 1 } ] } }\n";
         let (policy, _) = weir_policy::Policy::parse("policy.yaml", text).expect("sound");
         let mut status = FabricStatus::outline(&policy, "f1", 1);
-        status.written_ms = written;
+        (status.written_ms, status.period_ms) = (written, 1_000);
         Status::Fabric(status)
     }
 

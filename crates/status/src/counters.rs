@@ -56,6 +56,10 @@ counters! {
         rack_reports,
         /// Limits of the fabric that told something new.
         limits_accepted,
+        /// Parts of reports to the fabric broker that had no line to go by.
+        rack_reports_unsent,
+        /// Limits of the fabric that were known already: relays repeat them.
+        limits_known,
         /// Limits of the fabric older than what was known: replayed or overtaken.
         limits_replayed,
         /// Limits of the fabric older than their timeout.
@@ -86,6 +90,26 @@ counters! {
         destinations_without_room,
         /// Ticks of the meters' timer that came late.
         ticks_late,
+    }
+}
+
+counters! {
+    /// What an agent's line to the fabric broker counted.
+    LineCounters {
+        /// Calls that a fabric broker welcomed.
+        calls,
+        /// Calls that failed or broke.
+        failures,
+        /// Calls that were told which other broker answers.
+        sent_elsewhere,
+        /// Parts of reports handed to a fabric broker, those said again among them.
+        reports_sent,
+        /// Parts of reports that were overtaken before there was a line, or never reached it.
+        reports_lost,
+        /// Messages with limits that no broker makes.
+        limits_malformed,
+        /// Parts of limits that the agent did not take in time.
+        limits_lost,
     }
 }
 

@@ -4,8 +4,11 @@
 //! [`measured`](AgentStatus::measured) and [`decided`](AgentStatus::decided); it sets what it alone knows by itself.
 
 use crate::counters::{AgentCounters, FabricCounters};
-use crate::model::{AgentStatus, DirectionStatus, FabricLimit, FabricStatus, Latency, Mode, ServiceStatus, VERSION};
-use weir_control::{FabricBroker, MeterReading, RackBroker};
+use crate::model::{
+    AgentStatus, DirectionStatus, FabricLimit, FabricStatus, Latency, Mode, ServiceStatus, VERSION, agent_period,
+    fabric_period,
+};
+use weir_control::{FabricBroker, MeterReading, NetworkReading, RackBroker};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
 
@@ -48,6 +51,7 @@ impl AgentStatus {
         Self {
             version: VERSION,
             written_ms: 0,
+            period_ms: agent_period(),
             uptime_ms: 0,
             machine: here.name().to_owned(),
             rack: rack.name().to_owned(),
@@ -76,6 +80,12 @@ impl AgentStatus {
                 status.usage = usage.get(place).map(|usage| usage[direction]);
                 status.bytes = readings.get(place).map(|reading| reading.bytes[direction].get());
             }
+            // A host without receive meters has the default here.
+            let network =
+                readings.get(place).map(|reading| reading.network).filter(|of| *of != NetworkReading::default());
+            service.rx.packets_markable = network.map(|network| network.packets);
+            service.rx.packets_marked = network.map(|network| network.marked);
+            service.rx.sender_rate = network.and_then(|network| network.rate);
         }
     }
 
@@ -110,6 +120,7 @@ impl AgentStatus {
         to.fallbacks = from.fallbacks;
         to.rack_reports = from.rack_reports;
         to.limits_accepted = from.limits_accepted;
+        to.limits_known = from.limits_known;
         to.limits_replayed = from.limits_replayed;
         to.limits_expired = from.limits_expired;
         to.limits_other_rack = from.limits_other_rack;
@@ -125,6 +136,7 @@ impl FabricStatus {
         Self {
             version: VERSION,
             written_ms: 0,
+            period_ms: fabric_period(),
             uptime_ms: 0,
             name: name.to_owned(),
             leads: false,

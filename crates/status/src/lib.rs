@@ -47,9 +47,10 @@ mod model;
 mod rate;
 pub mod read;
 
-pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters};
+pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters, LineCounters};
 pub use model::{
-    AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricStatus, Latency, Mode, ServiceStatus, Status, VERSION,
+    AgentStatus, DirectionStatus, FabricLimit, FabricLine, FabricLink, FabricStatus, Latency, LineState, Mode,
+    ServiceStatus, Status, VERSION,
 };
 pub use read::ReadError;
 

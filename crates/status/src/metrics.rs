@@ -15,7 +15,7 @@
 mod list;
 mod table;
 
-use crate::counters::{AgentCounters, Counters, FabricCounters, KernelCounters};
+use crate::counters::{AgentCounters, Counters, FabricCounters, KernelCounters, LineCounters};
 use crate::model::Status;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -55,12 +55,14 @@ pub fn reference() -> Vec<(String, &'static str, String, String)> {
         });
     };
     counted(AGENT, &AgentCounters::default());
+    counted(LINE, &LineCounters::default());
     counted(KERNEL, &KernelCounters::default());
     counted(FABRIC, &FabricCounters::default());
     rows
 }
 
 const AGENT: &str = "weir_";
+const LINE: &str = "weir_fabric_line_";
 const KERNEL: &str = "weir_kernel_";
 const FABRIC: &str = "weir_fabric_";
 
@@ -126,6 +128,9 @@ impl Collector for Snapshot {
         match &self.0 {
             Status::Agent(status) => {
                 counted(AGENT, &status.counters)?;
+                if let Some(line) = status.fabric.as_ref().and_then(|link| link.line.as_ref()) {
+                    counted(LINE, &line.counters)?;
+                }
                 status.kernel.as_ref().map_or(Ok(()), |kernel| counted(KERNEL, kernel))
             }
             Status::Fabric(status) => counted(FABRIC, &status.counters),

@@ -1,6 +1,6 @@
 //! The model; see the crate's doc for what absence and `null` mean.
 
-use crate::counters::{AgentCounters, FabricCounters, KernelCounters};
+use crate::counters::{AgentCounters, FabricCounters, KernelCounters, LineCounters};
 use crate::rate;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,6 +13,7 @@ pub const VERSION: u32 = 1;
 /// What somebody is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "one for each machine, beside its services: no table of them is held")]
 pub enum Status {
     /// An agent.
     Agent(AgentStatus),
@@ -26,6 +27,13 @@ impl Status {
         match self {
             Self::Agent(status) => status.written_ms,
             Self::Fabric(status) => status.written_ms,
+        }
+    }
+    /// How often it is made anew, in milliseconds.
+    pub fn period_ms(&self) -> u64 {
+        match self {
+            Self::Agent(status) => status.period_ms,
+            Self::Fabric(status) => status.period_ms,
         }
     }
     /// The machine, or the broker's name.
@@ -71,6 +79,14 @@ impl fmt::Display for Mode {
     }
 }
 
+/// T_rack and T_fabric (Parley Table 1), unless somebody says otherwise.
+pub(crate) const fn agent_period() -> u64 {
+    1_000
+}
+pub(crate) const fn fabric_period() -> u64 {
+    10_000
+}
+
 /// What an agent is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentStatus {
@@ -78,6 +94,9 @@ pub struct AgentStatus {
     pub version: u32,
     /// When this was made, in milliseconds since 1970; 0 before the first period has ended.
     pub written_ms: u64,
+    /// How often it is made anew, in milliseconds.
+    #[serde(default = "agent_period")]
+    pub period_ms: u64,
     /// How long the agent has been running, in milliseconds.
     pub uptime_ms: u64,
     /// The machine's name in the policy.
@@ -109,7 +128,7 @@ pub struct AgentStatus {
     /// The same for what is received.
     #[serde(with = "rate")]
     pub capacity_rx_bps: Bandwidth,
-    /// The link to the fabric broker; absent where there is none.
+    /// What it has to do with the fabric; absent where the policy does not speak of it and no broker is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric: Option<FabricLink>,
     /// The leaf services, in the policy's order.
@@ -131,18 +150,63 @@ impl AgentStatus {
     }
 }
 
-/// An agent's link to the fabric broker.
+/// What an agent has to do with the fabric.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FabricLink {
-    /// Where the broker is.
-    pub broker: String,
-    /// Whether there is a connection.
-    pub connected: bool,
     /// Whether this machine speaks for its rack.
     pub leads: bool,
-    /// How long ago the broker's last word came, in milliseconds; absent before the first.
+    /// Whether the fabric's limits were heard, from its broker or relayed, within the timeout.
+    pub hears: bool,
+    /// The line to a fabric broker; absent where none is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<FabricLine>,
+}
+
+/// Where the line to a fabric broker stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineState {
+    /// Nothing to report, so nobody is called.
+    #[default]
+    Idle,
+    /// A broker is being called.
+    Calling,
+    /// Waiting before the next call.
+    Waiting,
+    /// A broker is on the line.
+    Up,
+}
+
+impl LineState {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Idle, Self::Calling, Self::Waiting, Self::Up];
+    /// `idle`, `calling`, `waiting` or `up`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Calling => "calling",
+            Self::Waiting => "waiting",
+            Self::Up => "up",
+        }
+    }
+}
+
+/// An agent's line to a fabric broker.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FabricLine {
+    /// Where it stands.
+    pub state: LineState,
+    /// The broker that is called or on the line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broker: Option<String>,
+    /// How long ago the broker's last word came on this call, in milliseconds; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_ms: Option<u64>,
+    /// Why the last call ended or failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<String>,
+    /// What it counted.
+    pub counters: LineCounters,
 }
 
 /// One leaf service on one machine.
@@ -290,6 +354,9 @@ pub struct FabricStatus {
     pub version: u32,
     /// When this was made, in milliseconds since 1970.
     pub written_ms: u64,
+    /// How often it is made anew at least, in milliseconds.
+    #[serde(default = "fabric_period")]
+    pub period_ms: u64,
     /// How long the broker has been running, in milliseconds.
     pub uptime_ms: u64,
     /// The broker's name among several.

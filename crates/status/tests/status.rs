@@ -6,7 +6,10 @@ use weir_control::{
     RackBrokerConfig, RackReport, RateRow, UsageReport, UsageRow,
 };
 use weir_policy::Policy;
-use weir_status::{AgentStatus, FabricLink, FabricStatus, KernelCounters, Mode, ReadError, Status, metrics};
+use weir_status::{
+    AgentStatus, FabricLine, FabricLink, FabricStatus, KernelCounters, LineCounters, LineState, Mode, ReadError,
+    Status, metrics,
+};
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
 const POLICY: &str = "\
@@ -104,7 +107,7 @@ fn json_keeps_what_is_absent_and_what_has_no_bound() {
     status.services[0].tx.backlog_bytes = Some(0);
     status.services[0].rx.sender_rate = Some(Bandwidth::from_mbps(3));
     status.kernel = Some(KernelCounters { ticks_late: 4, ..KernelCounters::default() });
-    status.fabric = Some(FabricLink { broker: "10.0.0.9:1".into(), connected: true, leads: true, silent_ms: None });
+    status.fabric = Some(FabricLink { leads: true, hears: false, line: None });
     let all = Status::Agent(status);
     assert_eq!(Status::read(all.to_json().as_bytes()).expect("its own"), all);
 }
@@ -145,6 +148,7 @@ fn fabric() -> FabricStatus {
     status.decided(&policy, &broker);
     status.leads = true;
     status.leader = Some("f1".into());
+    (status.calls, status.certificate_ends) = (2, Some(1_800_000_000));
     status.written_ms = 1_700_000_010_000;
     status.uptime_ms = 10_000;
     status
@@ -169,7 +173,15 @@ fn a_fabric_broker_tells_its_limits() {
 fn complete() -> AgentStatus {
     let mut status = agent();
     status.kernel = Some(KernelCounters { feedback_forged: 5, ..KernelCounters::default() });
-    status.fabric = Some(FabricLink { broker: "f".into(), connected: true, leads: false, silent_ms: Some(2_500) });
+    let counters = LineCounters { calls: 2, ..LineCounters::default() };
+    let line = FabricLine {
+        state: LineState::Up,
+        broker: Some("https://f:1".into()),
+        silent_ms: Some(2_500),
+        last_failure: None,
+        counters,
+    };
+    status.fabric = Some(FabricLink { leads: false, hears: true, line: Some(line) });
     let service = &mut status.services[0];
     service.tx.backlog_bytes = Some(3_000);
     service.tx.drops = Some(1);
@@ -261,13 +273,9 @@ fn names_follow_the_conventions() {
 #[test]
 fn what_is_absent_is_no_series() {
     let text = metrics::text(&Status::Agent(agent()));
-    for absent in [
-        "weir_service_backlog",
-        "weir_kernel_",
-        "weir_fabric_link",
-        "weir_service_sender_rate",
-        "weir_service_markable",
-    ] {
+    for absent in
+        ["weir_service_backlog", "weir_kernel_", "weir_fabric_li", "weir_service_sender_rate", "weir_service_markable"]
+    {
         assert!(!text.contains(absent), "{absent}");
     }
     assert!(text.contains("weir_service_limit_bytes_per_second{service=\"web\",direction=\"tx\"} inf"), "{text}");
@@ -286,10 +294,49 @@ fn labels_are_escaped() {
     assert!(text.contains(r#"interface="a\"b\\c\nd""#), "{text}");
 }
 
+/// What receive meters know of the network comes with the readings; a host without them delivers nothing.
+#[test]
+fn what_receive_meters_know_is_told() {
+    let mut status = agent();
+    assert_eq!((status.services[0].rx.packets_markable, status.services[0].rx.sender_rate), (None, None));
+    let network = NetworkReading { packets: 100, marked: 3, rate: Some(Bandwidth::from_mbps(40)) };
+    status.measured(&[MeterReading { network, ..reading(0, 1, 2) }, reading(1, 3, 4)], &[]);
+    let rx = &status.services[0].rx;
+    assert_eq!((rx.packets_markable, rx.packets_marked), (Some(100), Some(3)));
+    assert_eq!((rx.sender_rate, rx.usage), (Some(Bandwidth::from_mbps(40)), None));
+    assert_eq!(status.services[1].rx.packets_marked, None);
+}
+
 #[test]
 fn directions_are_reached_by_name() {
     let status = agent();
     let service = &status.services[1];
     assert_eq!(service.direction(Direction::Rx), &service.rx);
     assert_eq!(status.capacity(Direction::Tx), Bandwidth::from_gbps(1));
+}
+
+/// The reference in the documents is the code's. `WEIR_UPDATE_METRICS=1` (`make metrics`) writes it anew.
+#[test]
+fn the_reference_is_complete() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/visibility.md");
+    let text = std::fs::read_to_string(path).expect("the document");
+    let (before, after) = ("<!-- metrics: written by `make metrics` -->\n", "<!-- end of metrics -->");
+    let (head, rest) = text.split_once(before).expect("where the reference begins");
+    let (found, tail) = rest.split_once(after).expect("where it ends");
+    let row = |(name, kind, labels, help): &(String, &str, String, String)| {
+        format!("| `{name}` | {kind} | {labels} | {help} |\n")
+    };
+    let rows: String = metrics::reference().iter().map(row).collect();
+    let reference = format!("\n| Metric | Kind | Labels | Says |\n|---|---|---|---|\n{rows}\n");
+    if std::env::var_os("WEIR_UPDATE_METRICS").is_some() {
+        std::fs::write(path, format!("{head}{before}{reference}{after}{tail}")).expect("written");
+    } else {
+        assert_eq!(found, reference, "`make metrics` writes the reference anew");
+    }
+    // Whatever a query of the document names is a metric.
+    let reference: Vec<String> = metrics::reference().into_iter().map(|(name, ..)| name).collect();
+    let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+    for word in head.split(|c| !is_part(c)).filter(|word| word.starts_with("weir_") && !word.ends_with('_')) {
+        assert!(reference.iter().any(|name| name == word), "{word} in {path} is no metric");
+    }
 }

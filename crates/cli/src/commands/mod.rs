@@ -4,6 +4,7 @@ mod agent;
 mod allocate;
 mod certificate;
 mod check;
+mod dashboard;
 mod explain;
 mod fabric;
 mod key;
@@ -13,6 +14,7 @@ mod report;
 mod reproduce;
 mod schema;
 mod sim;
+mod top;
 
 use crate::error::{CommandError, Exit};
 use crate::output::Ui;
@@ -46,6 +48,10 @@ pub(crate) enum Command {
     Fabric(fabric::Args),
     /// Make an authority and certificates for machines and fabric brokers
     Certificate(certificate::Args),
+    /// Show machines and services as they are now
+    Top(top::Args),
+    /// Serve a page that shows racks, machines and services over time
+    Dashboard(dashboard::Args),
 }
 
 /// Runs a command.
@@ -64,5 +70,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Key(args) => key::run(args, ui),
         Command::Fabric(args) => fabric::run(args, ui),
         Command::Certificate(args) => certificate::run(args, ui),
+        Command::Top(args) => top::run(args, ui),
+        Command::Dashboard(args) => dashboard::run(args, ui),
     }
 }

@@ -1,7 +1,7 @@
 //! Every metric but the plain counters.
 
 use super::table::{Give, Kind, Metric, Of, Value};
-use crate::model::{AgentStatus, FabricLink, Mode};
+use crate::model::{AgentStatus, FabricLink, LineState, Mode};
 use weir_units::{Bandwidth, Direction};
 
 /// Prometheus' base unit of a rate.
@@ -32,9 +32,9 @@ fn both(give: &mut Give<'_>, tx: Bandwidth, rx: Bandwidth) {
         give(vec![direction.name().to_owned()], rate(bandwidth));
     }
 }
-fn link(status: &AgentStatus, give: &mut Give<'_>, of: fn(&FabricLink) -> Option<Value>) {
-    if let Some(value) = status.fabric.as_ref().and_then(of) {
-        alone(give, value);
+fn link(status: &AgentStatus, give: &mut Give<'_>, of: fn(&FabricLink) -> Value) {
+    if let Some(link) = &status.fabric {
+        alone(give, of(link));
     }
 }
 
@@ -126,25 +126,41 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| both(give, status.capacity_tx_bps, status.capacity_rx_bps)),
     ),
     gauge(
-        "weir_fabric_link_connected",
-        None,
-        &[],
-        "Whether the agent has a connection to the fabric broker",
-        Of::Agent(|status, give| link(status, give, |link| Some(flag(link.connected)))),
-    ),
-    gauge(
         "weir_fabric_link_leads",
         None,
         &[],
         "Whether the machine speaks for its rack at the fabric broker",
-        Of::Agent(|status, give| link(status, give, |link| Some(flag(link.leads)))),
+        Of::Agent(|status, give| link(status, give, |link| flag(link.leads))),
     ),
     gauge(
-        "weir_fabric_link_silence",
+        "weir_fabric_link_hears",
+        None,
+        &[],
+        "Whether the fabric's limits were heard, from its broker or relayed, within the timeout",
+        Of::Agent(|status, give| link(status, give, |link| flag(link.hears))),
+    ),
+    gauge(
+        "weir_fabric_line_state",
+        None,
+        &["state"],
+        "Where the line to the fabric broker stands: 1 for `idle` (nothing to report), `calling`, `waiting` or `up`, 0 for the others",
+        Of::Agent(|status, give| {
+            if let Some(line) = status.fabric.as_ref().and_then(|link| link.line.as_ref()) {
+                LineState::ALL.iter().for_each(|state| give(vec![state.name().to_owned()], flag(*state == line.state)));
+            }
+        }),
+    ),
+    gauge(
+        "weir_fabric_line_silence",
         SECONDS,
         &[],
-        "How long ago the fabric broker's last word came",
-        Of::Agent(|status, give| link(status, give, |link| link.silent_ms.map(seconds_of_ms))),
+        "How long ago the word of the fabric broker on the line came",
+        Of::Agent(|status, give| {
+            let line = status.fabric.as_ref().and_then(|link| link.line.as_ref());
+            if let Some(silent) = line.and_then(|line| line.silent_ms) {
+                alone(give, seconds_of_ms(silent));
+            }
+        }),
     ),
     gauge(
         "weir_service_usage",
@@ -329,6 +345,31 @@ pub const METRICS: &[Metric] = &[
         &[],
         "Racks that reported within the timeout",
         Of::Fabric(|status, give| alone(give, Value::Count(status.racks_heard))),
+    ),
+    gauge(
+        "weir_fabric_machines_connected",
+        None,
+        &[],
+        "Machines on the line",
+        Of::Fabric(|status, give| alone(give, Value::Count(status.calls))),
+    ),
+    gauge(
+        "weir_fabric_policy_refused",
+        None,
+        &[],
+        "Whether the policy that was to take the place of the one in force was refused",
+        Of::Fabric(|status, give| alone(give, flag(status.policy_refused.is_some()))),
+    ),
+    gauge(
+        "weir_fabric_certificate_end_time",
+        SECONDS,
+        &[],
+        "When the fabric broker's certificate ends, in seconds since 1970",
+        Of::Fabric(|status, give| {
+            if let Some(end) = status.certificate_ends {
+                alone(give, Value::Number(end as f64));
+            }
+        }),
     ),
     counter(
         "weir_fabric_rounds",

@@ -1,0 +1,73 @@
+//! `weir dashboard`: a page that shows racks, machines and services over time.
+
+use crate::error::{CommandError, Exit};
+use crate::interrupt::Interrupt;
+use crate::output::Ui;
+use crate::{input, watched};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_dashboard::Config;
+use weir_observe::{Server, Sighting, server};
+use weir_policy::Policy;
+
+/// The options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir dashboard policy.yaml --listen 127.0.0.1:8080
+  weir dashboard policy.yaml --listen 127.0.0.1:8080 --agent m1=http://10.0.0.1:9000/status \\
+                 --fabric http://10.0.0.9:30566/status
+
+Asks every machine of the policy for its status once a second (`weir agent --metrics ADDRESS:PORT`,
+or a status file), keeps an hour of it in memory, and serves one page: racks, machines and services
+over time against guarantee and limit, and who is limited by what. It changes nothing anywhere.
+
+Addresses come from the policy, with port 30566, unless they are given. Whoever reaches the address
+that it listens on can read the page: there is no login. Ctrl-C ends it.")]
+pub(crate) struct Args {
+    /// The policy file
+    policy: PathBuf,
+    /// Where to serve the page
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// Where a machine's status is, if not where the policy says: a URL or a file
+    #[arg(long, value_name = "MACHINE=URL")]
+    agent: Vec<String>,
+    /// Where a fabric broker's status is: a URL or a file; may be given again
+    #[arg(long, value_name = "URL")]
+    fabric: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let (policy, notes) = input::policy(&args.policy)??;
+    input::tell_notes(&notes, ui)?;
+    let interrupt = Interrupt::listen()?;
+    let server = start(&Arc::new(policy), args.listen, &args.agent, &args.fabric)?;
+    ui.tell(&format!("http://{}/\n", server.address()))?;
+    wait(&interrupt);
+    Ok(Exit::Done)
+}
+
+/// Starts a dashboard of a policy's machines, where they are given or where the policy says, and of fabric brokers.
+pub(super) fn start(
+    policy: &Arc<Policy>,
+    listen: SocketAddr,
+    agents: &[String],
+    fabric: &[String],
+) -> Result<Server, CommandError> {
+    let machines = watched::machines(policy, agents)?;
+    let broker = |text: &String| Ok(Sighting::new(watched::source(text)?, None));
+    let fabric = fabric.iter().map(broker).collect::<Result<Vec<_>, CommandError>>()?;
+    let failed = |error: std::io::Error| CommandError::failed(format!("listen on {listen}: {error}"));
+    let listener = server::listen(listen).map_err(failed)?;
+    weir_dashboard::start(listener, Config { policy: Arc::clone(policy), machines, fabric }).map_err(failed)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person ends it; no run sees it")]
+fn wait(interrupt: &Interrupt) {
+    while !interrupt.is_asked() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

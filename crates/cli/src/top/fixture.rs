@@ -1,0 +1,57 @@
+//! Made-up machines for tests: m1 is well, m2 was lost 12 s ago, m3 was never there; a fabric broker.
+
+use std::sync::Arc;
+use weir_observe::watcher::View;
+use weir_observe::{Lost, Sighting, Source};
+use weir_policy::Policy;
+use weir_status::{AgentStatus, FabricStatus, Mode, Status};
+use weir_units::{Bandwidth, Instant};
+
+const POLICY: &str = "\
+weir: 1
+network: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] }, r2: { uplink: 1Gb/s, machines: [m3] } } }
+services:
+  bulk: { match: [ { port: 1 } ], machine: { max: 800Mb/s } }
+  web: { match: [ { port: 2 } ], machine: { min: 200Mb/s }, latency: { message: 200kB, p99: 100ms } }
+caps: { rack: 500Mb/s }
+";
+
+pub(crate) fn view() -> View {
+    let (policy, _) = Policy::parse("policy.yaml", POLICY).expect("sound");
+    let m = Bandwidth::from_mbps;
+    let agent = |name: &str, bulk: u64, limit: u64| {
+        let mut status = AgentStatus::outline(&policy, policy.network().machine_named(name).expect("there"));
+        (status.mode, status.peers_heard, status.backend) = (Mode::Runtime, 1, "htb".to_owned());
+        status.written_ms = 1_700_000_000_000;
+        for service in &mut status.services {
+            for status in [&mut service.tx, &mut service.rx] {
+                (status.usage, status.share) = (Some(m(0)), Some(m(0)));
+                status.decided_by = Some("demand".to_owned());
+            }
+        }
+        let tx = &mut status.services[0].tx;
+        (tx.usage, tx.demand, tx.limit) = (Some(m(bulk)), Bandwidth::UNLIMITED, m(limit));
+        (tx.share, tx.decided_by) = (Some(m(limit)), Some("rack r1".to_owned()));
+        status.services[1].tx.usage = Some(m(10));
+        status
+    };
+    let mut m1 = agent("m1", 400, 420);
+    m1.services[1].rx.usage = Some(m(100));
+    let mut fabric = FabricStatus::outline(&policy, "f1", 1);
+    (fabric.leads, fabric.racks_heard) = (true, 2);
+    let at = |second: u64| Instant::from_nanos(second * 1_000_000_000);
+    let seen = |name: &str, status: Option<Status>, lost: Option<u64>| {
+        let mut sighting = Sighting::new(Source::File(format!("{name}.json").into()), Some(name.to_owned()));
+        sighting.status = status.map(Arc::new);
+        sighting.lost =
+            lost.map(|since| Lost { since: at(since), why: "Connection refused (os error 111)".to_owned() });
+        sighting
+    };
+    let sightings = vec![
+        seen("m1", Some(Status::Agent(m1)), None),
+        seen("m2", Some(Status::Agent(agent("m2", 80, 90))), Some(88)),
+        seen("m3", None, Some(0)),
+        seen("f1", Some(Status::Fabric(fabric)), None),
+    ];
+    View { at: at(100), sightings }
+}

@@ -1,0 +1,18 @@
+//! `weir top`: machines and services as they are now.
+//!
+//! | module | does |
+//! |---|---|
+//! | `rows` | what is shown of a view, sorted and filtered |
+//! | `bar` | usage against guarantee and limit in a few characters |
+//! | `state` | what keys change |
+//! | `screen` | a screen of it |
+//! | `plain` | tables and JSON, once |
+
+pub(crate) mod bar;
+pub(crate) mod plain;
+pub(crate) mod rows;
+pub(crate) mod screen;
+pub(crate) mod state;
+
+#[cfg(test)]
+mod fixture;

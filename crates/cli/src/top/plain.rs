@@ -1,0 +1,98 @@
+//! The same once: tables for people, the model for programs.
+
+use super::rows::{Filter, Order, machines, services};
+use crate::output::{Style, Table, Ui};
+use crate::text;
+use serde_json::{Value, json};
+use std::io;
+use weir_observe::watcher::View;
+use weir_units::{Bandwidth, Direction};
+
+/// What a terminal would act on is not passed on: names come from whoever answered.
+fn clean(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+/// Two tables.
+pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> io::Result<()> {
+    let mut table = Table::new(&["machine", "rack", "state", ">sends", ">receives"]);
+    let mut lost = Vec::new();
+    for machine in machines(view) {
+        let rack = machine.agent.map(|agent| clean(&agent.rack)).unwrap_or_default();
+        let rate = |direction| machine.agent.map(|_| text::rate(machine.usage(direction))).unwrap_or_default();
+        let (state, style) = match machine.lost {
+            Some((time, why)) => {
+                lost.push(clean(&format!("{}: {why}", machine.name)));
+                (format!("lost for {}", text::about(time.nanos() as f64 / 1e9)), Style::Error)
+            }
+            None => (machine.state(), Style::Plain),
+        };
+        let plain = |text: String| (text, Style::Plain);
+        let cells = [rate(Direction::Tx), rate(Direction::Rx)].map(plain);
+        let [sends, receives] = cells;
+        table.styled([(clean(&machine.name), Style::Strong), plain(rack), (state, style), sends, receives]);
+    }
+    ui.print_table(&table, 0)?;
+    for line in lost {
+        ui.print(&format!("  {line}\n"))?;
+    }
+    let rows = services(view, filter, order);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    ui.print("\n")?;
+    let columns = [
+        "machine",
+        "service",
+        "dir",
+        ">usage",
+        ">demand",
+        ">guarantee",
+        ">share",
+        ">limit",
+        "decided by",
+        "latency bound",
+    ];
+    let mut table = Table::new(&columns);
+    for row in rows {
+        let status = row.status;
+        let known = |rate: Option<Bandwidth>| rate.map_or("-".to_owned(), text::rate);
+        let limit = status.held_at();
+        let latency =
+            row.agent.services.iter().find(|service| service.service == row.service).and_then(|of| of.latency);
+        let bound = latency
+            .map_or(String::new(), |of| of.bound_ns.map_or("none".to_owned(), |bound| text::time(bound as f64 / 1e9)));
+        let style = if status.is_limited() { Style::Held } else { Style::Plain };
+        let plain = |text: String| (text, Style::Plain);
+        table.styled([
+            plain(clean(&row.agent.machine)),
+            (clean(row.service), Style::Strong),
+            plain(row.direction.name().to_owned()),
+            plain(known(status.usage)),
+            plain(text::rate(status.demand)),
+            plain(known(Some(status.guarantee).filter(|rate| *rate > Bandwidth::ZERO))),
+            plain(known(status.share)),
+            plain(known(Some(limit).filter(|rate| !rate.is_unlimited()))),
+            (clean(row.decided_by()), style),
+            plain(bound),
+        ]);
+    }
+    ui.print_table(&table, 0)
+}
+
+/// Every source with its status as it came.
+pub(crate) fn to_json(view: &View) -> Value {
+    let one = |sighting: &weir_observe::Sighting| {
+        let lost = sighting.lost.as_ref().map(|lost| {
+            let seconds = view.at.saturating_since(lost.since).nanos() as f64 / 1e9;
+            json!({ "for_s": seconds, "why": lost.why })
+        });
+        json!({
+            "name": sighting.name(),
+            "source": sighting.source.to_string(),
+            "lost": lost,
+            "status": sighting.status.as_deref(),
+        })
+    };
+    Value::from(view.sightings.iter().map(one).collect::<Vec<_>>())
+}

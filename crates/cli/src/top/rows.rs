@@ -1,0 +1,193 @@
+//! What is shown of a view: machines, and services on them, sorted and filtered.
+
+use std::cmp::Reverse;
+use weir_observe::Sighting;
+use weir_observe::watcher::View;
+use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Status};
+use weir_units::{Bandwidth, Direction, Duration, Instant};
+
+/// How services are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Order {
+    /// The largest usage first.
+    #[default]
+    Usage,
+    /// Limited ones first, the nearest to its limit before others.
+    Limited,
+    /// By machine, then by service.
+    Machine,
+    /// By service, then by machine.
+    Service,
+}
+
+impl Order {
+    pub(crate) const ALL: [Self; 4] = [Self::Usage, Self::Limited, Self::Machine, Self::Service];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::Limited => "limited",
+            Self::Machine => "machine",
+            Self::Service => "service",
+        }
+    }
+    pub(crate) fn next(self) -> Self {
+        let place = Self::ALL.iter().position(|order| *order == self).unwrap_or_default();
+        Self::ALL[(place + 1) % Self::ALL.len()]
+    }
+}
+
+/// What is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Filter {
+    /// Words that must all be in a row's machine, rack, service or what decides it.
+    pub(crate) words: String,
+    /// Only this direction.
+    pub(crate) direction: Option<Direction>,
+}
+
+/// One service on one machine in one direction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row<'a> {
+    pub(crate) agent: &'a AgentStatus,
+    pub(crate) lost: bool,
+    pub(crate) service: &'a str,
+    pub(crate) direction: Direction,
+    pub(crate) status: &'a DirectionStatus,
+}
+
+impl Row<'_> {
+    pub(crate) fn usage(&self) -> Bandwidth {
+        self.status.usage.unwrap_or(Bandwidth::ZERO)
+    }
+    /// What decides, in words; what is not known is a dash.
+    pub(crate) fn decided_by(&self) -> &str {
+        self.status.decided_by.as_deref().unwrap_or("-")
+    }
+    fn matches(&self, filter: &Filter) -> bool {
+        if filter.direction.is_some_and(|direction| direction != self.direction) {
+            return false;
+        }
+        let texts = [&self.agent.machine, &self.agent.rack, self.service, self.decided_by()];
+        filter.words.split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
+    }
+    /// Usage as a part of what holds it, in thousandths.
+    fn fullness(&self) -> u128 {
+        u128::from(self.usage().bps()) * 1_000 / u128::from(self.status.held_at().bps().max(1))
+    }
+}
+
+/// The services to show.
+pub(crate) fn services<'a>(view: &'a View, filter: &Filter, order: Order) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    for sighting in &view.sightings {
+        let Some(Status::Agent(agent)) = sighting.status.as_deref() else { continue };
+        for service in &agent.services {
+            for direction in Direction::ALL {
+                let status = service.direction(direction);
+                let row = Row { agent, lost: sighting.lost.is_some(), service: &service.service, direction, status };
+                if row.matches(filter) {
+                    rows.push(row);
+                }
+            }
+        }
+    }
+    // Stable sorts: what is equal stays in the order of sources and of the policy.
+    match order {
+        Order::Usage => rows.sort_by_key(|row| Reverse(row.usage())),
+        Order::Limited => rows.sort_by_key(|row| Reverse((row.status.is_limited(), row.fullness()))),
+        Order::Machine => {}
+        Order::Service => rows.sort_by_key(|row| row.service),
+    }
+    rows
+}
+
+/// One source: an agent, a fabric broker, or nobody yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine<'a> {
+    pub(crate) name: String,
+    pub(crate) agent: Option<&'a AgentStatus>,
+    pub(crate) fabric: Option<&'a FabricStatus>,
+    /// For how long it has been lost, and why.
+    pub(crate) lost: Option<(Duration, &'a str)>,
+}
+
+impl Machine<'_> {
+    /// What all services use of the interface.
+    pub(crate) fn usage(&self, direction: Direction) -> Bandwidth {
+        let services = self.agent.map_or(&[][..], |agent| &agent.services);
+        services.iter().filter_map(|service| service.direction(direction).usage).sum()
+    }
+    /// What it is, in words.
+    pub(crate) fn state(&self) -> String {
+        match (self.agent, self.fabric) {
+            (Some(agent), _) => format!("{} {}/{} peers", agent.mode, agent.peers_heard, agent.peers),
+            (_, Some(fabric)) => {
+                let leads = if fabric.leads { "leads" } else { "stands by" };
+                format!("fabric broker, {leads}, {}/{} racks", fabric.racks_heard, fabric.racks)
+            }
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// All sources, those that are lost first.
+pub(crate) fn machines(view: &View) -> Vec<Machine<'_>> {
+    let mut machines: Vec<Machine<'_>> = view.sightings.iter().map(|sighting| machine(sighting, view.at)).collect();
+    machines.sort_by_key(|machine| machine.lost.is_none());
+    machines
+}
+
+fn machine(sighting: &Sighting, now: Instant) -> Machine<'_> {
+    let (agent, fabric) = match sighting.status.as_deref() {
+        Some(Status::Agent(agent)) => (Some(agent), None),
+        Some(Status::Fabric(fabric)) => (None, Some(fabric)),
+        None => (None, None),
+    };
+    let lost = sighting.lost.as_ref().map(|lost| (now.saturating_since(lost.since), lost.why.as_str()));
+    Machine { name: sighting.name(), agent, fabric, lost }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::view;
+    use super::*;
+
+    fn shown(words: &str, direction: Option<Direction>, order: Order) -> Vec<String> {
+        let view = view();
+        let filter = Filter { words: words.to_owned(), direction };
+        let one = |row: &Row<'_>| format!("{} {} {}", row.agent.machine, row.service, row.direction.name());
+        services(&view, &filter, order).iter().map(one).collect()
+    }
+
+    #[test]
+    fn services_are_sorted_and_filtered() {
+        let tx = Some(Direction::Tx);
+        assert_eq!(shown("", tx, Order::Usage), ["m1 bulk tx", "m2 bulk tx", "m1 web tx", "m2 web tx"]);
+        assert_eq!(shown("", tx, Order::Machine), ["m1 bulk tx", "m1 web tx", "m2 bulk tx", "m2 web tx"]);
+        assert_eq!(shown("", tx, Order::Service), ["m1 bulk tx", "m2 bulk tx", "m1 web tx", "m2 web tx"]);
+        assert_eq!(shown("rack bulk", None, Order::Limited), ["m1 bulk tx", "m2 bulk tx"]);
+        assert_eq!(shown("m2 web", None, Order::Machine), ["m2 web tx", "m2 web rx"]);
+        assert!(shown("nobody", None, Order::Usage).is_empty());
+    }
+
+    #[test]
+    fn who_is_lost_comes_first() {
+        let view = view();
+        let names: Vec<_> = machines(&view).iter().map(|machine| machine.name.clone()).collect();
+        assert_eq!(names, ["m2", "m3", "m1", "f1"]);
+        let all = machines(&view);
+        assert_eq!(all[0].lost, Some((Duration::from_secs(12), "Connection refused (os error 111)")));
+        assert_eq!(all[2].usage(Direction::Tx), Bandwidth::from_mbps(410));
+        assert_eq!(all[3].state(), "fabric broker, leads, 2/2 racks");
+    }
+
+    #[test]
+    fn orders_go_round() {
+        let mut order = Order::default();
+        for _ in 0..4 {
+            order = order.next();
+        }
+        assert_eq!(order, Order::default());
+    }
+}

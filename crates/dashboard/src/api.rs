@@ -1,0 +1,249 @@
+//! What was seen, as JSON, and the page.
+//!
+//! | path | gives |
+//! |---|---|
+//! | `/` | the page |
+//! | `/api/network` | racks, machines, services and capacities: what a policy says and does not change |
+//! | `/api/now?direction=tx` | the newest of all machines and services in one direction |
+//! | `/api/history?direction=tx&span=300&rack=r1` | usage over time, by service, summed over a rack's machines |
+//! | `…&machine=m1` | the same of one machine |
+//! | `…&machine=m1&service=dfs` | usage, limit and what decided it |
+//! | `/api/machine?machine=m1` | a machine's status as it came |
+//!
+//! Rates are bit/s; `null` is no limit, a demand without bound, or unknown usage. `decided_by` is a place in `words`, counted
+//! from 1; 0 is unknown. Names that the policy does not have are answered with 404, parameters of another kind with 400.
+
+use crate::Shared;
+use crate::history::{Ring, Sample};
+use crate::page;
+use crate::seen::{Seen, agent};
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use weir_observe::publish::HEADERS;
+use weir_status::DirectionStatus;
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId};
+
+pub(crate) fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/", get(index))
+        .route("/api/network", get(network))
+        .route("/api/now", get(now))
+        .route("/api/history", get(history))
+        .route("/api/machine", get(machine))
+        .with_state(shared)
+}
+
+async fn index() -> Response {
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, page::security_policy()),
+        (REFERRER_POLICY, "no-referrer"),
+    ];
+    (HEADERS, headers, page::html()).into_response()
+}
+
+fn found(value: Value) -> Response {
+    (HEADERS, Json(value)).into_response()
+}
+
+/// Why there is no answer.
+struct Refusal(StatusCode, &'static str);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.0, HEADERS, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+const fn unknown(what: &'static str) -> Refusal {
+    Refusal(StatusCode::NOT_FOUND, what)
+}
+
+/// Bit/s; `null` without bound.
+fn bps(rate: Bandwidth) -> Value {
+    if rate.is_unlimited() { Value::Null } else { rate.bps().into() }
+}
+
+fn both(of: impl Fn(Direction) -> Bandwidth) -> Value {
+    json!({ "tx": bps(of(Direction::Tx)), "rx": bps(of(Direction::Rx)) })
+}
+
+async fn network(State(shared): State<Shared>) -> Response {
+    found(shared.with(|seen| {
+        let policy = &seen.policy;
+        let network = policy.network();
+        let machine = |id: &MachineId| {
+            let capacity = both(|direction| policy.machine_capacity(*id, direction));
+            json!({ "name": network.machine(*id).name(), "capacity": capacity })
+        };
+        let racks = network.racks().iter().map(|rack| {
+            // Places are ids: the first machine of a rack knows which rack it is in.
+            let id = rack.machines().first().map(|machine| network.machine(*machine).rack());
+            let capacity = id.map(|id| both(|direction| policy.rack_capacity(id, direction)));
+            json!({ "name": rack.name(), "capacity": capacity, "machines": rack.machines().iter().map(machine).collect::<Vec<_>>() })
+        });
+        let services = policy.services().leaves().map(|(_, service)| {
+            let guarantee = |point| both(move |direction| service.share(point, direction).min);
+            json!({ "name": service.path(), "rack_guarantee": guarantee(ContentionPoint::Rack) })
+        });
+        json!({
+            "policy": seen.fingerprint,
+            "racks": racks.collect::<Vec<_>>(),
+            "services": services.collect::<Vec<_>>(),
+        })
+    }))
+}
+
+#[derive(Debug, Deserialize)]
+struct Asked {
+    direction: Option<String>,
+    span: Option<u64>,
+    rack: Option<String>,
+    machine: Option<String>,
+    service: Option<String>,
+}
+
+impl Asked {
+    fn direction(&self) -> Result<Direction, Refusal> {
+        let text = self.direction.as_deref().unwrap_or("tx");
+        let found = Direction::ALL.into_iter().find(|direction| direction.name() == text);
+        found.ok_or(Refusal(StatusCode::BAD_REQUEST, "direction is tx or rx"))
+    }
+    fn ring(&self) -> Result<Ring, Refusal> {
+        match self.span {
+            None | Some(300) => Ok(Ring::Fine),
+            Some(3600) => Ok(Ring::Coarse),
+            Some(_) => Err(Refusal(StatusCode::BAD_REQUEST, "span is 300 or 3600 seconds")),
+        }
+    }
+    /// The places of the machine or of the rack's machines, at least one.
+    fn machines(&self, seen: &Seen) -> Result<Vec<usize>, Refusal> {
+        let network = seen.policy.network();
+        let found: Vec<usize> = match (&self.rack, &self.machine, &self.service) {
+            (_, Some(name), _) => network.machine_named(name).map(MachineId::index).into_iter().collect(),
+            (Some(name), None, None) => {
+                let rack = network.rack_named(name);
+                rack.map_or(&[][..], |rack| network.rack(rack).machines())
+                    .iter()
+                    .map(|machine| machine.index())
+                    .collect()
+            }
+            _ => return Err(Refusal(StatusCode::BAD_REQUEST, "name a rack, a machine, or a machine and a service")),
+        };
+        if found.is_empty() { Err(unknown("the policy has no such rack or machine")) } else { Ok(found) }
+    }
+}
+
+async fn now(State(shared): State<Shared>, Query(asked): Query<Asked>) -> Result<Response, Refusal> {
+    let direction = asked.direction()?;
+    Ok(found(shared.with(|seen| {
+        let machines: Vec<Value> =
+            (0..seen.policy.network().machines().len()).map(|machine| machine_now(seen, machine, direction)).collect();
+        let fabric: Vec<Value> = seen.fabric().map(|(sighting, status)| {
+            let lost = sighting.lost.as_ref().map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
+            let limits = status.map(|status| {
+                let here = status.limits.iter().filter(|limit| limit.direction == direction.name());
+                here.map(|of| json!({ "rack": of.rack, "service": of.service, "limit": bps(of.limit), "demand": bps(of.demand) })).collect::<Vec<_>>()
+            });
+            json!({
+                "name": sighting.name(), "lost": lost, "limits": limits,
+                "leads": status.map(|status| status.leads), "racks": status.map(|status| status.racks),
+                "racks_heard": status.map(|status| status.racks_heard),
+            })
+        }).collect();
+        json!({ "clock": seen.clock(), "words": seen.words(), "left_out": seen.left_out(), "machines": machines, "fabric": fabric })
+    })))
+}
+
+/// A machine now. Its services are lists, by the places of `/api/network`, of usage, guarantee, limit, demand, share and
+/// what decided: there may be thousands.
+fn machine_now(seen: &mut Seen, machine: usize, direction: Direction) -> Value {
+    let Some(sighting) = seen.machine(machine) else { return json!({ "asked": false }) };
+    let lost = sighting.lost.clone();
+    let status = sighting.status.clone();
+    let lost = lost.map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
+    let Some(weir_status::Status::Agent(agent)) = status.as_deref() else {
+        return json!({ "asked": true, "lost": lost });
+    };
+    let mut services = vec![Value::Null; seen.services.len()];
+    for service in &agent.services {
+        if let Some(place) = seen.service_place(&service.service) {
+            let status = service.direction(direction);
+            let decided_by = status.decided_by.as_deref().map_or(0, |by| seen.word(by));
+            services[place] = row(status, decided_by);
+        }
+    }
+    json!({
+        "asked": true,
+        "lost": lost,
+        "mode": agent.mode,
+        "peers": agent.peers,
+        "peers_heard": agent.peers_heard,
+        "same_policy": agent.policy == seen.fingerprint,
+        "services": services,
+    })
+}
+
+fn row(status: &DirectionStatus, decided_by: u16) -> Value {
+    json!([
+        status.usage.map(Bandwidth::bps),
+        bps(status.guarantee),
+        bps(status.held_at()),
+        bps(status.demand),
+        status.share.map(Bandwidth::bps),
+        decided_by
+    ])
+}
+
+async fn machine(State(shared): State<Shared>, Query(asked): Query<Asked>) -> Result<Response, Refusal> {
+    shared.with(|seen| {
+        let place = asked.machine.as_deref().and_then(|name| seen.policy.network().machine_named(name));
+        let place = place.ok_or(unknown("the policy has no such machine"))?;
+        let status = seen.machine(place.index()).and_then(agent);
+        Ok(found(json!({ "status": status })))
+    })
+}
+
+async fn history(State(shared): State<Shared>, Query(asked): Query<Asked>) -> Result<Response, Refusal> {
+    let (direction, ring) = (asked.direction()?, asked.ring()?);
+    shared.with(|seen| {
+        let machines = asked.machines(seen)?;
+        let body = match &asked.service {
+            Some(path) => {
+                let service = seen.service_place(path).ok_or(unknown("the policy has no such service"))?;
+                let samples = seen.samples(machines[0], service, direction, ring);
+                let rate = |rate: f32| if rate.is_finite() { Value::from(rate.round() as u64) } else { Value::Null };
+                json!({
+                    "usage": samples.iter().map(|sample| rate(sample.usage)).collect::<Vec<_>>(),
+                    "limit": samples.iter().map(|sample| rate(sample.limit)).collect::<Vec<_>>(),
+                    "decided_by": samples.iter().map(|sample| sample.decided_by).collect::<Vec<_>>(),
+                    "words": seen.words(),
+                })
+            }
+            None => json!({ "services": sums(seen, &machines, direction, ring) }),
+        };
+        Ok(found(json!({ "clock": seen.clock(), "step": ring.step(), "history": body })))
+    })
+}
+
+/// Each service's usage, summed over machines; unknown where it is of all of them.
+fn sums(seen: &Seen, machines: &[usize], direction: Direction, ring: Ring) -> Vec<Vec<Option<u64>>> {
+    let one = |service: usize| {
+        let mut sum: Vec<Option<f64>> = vec![None; ring.slots()];
+        for machine in machines {
+            for (sum, Sample { usage, .. }) in sum.iter_mut().zip(seen.samples(*machine, service, direction, ring)) {
+                if usage.is_finite() {
+                    *sum = Some(sum.unwrap_or(0.0) + f64::from(usage));
+                }
+            }
+        }
+        sum.into_iter().map(|sum| sum.map(|sum| sum.round() as u64)).collect()
+    };
+    (0..seen.services.len()).map(one).collect()
+}

@@ -1,0 +1,108 @@
+//! A made-up network: statuses that move with time as those of agents do.
+//!
+//! Each machine has a web service with a guarantee, a file system and batch work that come and go, and a backup that is
+//! held to its maximum. When more is wanted than the rack's cap leaves, batch work is held by the rack.
+
+use std::sync::Arc;
+use weir_observe::watcher::View;
+use weir_observe::{Lost, Sighting, Source};
+use weir_policy::Policy;
+use weir_status::{AgentStatus, DirectionStatus, Mode, Status};
+use weir_units::{Bandwidth, Direction, Instant};
+
+/// A policy of `racks` racks of `machines` machines, and services beyond the four so that there are `services`.
+pub(crate) fn policy(racks: usize, machines: usize, services: usize) -> Arc<Policy> {
+    let mut text = String::from("weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks:\n");
+    for rack in 1..=racks {
+        let names: Vec<String> =
+            (1..=machines).map(|machine| format!("m{}", (rack - 1) * machines + machine)).collect();
+        let uplink = 10 * machines / 2;
+        text += &format!("    r{rack}: {{ uplink: {uplink}Gb/s, machines: [{}] }}\n", names.join(", "));
+    }
+    text += "services:\n  web: { match: [ { port: 80 } ], machine: { min: 2Gb/s }, rack: { min: 6Gb/s }, \
+             latency: { message: 200kB, p99: 20ms } }\n  dfs: { match: [ { port: 7000-7099 } ], machine: { min: 1Gb/s } }\n  \
+             batch: { match: [ { port: 9000 } ] }\n  backup: { match: [ { port: 873 } ], machine: { max: 500Mb/s } }\n";
+    for more in 4..services {
+        text += &format!("  svc-{more}: {{ match: [ {{ port: {} }} ] }}\n", 10_000 + more);
+    }
+    text += &format!("caps: {{ rack: {}Gb/s }}\n", 10 * machines / 2 * 4 / 5);
+    Arc::new(Policy::parse("policy.yaml", &text).expect("sound").0)
+}
+
+/// A wave between 0 and 1.
+fn wave(second: u64, machine: usize, period: f64, phase: f64) -> f64 {
+    let at = second as f64 / period + machine as f64 * 0.37 + phase;
+    // Two waves together look like load; a little noise that is the same in every run.
+    let noise = ((second.wrapping_mul(2_654_435_761) >> 7) % 1_000 + machine as u64 * 131) % 1_000;
+    (0.5 + 0.32 * at.sin() + 0.13 * (at * 2.7).sin() + 0.05 * (noise as f64 / 1_000.0 - 0.5)).clamp(0.0, 1.0)
+}
+
+fn held(status: &mut DirectionStatus, usage: f64, wanted: f64, by: &str) {
+    let rate = |rate: f64| Bandwidth::from_bps(rate as u64);
+    status.usage = Some(rate(usage));
+    status.share = Some(rate(usage));
+    let is_held = by != "demand";
+    status.demand = if is_held { Bandwidth::UNLIMITED } else { rate(wanted) };
+    status.limit = if by.starts_with("rack") { rate(usage * 1.03) } else { Bandwidth::UNLIMITED };
+    status.decided_by = Some(by.to_owned());
+}
+
+/// What the agent of the `index`-th machine says in a second.
+pub(crate) fn status(policy: &Policy, index: usize, second: u64) -> AgentStatus {
+    let id = weir_units::MachineId(index as u32);
+    let mut status = AgentStatus::outline(policy, id);
+    (status.mode, status.peers_heard) = (Mode::Runtime, status.peers);
+    (status.interface, status.backend, status.attachment) = ("eth0".into(), "htb".into(), Some("tcx".into()));
+    status.written_ms = 1_700_000_000_000 + second * 1_000;
+    status.uptime_ms = (90_000 + second) * 1_000;
+    status.epoch = 3;
+    let rack = format!("rack {}", status.rack);
+    for (place, service) in status.services.iter_mut().enumerate() {
+        for direction in Direction::ALL {
+            let shift = if direction == Direction::Tx { 0.0 } else { 1.9 };
+            let part = |period, phase| wave(second, index, period, phase + shift);
+            let of = service.service.clone();
+            let one = service.direction_mut(direction);
+            // Batch work comes in runs of two minutes, not everywhere at once.
+            let runs = !(second / 120 + index as u64).is_multiple_of(3);
+            match of.as_str() {
+                "web" => held(one, 0.9e9 + 1.1e9 * part(41.0, 0.0), 2e9, "demand"),
+                "dfs" => held(one, 0.5e9 + 1.2e9 * part(67.0, 2.0), 2e9, "demand"),
+                "batch" if runs => held(one, 1.1e9 + 0.5e9 * part(90.0, 4.0), 9e9, &rack),
+                "batch" => held(one, 0.02e9, 0.02e9, "demand"),
+                "backup" if index.is_multiple_of(2) => {
+                    held(one, 0.494e9 + 0.006e9 * part(13.0, 1.0), 1e9, "max of backup at machine");
+                }
+                "backup" => held(one, 0.0, 0.0, "demand"),
+                _ => held(one, 1e7 * part(30.0 + place as f64, place as f64), 1e7, "demand"),
+            }
+            one.bytes = Some(one.usage.unwrap_or_default().bps() / 8 * second);
+            if direction == Direction::Rx {
+                (one.packets_markable, one.packets_marked) = (Some(8_000 * second), Some(61 * second));
+                one.feedback_sent = Some(2_000 * second);
+            } else {
+                (one.backlog_bytes, one.drops, one.destinations_held) = (Some(18_432), Some(0), Some(3));
+            }
+        }
+    }
+    status
+}
+
+/// What a watcher would see of the whole network in a second. The last machine is lost a while before `until`.
+pub(crate) fn view(policy: &Policy, second: u64, until: u64) -> View {
+    let at = |second: u64| Instant::from_nanos(second * 1_000_000_000);
+    let machines = policy.network().machines();
+    let gone = until.saturating_sub(45);
+    let one = |(index, machine): (usize, &weir_policy::Machine)| {
+        let source: Source = format!("http://10.0.0.{}:30566/status", index % 250 + 1).parse().expect("a source");
+        let mut seen = Sighting::new(source, Some(machine.name().to_owned()));
+        let is_last = index + 1 == machines.len();
+        let last = if is_last { second.min(gone) } else { second };
+        seen.status = Some(Arc::new(Status::Agent(status(policy, index, last))));
+        if last < second {
+            seen.lost = Some(Lost { since: at(gone), why: "Connection refused (os error 111)".into() });
+        }
+        seen
+    };
+    View { at: at(second), sightings: machines.iter().enumerate().map(one).collect() }
+}
