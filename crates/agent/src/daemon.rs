@@ -6,9 +6,9 @@
 
 use crate::fabric_line::FabricLine;
 use crate::host::{Host, HostError};
-use crate::status;
+use crate::status::{self, Period, Teller};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::UdpSocket;
@@ -16,8 +16,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{debug, info, warn};
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{Line, LineConfig, LineError};
+use weir_observe::{Publisher, server};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection};
 use weir_wire::{DecodeError, Key, Message};
 
 /// Everything that an agent needs to know.
@@ -42,6 +43,8 @@ pub struct AgentConfig {
     pub force: bool,
     /// Where to write the status once a period, if anywhere.
     pub status: Option<PathBuf>,
+    /// Where to serve `/status` and `/metrics`, if anywhere; nothing listens otherwise.
+    pub metrics: Option<SocketAddr>,
     /// How to reach the fabric broker, if there is one.
     pub fabric: Option<LineConfig>,
 }
@@ -111,22 +114,35 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let mut terminate = signal(SignalKind::terminate()).map_err(io_error("listen for SIGTERM"))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(io_error("listen for SIGINT"))?;
         let socket = UdpSocket::bind(config.listen).await.map_err(io_error(format!("listen on {}", config.listen)))?;
+        let watched = config.metrics.map(listen).transpose()?;
         let line = config.fabric.clone().map(Line::start).transpose()?;
         let host = Host::install(&config.policy, config.machine, &config.interface, config.force)?;
-        let mut daemon = Daemon::new(config, host, socket, line);
+        let publisher = watched.is_some().then(Publisher::new);
+        // On a thread of its own, which ends when this does.
+        let _server = match (watched, &publisher) {
+            (Some(listener), Some(publisher)) => {
+                let reader = publisher.reader();
+                let served = server::start("status", listener, server::Limits::default(), move || reader.router());
+                Some(served.map_err(io_error("serve the status"))?)
+            }
+            _ => None,
+        };
+        let mut daemon = Daemon::new(config, host, socket, line, publisher);
         let result = tokio::select! {
             result = daemon.serve() => result,
             _ = terminate.recv() => Ok(()),
             _ = interrupt.recv() => Ok(()),
         };
         info!("taking down what was put on {}", daemon.config.interface);
-        if let Some(status) = &daemon.config.status {
-            // A status that outlives its agent would lie.
-            let _ = std::fs::remove_file(status);
-        }
+        daemon.teller.end();
         daemon.host.remove()?;
         result
     })
+}
+
+/// Listens for whoever watches, which is refused before the host is touched if it cannot be.
+fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
+    server::listen(address).map_err(io_error(format!("listen on {address}")))
 }
 
 struct Daemon {
@@ -140,15 +156,18 @@ struct Daemon {
     datagrams: DatagramCounters,
     /// Last readings and when, to show usage.
     meters: (Instant, Vec<MeterReading>),
-    usage: Vec<[Bandwidth; 2]>,
-    /// Status writes that failed.
-    unwritten: u64,
-    /// Whether the last one did, and a warning was given.
-    warned: bool,
+    usage: Vec<PerDirection<Bandwidth>>,
+    teller: Teller,
 }
 
 impl Daemon {
-    fn new(config: AgentConfig, host: Host, socket: UdpSocket, line: Option<Line>) -> Self {
+    fn new(
+        config: AgentConfig,
+        host: Host,
+        socket: UdpSocket,
+        line: Option<Line>,
+        publisher: Option<Publisher>,
+    ) -> Self {
         let broker = RackBroker::new(&config.policy, config.machine, config.epoch, config.broker, Instant::ZERO);
         info!(
             "agent ready: {} on {} by {}, listening on {}",
@@ -162,23 +181,13 @@ impl Daemon {
             warn!("packets of `{service}` are not on {}: not limited here", config.interface);
         }
         let line = FabricLine::new(line, &config.policy);
+        let (epoch, period) = (config.epoch, config.broker.period);
+        let outline = status::outline(&config.policy, config.machine, &config.interface, &host, epoch, period);
+        let teller = Teller::new(outline, config.status.clone(), publisher);
         let (mode, meters) = (broker.mode(), (Instant::ZERO, Vec::new()));
         let started = tokio::time::Instant::now();
         let datagrams = DatagramCounters::default();
-        Self {
-            config,
-            host,
-            socket,
-            broker,
-            line,
-            started,
-            mode,
-            datagrams,
-            meters,
-            usage: Vec::new(),
-            unwritten: 0,
-            warned: false,
-        }
+        Self { config, host, socket, broker, line, started, mode, datagrams, meters, usage: Vec::new(), teller }
     }
 
     fn now(&self) -> Instant {
@@ -244,7 +253,7 @@ impl Daemon {
                 Output::SetLimits(limits) => {
                     let changed = self.host.set_limits(&limits)?;
                     self.tell(&changed);
-                    self.write_status();
+                    self.tell_status();
                 }
             }
         }
@@ -257,7 +266,11 @@ impl Daemon {
         let rate = |now: Bytes, before: Bytes| Bandwidth::from_transfer(now.saturating_sub(before), time);
         if old.len() == readings.len() {
             let pairs = readings.iter().zip(old);
-            self.usage = pairs.map(|(n, o)| [rate(n.bytes.tx, o.bytes.tx), rate(n.bytes.rx, o.bytes.rx)]).collect();
+            let usage = |(n, o): (&MeterReading, &MeterReading)| PerDirection {
+                tx: rate(n.bytes.tx, o.bytes.tx),
+                rx: rate(n.bytes.rx, o.bytes.rx),
+            };
+            self.usage = pairs.map(usage).collect();
         }
         self.meters = (now, readings.to_vec());
     }
@@ -291,24 +304,16 @@ impl Daemon {
         }
     }
 
-    /// A status that cannot be written ends nothing: limits matter more than who reads about them. It is told once
-    /// until it works again.
-    fn write_status(&mut self) {
-        let Some(path) = &self.config.status else { return };
-        let (policy, machine, backend) = (&self.config.policy, self.config.machine, self.host.backend());
-        let mut status = status::of(policy, machine, &self.broker, backend, &self.usage, &self.datagrams);
-        status["counters"]["statuses_unwritten"] = self.unwritten.into();
-        status["fabric"] = self.line.status(&self.broker);
-        match status::write(path, &status) {
-            Ok(()) if std::mem::take(&mut self.warned) => info!("{} is written again", path.display()),
-            Ok(()) => {}
-            Err(error) => {
-                self.unwritten += 1;
-                if !std::mem::replace(&mut self.warned, true) {
-                    warn!("write {}: {error}; limits stay in force", path.display());
-                }
-            }
-        }
+    fn tell_status(&mut self) {
+        let uptime = self.now().saturating_since(Instant::ZERO);
+        self.teller.tell(&Period {
+            uptime,
+            broker: &self.broker,
+            readings: &self.meters.1,
+            usage: &self.usage,
+            datagrams: &self.datagrams,
+            line: &self.line,
+        });
     }
 }
 

@@ -3,11 +3,11 @@
 //! All that takes time is in [`weir_fabric::line`], on a thread of its own. Here is what the loop asks: reports go out,
 //! limits come in, neither waits, and the status says how the line stands.
 
-use serde_json::{Value, json};
 use tracing::warn;
 use weir_control::{RackBroker, RackLimits, RackReport};
 use weir_fabric::{Line, LineState};
 use weir_policy::Policy;
+use weir_status::{FabricLine as StatusLine, FabricLink, LineCounters, LineState as Shown};
 
 /// The line, if one is configured.
 pub(crate) struct FabricLine {
@@ -45,49 +45,35 @@ impl FabricLine {
         }
     }
 
-    /// For the status file.
-    pub(crate) fn status(&self, broker: &RackBroker) -> Value {
-        let counters = broker.counters();
-        let mut status = json!({
-            "leads": broker.leads(),
-            "hears": broker.hears_fabric(),
-            "line": Value::Null,
-            "counters": {
-                "reports": counters.rack_reports,
-                "reports_unsent": self.unsent,
-                "limits_accepted": counters.limits_accepted,
-                "limits_known": counters.limits_known,
-                "limits_replayed": counters.limits_replayed,
-                "limits_expired": counters.limits_expired,
-                "limits_other_rack": counters.limits_other_rack,
-                "limits_other_policy": counters.limits_other_policy,
-                "limits_malformed": counters.limits_malformed,
-                "fallbacks": counters.fabric_fallbacks,
-            },
-        });
-        if let Some(line) = &self.line {
+    /// Reports that had nowhere to go, in parts.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.unsent
+    }
+
+    /// For whoever watches; nothing where nobody speaks of the fabric.
+    pub(crate) fn status(&self, broker: &RackBroker) -> Option<FabricLink> {
+        let line = self.line.as_ref().map(|line| {
             let line = line.status();
             let (state, broker) = match line.state {
-                LineState::Idle => ("idle", None),
-                LineState::Calling(broker) => ("calling", Some(broker)),
-                LineState::Waiting => ("waiting", None),
-                LineState::Up(broker) => ("up", Some(broker)),
+                LineState::Idle => (Shown::Idle, None),
+                LineState::Calling(broker) => (Shown::Calling, Some(broker)),
+                LineState::Waiting => (Shown::Waiting, None),
+                LineState::Up(broker) => (Shown::Up, Some(broker)),
             };
-            status["line"] = json!({
-                "state": state,
-                "broker": broker,
-                "silent_ms": line.silent.map(|silent| u64::try_from(silent.as_millis()).unwrap_or(u64::MAX)),
-                "last_failure": line.last_failure,
-                "calls": line.calls,
-                "failures": line.failures,
-                "sent_elsewhere": line.sent_elsewhere,
-                "reports_sent": line.reports_sent,
-                "reports_lost": line.reports_lost,
-                "limits_malformed": line.limits_malformed,
-                "limits_lost": line.limits_lost,
-            });
-        }
-        status
+            let counters = LineCounters {
+                calls: line.calls,
+                failures: line.failures,
+                sent_elsewhere: line.sent_elsewhere,
+                reports_sent: line.reports_sent,
+                reports_lost: line.reports_lost,
+                limits_malformed: line.limits_malformed,
+                limits_lost: line.limits_lost,
+            };
+            let silent_ms = line.silent.map(|silent| u64::try_from(silent.as_millis()).unwrap_or(u64::MAX));
+            StatusLine { state, broker, silent_ms, last_failure: line.last_failure, counters }
+        });
+        let concerned = line.is_some() || weir_alloc::speaks_of_fabric(broker.allocator().policy());
+        concerned.then(|| FabricLink { leads: broker.leads(), hears: broker.hears_fabric(), line })
     }
 }
 
@@ -108,8 +94,7 @@ mod tests {
         let (first, last) = (ServiceId(0), ServiceId(9));
         let policy = policy.digest();
         line.report(RackReport { machine: MachineId(0), policy, epoch: 1, round: 1, first, last, rows: vec![] });
-        let status = line.status(&broker);
-        assert_eq!((&status["line"], &status["counters"]["reports_unsent"]), (&Value::Null, &json!(1)));
-        assert_eq!((&status["leads"], &status["hears"]), (&json!(false), &json!(false)));
+        assert_eq!(line.unsent(), 1);
+        assert_eq!(line.status(&broker), Some(FabricLink { leads: false, hears: false, line: None }));
     }
 }

@@ -18,7 +18,7 @@ use weir_datapath::{Classifier, ClassifierError};
 use weir_linux::class::Sending;
 use weir_linux::htb::{HtbError, HtbTree};
 use weir_linux::interface::{Interface, InterfaceError};
-use weir_linux::loader::{Classes, InterfaceDatapath, LoaderError};
+use weir_linux::loader::{Attachment, Classes, InterfaceDatapath, LoaderError};
 use weir_linux::shaper::{self, Backend, HtbShaper, NoBackend, ServiceRate, Shaper};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, ServiceId};
@@ -116,6 +116,11 @@ impl Host {
     /// The mechanism that enforces rates.
     pub fn backend(&self) -> Backend {
         self.shaper.backend()
+    }
+
+    /// How the programs are held on the interface.
+    pub fn attachment(&self) -> Attachment {
+        self.datapath.attachment()
     }
 
     /// The leaf services whose filters name only other interfaces: nothing of theirs is metered or limited here.

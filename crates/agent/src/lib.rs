@@ -10,7 +10,7 @@
 //! | `fabric_line` | what goes to the fabric broker and comes back, if there is one |
 //! | [`daemon`] | the loop: socket, timer, signals |
 //! | [`key_file`] | the shared key on disk |
-//! | [`status`] | what the agent is doing, as a file for people and tools |
+//! | `status` | what the agent is doing, for whoever watches: a file, and an address to ask |
 //!
 //! Life: the host is changed only after policy, key, socket and state are in order. SIGTERM and SIGINT end
 //! the loop and leave the interface as it was found. A killed agent leaves its HTB tree, which holds nobody
@@ -20,7 +20,7 @@ pub mod daemon;
 mod fabric_line;
 pub mod host;
 pub mod key_file;
-pub mod status;
+mod status;
 
 pub use daemon::{AgentConfig, AgentError, run};
 

@@ -1,72 +1,124 @@
-//! What the agent is doing, as a file.
+//! What the agent is doing, for whoever watches: a file, and an address to ask.
 //!
-//! Once a period the agent replaces its status file in one step, so that a reader sees a whole status or the
-//! one before. The file is for people, the lab and whatever watches; nothing reads it to decide.
-//!
-//! ```json
-//! { "machine": "m1", "mode": "runtime", "backend": "htb", "heard": 9,
-//!   "services": [ { "service": "dfs", "tx": { "usage_bps": 1, "limit_bps": null, "share_bps": 1, "decided_by": "demand" }, "rx": … } ],
-//!   "counters": { "accepted": 1, "replayed": 0, … } }
-//! ```
+//! Once a period the agent makes a [`weir_status::AgentStatus`]. It replaces its status file in one step, so that a reader
+//! sees a whole status or the one before, and hands the status over to the thread that serves `/status` and `/metrics`,
+//! which never makes the loop wait. Nothing reads either to decide.
 
 use crate::daemon::DatagramCounters;
-use serde_json::{Value, json};
-use std::io;
-use std::path::Path;
-use weir_control::{Mode, RackBroker};
-use weir_linux::shaper::Backend;
+use crate::fabric_line::FabricLine;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tracing::{info, warn};
+use weir_control::{MeterReading, RackBroker};
+use weir_linux::loader::Attachment;
+use weir_observe::Publisher;
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Direction, MachineId};
+use weir_state::replace;
+use weir_status::{AgentStatus, Status};
+use weir_units::{Bandwidth, Duration, MachineId, PerDirection};
 
-/// The status of an agent. `usage` is by leaf, as measured in the last period.
-pub(crate) fn of(
-    policy: &Policy,
-    machine: MachineId,
-    broker: &RackBroker,
-    backend: Backend,
-    usage: &[[Bandwidth; 2]],
-    datagrams: &DatagramCounters,
-) -> Value {
-    let allocator = broker.allocator();
-    let place = allocator.machines().iter().position(|id| *id == machine).unwrap_or_default();
-    let service = |leaf: usize| {
-        let one = |direction: Direction| {
-            let instance = broker.shares(direction).instances.get(allocator.instance(leaf, place));
-            json!({
-                "usage_bps": usage.get(leaf).map(|both| both[usize::from(direction == Direction::Rx)]),
-                "limit_bps": broker.limit(direction, leaf),
-                "share_bps": instance.map(|instance| instance.share),
-                "decided_by": instance.map(|instance| instance.decided_by.display(policy).to_string()),
-            })
-        };
-        let path = policy.services().get(allocator.leaves()[leaf]).path();
-        json!({ "service": path, "tx": one(Direction::Tx), "rx": one(Direction::Rx) })
-    };
-    let counters = broker.counters();
-    json!({
-        "machine": policy.network().machine(machine).name(),
-        "mode": match broker.mode() { Mode::Static => "static", Mode::Runtime => "runtime" },
-        "backend": backend.to_string(),
-        "peers_heard": broker.peers_heard(),
-        "services": (0..allocator.leaves().len()).map(service).collect::<Vec<_>>(),
-        "counters": {
-            "reports_accepted": counters.accepted,
-            "reports_replayed": counters.replayed,
-            "reports_unknown_machine": counters.unknown_machine,
-            "reports_other_policy": counters.other_policy,
-            "reports_malformed": counters.malformed + datagrams.malformed,
-            "datagrams_truncated": datagrams.truncated,
-            "datagrams_foreign": datagrams.foreign,
-            "datagrams_other_version": datagrams.version,
-            "datagrams_forged": datagrams.forged,
-            "datagrams_misdirected": datagrams.misdirected,
-            "datagrams_unsent": datagrams.unsent,
-            "fallbacks": counters.fallbacks,
-        },
-    })
+/// What is known of one period.
+pub(crate) struct Period<'a> {
+    /// Since the agent's start.
+    pub(crate) uptime: Duration,
+    pub(crate) broker: &'a RackBroker,
+    /// By leaf.
+    pub(crate) readings: &'a [MeterReading],
+    /// Since the readings before, by leaf; empty in the first period.
+    pub(crate) usage: &'a [PerDirection<Bandwidth>],
+    pub(crate) datagrams: &'a DatagramCounters,
+    pub(crate) line: &'a FabricLine,
 }
 
-/// Replaces the file.
-pub(crate) fn write(path: &Path, status: &Value) -> io::Result<()> {
-    weir_state::replace::write(path, format!("{status:#}\n").as_bytes())
+/// Tells what the agent is doing.
+pub(crate) struct Teller {
+    status: AgentStatus,
+    file: Option<PathBuf>,
+    publisher: Option<Publisher>,
+    /// Whether the last write failed, and a warning was given.
+    warned: bool,
+}
+
+impl Teller {
+    /// Tells into a file, to a publisher, to both or to nobody. `status` is the machine's, as far as it does not change.
+    pub(crate) fn new(status: AgentStatus, file: Option<PathBuf>, publisher: Option<Publisher>) -> Self {
+        Self { status, file, publisher, warned: false }
+    }
+
+    /// Tells a period. A status that cannot be written ends nothing: limits matter more than who reads about them. It is
+    /// told once until it works again.
+    pub(crate) fn tell(&mut self, period: &Period<'_>) {
+        if self.file.is_none() && self.publisher.is_none() {
+            return;
+        }
+        let status = &mut self.status;
+        status.written_ms = now_ms();
+        status.uptime_ms = period.uptime.nanos() / 1_000_000;
+        status.measured(period.readings, period.usage);
+        status.decided(period.broker);
+        let (counters, datagrams) = (&mut status.counters, period.datagrams);
+        counters.reports_malformed += datagrams.malformed;
+        counters.datagrams_truncated = datagrams.truncated;
+        counters.datagrams_foreign = datagrams.foreign;
+        counters.datagrams_other_version = datagrams.version;
+        counters.datagrams_forged = datagrams.forged;
+        counters.datagrams_misdirected = datagrams.misdirected;
+        counters.datagrams_unsent = datagrams.unsent;
+        counters.rack_reports_unsent = period.line.unsent();
+        status.fabric = period.line.status(period.broker);
+        let status = Status::Agent(status.clone());
+        self.write(&status);
+        if let Some(publisher) = &self.publisher {
+            publisher.publish(status);
+        }
+    }
+
+    fn write(&mut self, status: &Status) {
+        let Some(path) = &self.file else { return };
+        match replace::write(path, status.to_json().as_bytes()) {
+            Ok(()) if std::mem::take(&mut self.warned) => info!("{} is written again", path.display()),
+            Ok(()) => {}
+            Err(error) => {
+                self.status.counters.statuses_unwritten += 1;
+                if !std::mem::replace(&mut self.warned, true) {
+                    warn!("write {}: {error}; limits stay in force", path.display());
+                }
+            }
+        }
+    }
+
+    /// A status that outlives its agent would lie.
+    pub(crate) fn end(&self) {
+        if let Some(path) = &self.file {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// What the policy and the host say of this machine.
+pub(crate) fn outline(
+    policy: &Policy,
+    machine: MachineId,
+    interface: &str,
+    host: &crate::host::Host,
+    epoch: u64,
+    period: Duration,
+) -> AgentStatus {
+    AgentStatus {
+        interface: interface.to_owned(),
+        attachment: Some(match host.attachment() {
+            Attachment::Tcx => "tcx".to_owned(),
+            Attachment::Clsact => "clsact".to_owned(),
+        }),
+        backend: host.backend().to_string(),
+        epoch,
+        period_ms: period.nanos() / 1_000_000,
+        ..AgentStatus::outline(policy, machine)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a status says when it was made; nothing is decided by it")]
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

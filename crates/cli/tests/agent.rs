@@ -5,12 +5,14 @@ mod common;
 use common::{WEIR, one_at_a_time, signal, skipped, wait_for, weir};
 use serde_json::Value;
 use std::fs;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use weir_control::{Demand, UsageReport, UsageRow};
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_policy::Policy;
+use weir_status::Status;
 use weir_units::{Bandwidth, MachineId, ServiceId};
 use weir_wire::Key;
 
@@ -309,4 +311,67 @@ fn real_tcp_is_held_to_the_machines_maximum_by_this_agent_and_the_next() {
     assert_eq!(pair.picture(), before);
     let free = goodput(&pair, 5001);
     assert!(free > 24.0, "nothing holds it any more: {free} Mb/s");
+}
+
+/// What whoever is in `netns` gets from m1's metrics address.
+fn asked(netns: &Netns, path: &str) -> Option<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: m1\r\nconnection: close\r\n\r\n");
+    let ask = || {
+        let mut stream = TcpStream::connect("10.78.0.1:30566").ok()?;
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        Some(text.split_once("\r\n\r\n")?.1.to_owned())
+    };
+    netns.run(ask).expect("inside")
+}
+
+#[test]
+fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
+    if skipped("an agent's metrics") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wtg");
+    let listeners = |netns: &Netns| {
+        let output = netns.command("ss").expect("a command").args(["-Hltn"]).output().expect("runs");
+        String::from_utf8(output.stdout).expect("text").lines().count()
+    };
+    let mut watched = pair.agent(&pair.m1, "m1");
+    watched.args(["--metrics", "10.78.0.1:30566"]);
+    let (one, two) = (watched.spawn().expect("starts"), pair.running(&pair.m2, "m2"));
+    let read = || match Status::read(asked(&pair.m2, "/status")?.as_bytes()) {
+        Ok(Status::Agent(status)) => Some(status),
+        Ok(Status::Fabric(_)) => panic!("an agent says that it is a fabric broker"),
+        Err(_) => None,
+    };
+    wait_for("m1 heard by m2's side", 20, || read().is_some_and(|status| status.peers_heard == 1));
+    let status = read().expect("a status");
+    assert_eq!((status.machine.as_str(), status.rack.as_str(), status.interface.as_str()), ("m1", "r", "eth0"));
+    assert_eq!((status.backend.as_str(), status.peers, status.fabric), ("htb", 1, None));
+    assert!(status.attachment.is_some_and(|how| ["tcx", "clsact"].contains(&how.as_str())));
+    assert!(status.written_ms > 1_600_000_000_000 && status.period_ms == 1_000);
+    wait_for("a second reading", 5, || read().is_some_and(|status| status.services[0].tx.usage.is_some()));
+    let metrics = asked(&pair.m2, "/metrics").expect("metrics");
+    assert!(
+        metrics.contains("weir_agent_info{machine=\"m1\",rack=\"r\",interface=\"eth0\",backend=\"htb\""),
+        "{metrics}"
+    );
+    assert!(metrics.contains("weir_peers_heard 1.0\n"), "{metrics}");
+    // The file says the same, and another agent is not to be reached.
+    let file = pair.status("m2").expect("a file");
+    assert!(matches!(Status::read(file.to_string().as_bytes()), Ok(Status::Agent(status)) if status.machine == "m2"));
+    assert_eq!((listeners(&pair.m1), listeners(&pair.m2)), (1, 0));
+    for agent in [one, two] {
+        signal(&agent, libc::SIGTERM);
+        assert_eq!(end(agent).0, Some(0));
+    }
+    assert_eq!(asked(&pair.m2, "/status"), None);
+    // An address that is not there is refused before the host is touched.
+    let before = pair.picture();
+    let mut elsewhere = pair.agent(&pair.m1, "m1");
+    elsewhere.args(["--metrics", "10.99.0.1:30566"]);
+    let (code, errors) = end(elsewhere.spawn().expect("starts"));
+    assert!(code == Some(1) && errors.contains("listen on 10.99.0.1:30566"), "{errors}");
+    assert_eq!(pair.picture(), before);
 }

@@ -134,7 +134,7 @@ fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() 
     });
     let status = racks.status(0);
     assert!(status["fabric"]["line"]["last_failure"].as_str().is_some_and(|why| why.contains("refused")), "{status:#}");
-    assert_eq!(status["fabric"]["counters"]["fallbacks"], 1);
+    assert_eq!(status["counters"]["fabric_fallbacks"], 1);
     // Back: limits again.
     let _broker = racks.broker();
     wait_for("both racks to have half again", 60, || (0..2).all(|place| half(racks.limit(place))));

@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 use tonic::transport::Server;
 use tracing::info;
 use weir_control::FabricBrokerConfig;
+use weir_observe::Publisher;
 use weir_policy::Policy;
 use weir_state::epoch;
 use weir_units::Duration;
@@ -60,6 +61,8 @@ pub struct FabricConfig {
     pub broker: FabricBrokerConfig,
     /// Where to write the status, if anywhere.
     pub status: Option<PathBuf>,
+    /// Who hands the status to whoever watches, if anybody does.
+    pub publisher: Option<Publisher>,
     /// The others, if there are any: one answers. It has the policy's text besides.
     pub cluster: Option<(ClusterConfig, String)>,
 }

@@ -15,6 +15,7 @@ pub(crate) struct Around<'a> {
     pub(crate) leader: Option<&'a str>,
     pub(crate) epoch: u64,
     pub(crate) uptime: Duration,
+    pub(crate) period: Duration,
     pub(crate) certificate_ends: i64,
     pub(crate) refused: Option<&'a str>,
     pub(crate) calls: usize,
@@ -25,6 +26,7 @@ pub(crate) struct Around<'a> {
 pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around<'_>) -> Status {
     let mut status = FabricStatus::outline(policy, around.url, around.epoch);
     status.written_ms = now_ms();
+    status.period_ms = around.period.nanos() / 1_000_000;
     status.uptime_ms = around.uptime.nanos() / 1_000_000;
     status.leads = broker.is_some();
     status.leader = around.leader.map(str::to_owned);

@@ -1,5 +1,6 @@
 //! `weir agent`: the daemon of a host.
 
+use super::dashboard;
 use super::fabric::{identity_refused, period, timeout};
 use crate::error::{CommandError, Exit};
 use crate::input;
@@ -25,6 +26,7 @@ Examples:
              --peer m2=10.0.0.2:30565 --peer m3=10.0.0.3:30565
   weir agent policy.yaml --interface eth0 --key key --fabric https://fabric.example.org:30567 \\
              --certificate machine-m1.pem --private-key machine-m1.key --authority authority.pem
+  weir agent policy.yaml --interface eth0 --key key --metrics 10.0.0.1:30566
   weir agent --remove --interface eth0
 
 The agent classifies and counts every packet of the interface, holds each service to its limit, and
@@ -60,6 +62,12 @@ pub(crate) struct Args {
     /// Write what the agent is doing to this file once a second, as JSON
     #[arg(long, value_name = "FILE")]
     status: Option<PathBuf>,
+    /// Serve /status and Prometheus' /metrics there, read only, to whoever reaches it; port 30566 is what others expect
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Serve the dashboard of all machines there, as `weir dashboard` does
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    dashboard: Option<SocketAddr>,
     /// Forget what a machine last said once it has been silent for 5 s
     #[arg(long)]
     forget_silent: bool,
@@ -86,7 +94,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Delete what a killed agent left on the interface, and do nothing else
-    #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "status", "forget_silent", "force", "fabric"])]
+    #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "status", "metrics", "dashboard", "forget_silent", "force", "fabric"])]
     remove: bool,
 }
 
@@ -104,6 +112,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     let config = config(args, ui)?;
     log_to_stderr();
+    // Ends with the agent.
+    let _dashboard = args.dashboard.map(|listen| dashboard::start(&config.policy, listen, &[], &[])).transpose()?;
     weir_agent::run(config).map_err(|error| match &error {
         AgentError::Host(host::HostError::Htb(weir_linux::htb::HtbError::ForeignQdisc { .. })) => {
             CommandError::refused(error.to_string()).hint("--force replaces it; it does not come back by itself")
@@ -163,6 +173,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         broker,
         force: args.force,
         status: args.status.clone(),
+        metrics: args.metrics,
         fabric,
     })
 }

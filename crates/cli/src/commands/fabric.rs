@@ -1,6 +1,7 @@
 //! `weir fabric`: the daemon that shares services among racks.
 
 use super::agent::log_to_stderr;
+use super::dashboard;
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use weir_control::{FabricBrokerConfig, Stale};
 use weir_fabric::daemon::read_policy;
 use weir_fabric::{BrokerUrl, ClusterConfig, EtcdConfig, FabricConfig, FabricError, IdentityError, IdentityFiles};
+use weir_observe::{Publisher, server};
 use weir_units::Duration;
 
 /// The options.
@@ -51,6 +53,12 @@ pub(crate) struct Args {
     /// Write what the broker is doing to this file once a period and when leaders come or go, as JSON
     #[arg(long, value_name = "FILE")]
     status: Option<PathBuf>,
+    /// Serve /status and Prometheus' /metrics there, read only, to whoever reaches it
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Serve the dashboard of all machines there, as `weir dashboard` does; of this broker too with --metrics or --status
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    dashboard: Option<SocketAddr>,
     /// How often limits are computed; agents must be told the same (`--fabric-period`)
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = period)]
     period: Duration,
@@ -141,6 +149,16 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         }
         None => None,
     };
+    let publisher = args.metrics.map(|_| Publisher::new());
+    let _server = match (args.metrics, &publisher) {
+        (Some(address), Some(publisher)) => {
+            let failed = |error| CommandError::failed(format!("listen on {address}: {error}"));
+            let (listener, reader) = (server::listen(address).map_err(failed)?, publisher.reader());
+            let limits = server::Limits::default();
+            Some(server::start("status", listener, limits, move || reader.router()).map_err(failed)?)
+        }
+        _ => None,
+    };
     let config = FabricConfig {
         policy: Arc::new(policy),
         policy_file: args.policy.clone(),
@@ -149,9 +167,16 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         state: args.state.clone(),
         broker: FabricBrokerConfig { period: args.period, timeout, stale },
         status: args.status.clone(),
+        publisher,
         cluster,
     };
     log_to_stderr();
+    let of_broker = args.metrics.map(|address| format!("http://{address}/status"));
+    let of_broker = of_broker.or_else(|| args.status.as_ref().map(|path| path.display().to_string()));
+    let of_broker: Vec<String> = of_broker.into_iter().collect();
+    // Both end with the broker.
+    let _dashboard =
+        args.dashboard.map(|listen| dashboard::start(&config.policy, listen, &[], &of_broker)).transpose()?;
     weir_fabric::run(config).map_err(|error| match &error {
         FabricError::Identity(refused) => identity_refused(refused),
         _ => CommandError::failed(error.to_string()),

@@ -276,19 +276,27 @@ impl Daemon {
         if self.status_due.is_none_or(|due| now < due) {
             return;
         }
-        (self.status_due, self.written) = (None, now);
-        let Some(path) = &self.config.status else { return };
+        // Once a period at least: one that stands still is taken for lost.
+        (self.status_due, self.written) = (Some(now + self.config.broker.period), now);
+        if self.config.status.is_none() && self.config.publisher.is_none() {
+            return;
+        }
         let around = Around {
             url: &self.url,
             leader: if self.broker.is_some() { Some(&self.url) } else { self.leader.as_deref() },
             epoch: self.epoch,
             uptime: now.saturating_since(Instant::ZERO),
+            period: self.config.broker.period,
             certificate_ends: self.certificate_ends,
             refused: self.refused.as_deref(),
             calls: self.calls.len(),
             counters: &self.counters,
         };
         let status = status::of(&self.policy, self.broker.as_ref(), &around);
+        if let Some(publisher) = &self.config.publisher {
+            publisher.publish(status.clone());
+        }
+        let Some(path) = &self.config.status else { return };
         match replace::write(path, status.to_json().as_bytes()) {
             Ok(()) if std::mem::take(&mut self.warned) => info!("{} is written again", path.display()),
             Ok(()) => {}

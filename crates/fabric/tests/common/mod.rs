@@ -49,6 +49,7 @@ impl World {
             identity: self.authority.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
             state: self.directory.path().join(name),
             broker: FabricBrokerConfig { period: PERIOD, timeout: PERIOD * 5, stale: Stale::Keep },
+            publisher: None,
             status: Some(self.status_file(name)),
             cluster: None,
         }
