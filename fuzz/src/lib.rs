@@ -17,6 +17,7 @@
 //! | [`paper()`] | a published experiment, beside fixed scenarios, policy and demands | `paper` |
 //! | [`rack_datagram()`] | a rack datagram, with or without its tag | `rack_datagram` |
 //! | [`fabric_datagram()`] | one between racks and the fabric broker | `fabric_datagram` |
+//! | [`fabric_call()`] | a message between a leader and the fabric broker on a call | `fabric_call` |
 //!
 //! The functions know nothing of the fuzzing engine, so `tests/corpora.rs` replays the committed seeds with
 //! stable Rust: a crash that was found and fixed is committed to `corpus/<target>/` under a telling name and
@@ -30,6 +31,7 @@
 //! ```
 
 mod demands;
+mod fabric_call;
 mod fabric_datagram;
 mod paper;
 mod policy;
@@ -41,6 +43,7 @@ mod table;
 mod trace;
 
 pub use demands::demands;
+pub use fabric_call::{fabric_call, seeds as fabric_call_seeds};
 pub use fabric_datagram::{fabric_datagram, seeds as fabric_datagram_seeds};
 pub use paper::paper;
 pub use policy::policy;

@@ -78,13 +78,19 @@ fn fabric_datagram() {
     replay("fabric_datagram", weir_fuzz::fabric_datagram);
 }
 
+#[test]
+fn fabric_call() {
+    replay("fabric_call", weir_fuzz::fabric_call);
+}
+
 /// The binary seeds are what the format says today. `WEIR_WRITE_SEEDS=1` writes them anew.
 #[test]
 fn the_binary_seeds_are_of_this_format() {
     let write = std::env::var_os("WEIR_WRITE_SEEDS").is_some();
     let rack = weir_fuzz::rack_datagram_seeds().into_iter().map(|seed| ("rack_datagram", seed));
     let fabric = weir_fuzz::fabric_datagram_seeds().into_iter().map(|seed| ("fabric_datagram", seed));
-    for (target, (name, bytes)) in rack.chain(fabric) {
+    let call = weir_fuzz::fabric_call_seeds().into_iter().map(|seed| ("fabric_call", seed));
+    for (target, (name, bytes)) in rack.chain(fabric).chain(call) {
         let path = corpus(target).join(name);
         if write {
             fs::write(&path, &bytes).expect("it can be written");

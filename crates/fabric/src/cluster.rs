@@ -10,12 +10,12 @@
 //! | `PREFIX/policy` | fingerprint, line end, text | who finds it missing, from his file; and any broker at SIGHUP |
 //!
 //! - The lease is prolonged every third of its time. A broker counts it from when it asked, etcd from when it granted, so
-//!   a broker that is cut off stops answering before etcd gives its place away. A twentieth of it is left for clocks that
+//!   a broker that is cut off stops answering before etcd gives its seat away. A twentieth of it is left for clocks that
 //!   do not run alike. Should two answer all the same, the higher epoch counts with whoever hears both.
 //! - What was reported is not kept: leaders call the successor and say their newest report again (`line.rs`), so it has all
 //!   in its first period, and its first limits come at the end of that.
 //! - The policy in etcd is everybody's. A broker whose file says otherwise says so and obeys; one that cannot read it (it is
-//!   of another version of Weir) gives up its place and takes none.
+//!   of another version of Weir) gives up its seat and takes none.
 //!
 //! Worked example: with a lease of 5 s and a period of 10 s, a leader that is killed is succeeded within 5 s (etcd looks
 //! every half second), and the racks have limits of the successor 10 s later. Those of the killed one hold 50 s.
@@ -41,7 +41,7 @@ pub struct ClusterConfig {
     pub prefix: String,
     /// Where agents reach this broker.
     pub url: crate::url::BrokerUrl,
-    /// How long a leader that is gone keeps its place; in whole seconds, and etcd may make it longer.
+    /// How long a leader that is gone keeps its seat; in whole seconds, and etcd may make it longer.
     pub lease: Duration,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum News {
 enum Order {
     /// This policy for all.
     Policy(String),
-    /// Give up the place, and say when that is done.
+    /// Give up the seat, and say when that is done.
     Resign(oneshot::Sender<()>),
 }
 
@@ -102,7 +102,7 @@ impl Cluster {
         self.orders.try_send(Order::Policy(text)).map_err(|_| "etcd has not answered for some time")
     }
 
-    /// Gives the place up, so that the next broker need not wait for the lease's end.
+    /// Gives the seat up, so that the next broker need not wait for the lease's end.
     pub(crate) async fn resign(&self) {
         let (done, resigned) = oneshot::channel();
         if self.orders.try_send(Order::Resign(done)).is_ok() {

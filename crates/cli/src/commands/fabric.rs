@@ -81,7 +81,7 @@ struct Others {
     /// Where agents reach this fabric broker
     #[arg(long, value_name = "URL", requires = "etcd")]
     advertise: Option<BrokerUrl>,
-    /// How long one that is gone keeps its place, in whole seconds
+    /// How long one that is gone keeps its seat, in whole seconds
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = lease)]
     lease: Duration,
     /// Under which keys in etcd these fabric brokers meet

@@ -97,16 +97,18 @@ impl Member {
             let failed = self.session(&member).await;
             let Err(failed) = failed else { return };
             debug!("etcd at {member}: {failed}");
+            // Who gave its seat up does not answer, whether etcd can be told or not.
+            self.tell_seat().await;
             if (turn + 1) % self.config.etcd.members.len() == 0 {
                 if !std::mem::replace(&mut self.warned, true) {
-                    warn!("etcd does not answer; no broker can take another's place: {failed}");
+                    warn!("etcd does not answer; no broker can take another's seat: {failed}");
                 }
                 self.guarded(sleep(PAUSE)).await;
             }
         }
     }
 
-    /// Waits, and gives the place up meanwhile if the lease runs out.
+    /// Waits, and gives the seat up meanwhile if the lease runs out.
     async fn guarded<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
         loop {
@@ -154,7 +156,7 @@ impl Member {
         for entry in kept {
             self.learn(&mut session, entry.key.clone(), Some(entry)).await?;
         }
-        self.check_place();
+        self.check_seat();
         if std::mem::take(&mut self.warned) {
             info!("etcd at {member} answers again");
         }
@@ -181,7 +183,7 @@ impl Member {
                     for (key, entry) in changes? {
                         self.learn(&mut session, key, entry).await?;
                     }
-                    self.check_place();
+                    self.check_seat();
                 }
                 order = self.orders.recv() => match order {
                     Some(Order::Policy(text)) => self.put_policy(&mut session, text).await?,
@@ -218,16 +220,16 @@ impl Member {
         Ok(())
     }
 
-    /// Who leads must have the place, whatever was believed.
-    fn check_place(&mut self) {
+    /// Who leads must have the seat, whatever was believed.
+    fn check_seat(&mut self) {
         let lease = self.lease.as_ref().map(|lease| lease.id);
         let ours = self.seat.as_ref().is_some_and(|seat| Some(seat.lease) == lease);
         if !ours && std::mem::take(&mut self.leads) {
-            warn!("the place was taken away: this fabric broker does not answer any more");
+            warn!("the seat was taken away: this fabric broker does not answer any more");
         }
     }
 
-    /// Does what there is to do: write the policy where there is none, run for the place, take it.
+    /// Does what there is to do: write the policy where there is none, run for the seat, take it.
     async fn act(&mut self, session: &mut Session) -> Result<(), Unanswered> {
         let Some(lease) = self.lease.as_ref().map(|lease| lease.id) else { return Ok(()) };
         if !self.policy_there {
@@ -240,7 +242,7 @@ impl Member {
             None if self.usable => {
                 let (key, value) = (self.key("leader"), self.config.url.to_string().into_bytes());
                 let won = session.put_if((&key, 0), (&key, value, lease)).await?;
-                debug!("the place is {}", if won { "ours" } else { "another's" });
+                debug!("the seat is {}", if won { "ours" } else { "another's" });
                 // Not again before the watch says who has it.
                 let url = String::new();
                 self.seat = Some(Seat { url, lease: 0, created: 0 });
@@ -283,9 +285,9 @@ impl Member {
                 if std::mem::take(&mut self.leads)
                     && let Some(lease) = self.lease.take()
                 {
-                    // The next session has a lease of its own, and takes no place with it.
+                    // The next session has a lease of its own, and takes no seat with it.
                     self.abandoned = Some(lease.id);
-                    return Err(Unanswered("the place is given up: the policy cannot be used".to_owned()));
+                    return Err(Unanswered("the seat is given up: the policy cannot be used".to_owned()));
                 }
                 return Ok(());
             }

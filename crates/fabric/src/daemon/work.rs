@@ -166,7 +166,7 @@ impl Daemon {
         }
     }
 
-    /// What became of the place and of the policy for all.
+    /// What became of the seat and of the policy for all.
     fn hear(&mut self, news: News) {
         match news {
             News::Leads(epoch) => {
