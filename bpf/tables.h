@@ -1,31 +1,224 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * The maps that user space and the BPF programs share. Their Rust mirror is crates/linux/src/tables.rs,
- * which a test compares with the sizes that the kernel reports for the maps.
+ * which a test compares with the types that the object carries.
+ *
+ * Each value has one writer: user space the configuration, the timer the meters, each CPU its counters. What both
+ * sides of the kernel write, a destination's limiter, has a lock.
+ *
+ * A service has a place here, its slot, that stays its own as long as the maps live, whatever the policy's order becomes:
+ * user space remembers slots by the services' names.
  */
 #ifndef WEIR_TABLES_H
 #define WEIR_TABLES_H
 
+#include "answers.h"
 #include "classify.h"
+#include "destination.h"
+#include "feedback.h"
+#include "interface_meter.h"
+#include "limiter.h"
+#include "meter.h"
+#include "receive_tick.h"
+#include "siphash.h"
+
+/* Changes whenever a value below does: what is pinned is adopted by the same version alone. */
+#define WEIR_TABLES_VERSION 1
 
 /* One table in use, one to write. */
 #define WEIR_TABLES 2
-/* Services that can be told apart on one host; ids are places in the policy's canonical order. */
+/* Services that can be told apart on one host. */
 #define WEIR_SERVICES_MAX 1024
 /* Per service and for the unclassified, one meter for each direction. */
 #define WEIR_METERS ((WEIR_SERVICES_MAX + 1) * 2)
+/* The place of the unclassified among receivers. */
+#define WEIR_REST WEIR_SERVICES_MAX
+/* Words of a bit per service, the unclassified in the last. */
+#define WEIR_ACTIVE_WORDS (WEIR_SERVICES_MAX / 64 + 1)
+/* Destinations of all services together that may be remembered. */
+#define WEIR_DESTINATIONS_MAX 16384
+/* Keys that are known at a time: one in use and one before or after it, twice. */
+#define WEIR_KEYS 4
+/* Hosts that may send brokers' datagrams to this one. */
+#define WEIR_PEERS_MAX 1024
+/* What a machine of the rack may send to the agent: 2 Mb/s, fifty times what a rack of a thousand services tells, and 64 kB at once. */
+#define WEIR_PEER_RATE 2000000ULL
+#define WEIR_PEER_BURST 65536
 
 struct weir_config {
-	u32 table;         /* which of the tables is in use */
-	u32 class_major;   /* the HTB qdisc's handle, already shifted; 0 leaves priorities alone */
-	u32 class_first;   /* the minor number of service 0's class */
-	u32 class_default; /* the minor number of the class of unclassified traffic */
+	u32 table;          /* which of the tables is in use */
+	u32 class_major;    /* the HTB qdisc's handle, already shifted; 0 leaves priorities alone */
+	u32 class_first;    /* the minor number of the class of slot 0 */
+	u32 class_static;   /* the same of those of the static policy */
+	u32 class_default;  /* the minor number of the class of unclassified traffic */
+	u32 holds;          /* 1: feedback is sent and obeyed; 0: packets are counted and classified only */
+	u32 sharing;        /* WEIR_SHARE_*: how services share the interface */
+	u32 cpus;           /* that may ever count */
+	u32 listen_port;    /* the agent's, besides WEIR_CONTROL_PORT */
+	u32 sign;           /* the place of the key that signs */
+	u32 horizon;        /* edt: us that a packet may have to wait before it is dropped */
+	u32 version;        /* WEIR_TABLES_VERSION */
+	u64 agent_address[2]; /* where brokers' datagrams may go to */
+	u64 agent_cookie;   /* of the agent's socket, which alone may send control traffic */
+	u64 epoch;          /* which start of the agent */
+	u64 tick;           /* ns between two runs of the timer */
+	u64 timeout;        /* ns without a word of the agent after which the static policy holds */
 };
 
 struct weir_table {
 	u32 count;
 	u32 reserved;
 	struct weir_rule rules[WEIR_RULES_MAX];
+};
+
+/* A shared key as feedback uses it. */
+struct weir_key {
+	struct weir_sip_key sip;
+	u16 id;
+	u16 known; /* 1: there is one here */
+	u32 reserved;
+};
+
+/* What the agent says of a service on this interface. */
+struct weir_service {
+	struct weir_law law; /* of its receive meter */
+	struct weir_destination_rules rules;
+	u64 rx_min;   /* bit/s */
+	u64 rx_max;   /* bit/s; 0 is unlimited, as the next ones */
+	u64 rx_limit; /* the brokers', with agent */
+	u64 entitled; /* bit/s of the interface, without the brokers' limit */
+	u64 feedback_interval;
+	u64 tx_static; /* the root limiter's rate without brokers */
+	u64 tx_limit;  /* with them */
+	u32 feedback_bytes;
+	u32 rx_weight;     /* thousandths */
+	u32 sender_weight; /* thousandths: this host's at the service's receivers */
+	u32 name;          /* the first bytes of SHA-256 over its path, as feedback carries it */
+	u32 known;         /* 1: the slot is a service's */
+	u32 generation;    /* another one: the law is new */
+};
+
+/* What the agent says of the interface's receiving side. */
+struct weir_interface {
+	struct weir_law law;
+	u64 capacity; /* bit/s */
+	u64 total;    /* sum of weights */
+	u64 minima;
+	u64 level;
+	u32 lightest;
+	u32 weighs;
+	u32 generation; /* another one: the services or their shares are new */
+	u32 reserved;
+};
+
+/* What one CPU knows of a service's packets. */
+struct weir_counting {
+	struct weir_arrivals arrivals;
+	struct weir_answers answers;
+	u64 answered; /* feedback sent */
+};
+
+/* A service's receiving side; the timer writes, packets read `meter.rate`. */
+struct weir_receiver {
+	struct weir_receive_meter meter;
+	struct weir_taken taken; /* in the tick at hand */
+	u32 counted;             /* of its marks, those that count */
+	u32 generation;
+};
+
+/* The interface's receiving side; the timer writes. */
+struct weir_state {
+	struct weir_interface_meter interface;
+	u64 due;        /* ns: the tick at hand */
+	u64 ticks;
+	u64 late;       /* ticks that were skipped since the timer ran late */
+	u64 fallbacks;  /* times that the static policy took over */
+	u32 generation;
+	u32 fallback;   /* 1: nothing was heard of the agent for the timeout */
+};
+
+/* Services with packets since the last tick, on one CPU. */
+struct weir_active {
+	u64 words[WEIR_ACTIVE_WORDS];
+};
+
+/* Whom a destination limiter holds: a service of this host towards an address. */
+struct weir_place {
+	u64 address[2];
+	u32 service;
+	u32 reserved;
+};
+
+/* A destination limiter, and the order of what set it. */
+struct weir_held {
+	struct weir_destination destination;
+	struct weir_place place;
+	u64 epoch;
+	u64 sequence;
+	u64 told;  /* feedback obeyed */
+	u64 sent;  /* bytes to it */
+};
+
+/* Between kernel and agent, one word each way: what a destination may be sent, and the class that holds it to that. */
+struct weir_mail {
+	u64 rate;     /* kernel: bit/s */
+	u64 heard_at; /* kernel: ns */
+	u32 unread;   /* kernel: 1 when the rate is new; agent: 0 before it reads */
+	u32 class;    /* agent: minor number; 0: the service's own */
+};
+
+/* A machine of the rack, by its address. */
+struct weir_address {
+	u64 words[2]; /* IPv4 is ::ffff:a.b.c.d */
+};
+
+struct weir_peer {
+	struct weir_limiter limiter;
+	u64 passed;  /* datagrams */
+	u64 refused; /* beyond its rate */
+};
+
+/* Nothing; the copy of a packet that is to become an answer; the answer itself. */
+#define WEIR_ANSWERING_NOTHING 0
+#define WEIR_ANSWERING_COPY 1
+#define WEIR_ANSWERING_ANSWER 2
+
+/* An answer on its way from the ingress program to the egress program of the same CPU. */
+struct weir_answering {
+	u32 on; /* WEIR_ANSWERING_* */
+	u32 service;
+	u64 rate;
+	u64 now;
+	struct weir_packet packet; /* the answered one */
+	/* what is written of it: here, since the programs' stack is short */
+	struct weir_feedback feedback;
+	u64 body[WEIR_FEEDBACK_WORDS];
+	u8 headers[40 + WEIR_UDP_BYTES];
+};
+
+/* A feedback packet that has arrived, while it is looked at. */
+struct weir_arriving {
+	struct weir_feedback feedback;
+	struct weir_packet answered;
+	u64 body[WEIR_FEEDBACK_WORDS];
+};
+
+/* What is counted of control traffic, by CPU. */
+enum weir_count {
+	WEIR_COUNT_ANSWERS_FAILED,   /* an answer could not be made or sent */
+	WEIR_COUNT_FEEDBACK,         /* believed */
+	WEIR_COUNT_FORGED,           /* feedback with a tag that no key verifies */
+	WEIR_COUNT_REPLAYED,         /* feedback not newer than what is known */
+	WEIR_COUNT_UNKNOWN,          /* feedback for packets of no service */
+	WEIR_COUNT_CROWDED,          /* feedback for a destination for which there is no room */
+	WEIR_COUNT_VERSION,          /* control datagrams of another version */
+	WEIR_COUNT_FOREIGN,          /* to the control port, but not of this protocol */
+	WEIR_COUNT_MISDIRECTED,      /* brokers' datagrams that are not for this agent */
+	WEIR_COUNT_STRANGERS,        /* brokers' datagrams from no machine of the rack */
+	WEIR_COUNT_FLOODED,          /* brokers' datagrams beyond what a machine may send */
+	WEIR_COUNT_IMITATED,         /* packets of tenants that look like control traffic */
+	WEIR_COUNT_BEYOND_HORIZON,   /* edt: packets dropped since they would wait too long */
+	WEIR_COUNTS,
 };
 
 #endif

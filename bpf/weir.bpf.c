@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * What the kernel runs for every packet of an interface: find its service, count it, choose its class.
+ * What the kernel runs for every packet of an interface.
  *
- * Problem: enforce and measure per service without touching tenants' packets. Approach: two tc programs over
- * the headers in datapath/. Leaving packets get skb->priority set to the HTB class of their service (kernel
- * metadata, never on the wire); arriving ones are only counted. Unclassified traffic has a meter and a class
- * of its own. Both return "next", so that other programs on the interface still run.
+ * Problem: enforce and measure per service without tenants noticing. Approach: two tc programs over the headers in
+ * datapath/, and a timer.
+ *
+ *   leaving   find the service and count; towards a receiver that answers, let switches mark the packet (ecn.h); choose the HTB
+ *             class (skb->priority: kernel metadata, never on the wire). transmit.h
+ *   arriving  find the service and count; undo what the sender did to the ECN bits; answer with the rate. receive.h
+ *   timer     the law of the receive meters. tick.h
+ *
+ * Control traffic is the hosts' own (control.h). Unclassified traffic has a meter and a class of its own. Packets that pass return
+ * "next", so that other programs on the interface still run.
  *
  * User space replaces rules in two steps, so that no packet sees half a table: it writes the table that is
  * not in use, then flips `table` in the configuration, one aligned word.
@@ -16,81 +22,46 @@
  *
  * Source: EyeQ section 4 (classify and meter at the host); net/sched/sch_htb.c (skb->priority names the class).
  */
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
-
-#include "classify.h"
-#include "meter.h"
-#include "tables.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct weir_config);
-} weir_config SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEIR_TABLES);
-	__type(key, u32);
-	__type(value, struct weir_table);
-} weir_tables SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, WEIR_METERS);
-	__type(key, u32);
-	__type(value, struct weir_meter);
-} weir_meters SEC(".maps");
-
-/* tc's "go on with the next program": TC_ACT_UNSPEC, which is also TCX_NEXT. */
-#define NEXT (-1)
-
-static __always_inline u32 verdict(struct __sk_buff *skb, const struct weir_config *config,
-				   struct weir_packet *packet)
-{
-	u32 key = config->table;
-	struct weir_table *table;
-
-	if (weir_parse(skb, packet) != WEIR_PARSED)
-		return WEIR_UNCLASSIFIED;
-	table = bpf_map_lookup_elem(&weir_tables, &key);
-	if (!table)
-		return WEIR_UNCLASSIFIED;
-	return weir_classify(table->rules, table->count, packet);
-}
-
-static __always_inline void count(u32 service, u32 direction, u64 bytes, u32 packets)
-{
-	/* unclassified (2^32 - 1) and whatever is out of range share the last slot */
-	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_SERVICES_MAX;
-	u32 key = slot * 2 + direction;
-	struct weir_meter *meter = bpf_map_lookup_elem(&weir_meters, &key);
-
-	if (meter)
-		weir_meter_add(meter, bytes, packets);
-}
+#include "transmit.h"
+#include "receive.h"
+#include "tick.h"
 
 SEC("classifier")
 int weir_egress(struct __sk_buff *skb)
 {
 	struct weir_packet packet;
 	struct weir_config *config;
+	struct weir_answering *note = answering();
 	u32 service, segments;
 	u32 key = 0;
 
 	config = bpf_map_lookup_elem(&weir_config, &key);
-	if (!config)
+	if (!config || !note)
 		return NEXT;
+	if (note->on == WEIR_ANSWERING_COPY) {
+		if (rewrite(skb, note, config)) {
+			tally(WEIR_COUNT_ANSWERS_FAILED);
+			return DROP;
+		}
+		note->on = WEIR_ANSWERING_ANSWER;
+		return (int)bpf_redirect(skb->ifindex, 0);
+	}
+	if (note->on == WEIR_ANSWERING_ANSWER) {
+		note->on = WEIR_ANSWERING_NOTHING;
+		skb->tstamp = 0;
+		count(WEIR_UNCLASSIFIED, WEIR_TX, skb->len, 1);
+		choose_class(skb, config, WEIR_UNCLASSIFIED, 0);
+		return NEXT;
+	}
 	service = verdict(skb, config, &packet);
+	if (config->holds && imitates(skb, config, &packet))
+		return DROP;
 	segments = weir_segments(skb->len, packet.header_bytes, skb->gso_size, skb->gso_segs);
 	count(service, WEIR_TX, skb->wire_len, segments);
-	if (config->class_major) {
-		u32 minor = service < WEIR_SERVICES_MAX ? config->class_first + service : config->class_default;
-
-		skb->priority = config->class_major | (minor & 0xffff);
-	}
+	key = 0;
+	if (config->holds && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
+		key = transmit(skb, &packet, service, segments);
+	choose_class(skb, config, service, key);
 	return NEXT;
 }
 
@@ -100,6 +71,7 @@ int weir_ingress(struct __sk_buff *skb)
 	struct weir_packet packet;
 	struct weir_config *config;
 	u32 service, segments;
+	u64 bytes;
 	u32 key = 0;
 
 	config = bpf_map_lookup_elem(&weir_config, &key);
@@ -107,8 +79,22 @@ int weir_ingress(struct __sk_buff *skb)
 		return NEXT;
 	service = verdict(skb, config, &packet);
 	segments = weir_segments(skb->len, packet.header_bytes, skb->gso_size, skb->gso_segs);
-	count(service, WEIR_RX, weir_wire_bytes(skb->len, packet.header_bytes, segments), segments);
+	bytes = weir_wire_bytes(skb->len, packet.header_bytes, segments);
+	count(service, WEIR_RX, bytes, segments);
+	if (!config->holds)
+		return NEXT;
+	if (packet.protocol == WEIR_PROTOCOL_UDP && (packet.has & WEIR_HAS_PORTS) &&
+	    is_control(config, packet.destination_port))
+		return control_arrived(skb, config, &packet);
+	receive(skb, &packet, service, bytes, segments);
 	return NEXT;
+}
+
+/* Run once by the agent, on no packet: starts the timer. */
+SEC("classifier")
+int weir_start(struct __sk_buff *skb __attribute__((unused)))
+{
+	return start();
 }
 
 char LICENSE[] SEC("license") = "GPL";

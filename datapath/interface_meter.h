@@ -198,29 +198,39 @@ WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *met
 	return rate;
 }
 
+/*
+ * Closes the window that is open, `elapsed` ns long and at least an interval, and opens the next. The law is run over
+ * `counted` ns. 1: R was computed anew, and with it the services' capacities.
+ */
+WEIR_INLINE int weir_interface_meter_close(struct weir_interface_meter *meter, u64 now, u64 elapsed, u64 counted)
+{
+	int stepped = 0;
+
+	meter->usage = weir_window_usage(&meter->window, elapsed);
+	meter->full = 0;
+	if (meter->capacity) {
+		meter->full = meter->weighs && meter->usage > meter->capacity &&
+			      meter->usage - meter->capacity <= meter->capacity / WEIR_LINK_PART;
+		meter->rate = weir_interface_meter_step(meter, counted);
+		stepped = 1;
+	}
+	weir_window_open(&meter->window, now);
+	meter->settling = meter->queue;
+	meter->queue = 0;
+	meter->short_packets = 0;
+	meter->short_marked = 0;
+	return stepped;
+}
+
 /* Counts what came. 1: R was computed anew, and with it the services' capacities. */
 WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes)
 {
-	struct weir_window *window = &meter->window;
-	u64 elapsed = weir_window_elapsed(window, now);
+	u64 elapsed = weir_window_elapsed(&meter->window, now);
 	int stepped = 0;
 
-	if (elapsed >= meter->law.interval) {
-		meter->usage = weir_window_usage(window, elapsed);
-		meter->full = 0;
-		if (meter->capacity) {
-			meter->full = meter->weighs && meter->usage > meter->capacity &&
-				      meter->usage - meter->capacity <= meter->capacity / WEIR_LINK_PART;
-			meter->rate = weir_interface_meter_step(meter, elapsed);
-			stepped = 1;
-		}
-		weir_window_open(window, now);
-		meter->settling = meter->queue;
-		meter->queue = 0;
-		meter->short_packets = 0;
-		meter->short_marked = 0;
-	}
-	weir_window_add(window, bytes, 0, 0);
+	if (elapsed >= meter->law.interval)
+		stepped = weir_interface_meter_close(meter, now, elapsed, elapsed);
+	weir_window_add(&meter->window, bytes, 0, 0);
 	return stepped;
 }
 
@@ -257,6 +267,24 @@ WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *me
 #define WEIR_RECEIVED_SHARES 2U
 
 /*
+ * While the interface is full: how many of the `marked` count at the service's own meter. Those of a service that has less
+ * than it is `entitled` to count at the interface too, see the table above.
+ */
+WEIR_INLINE u32 weir_weigh_marks(struct weir_interface_meter *interface, u64 usage, u32 packets, u32 marked, u64 entitled)
+{
+	if (!interface->full)
+		return marked;
+	if (usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST) {
+		marked = 0;
+	} else if (usage < entitled) {
+		interface->short_packets += packets;
+		interface->short_marked += marked;
+	}
+	interface->queue |= marked != 0;
+	return marked;
+}
+
+/*
  * A packet (or several at once) of the service of `meter`, which is entitled to `entitled` bit/s of this interface, has
  * come: counts at both levels, marks as above, and says what is due.
  */
@@ -268,17 +296,8 @@ WEIR_INLINE u32 weir_receive_packet(struct weir_interface_meter *interface, stru
 	if (weir_interface_meter_packet(interface, now, bytes))
 		due |= WEIR_RECEIVED_SHARES;
 	meter->queued = interface->full;
-	if (interface->full) {
-		u64 usage = weir_receive_meter_usage(meter, now);
-
-		if (usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST) {
-			marked = 0;
-		} else if (usage < entitled) {
-			interface->short_packets += packets;
-			interface->short_marked += marked;
-		}
-		interface->queue |= marked != 0;
-	}
+	if (interface->full)
+		marked = weir_weigh_marks(interface, weir_receive_meter_usage(meter, now), packets, marked, entitled);
 	if (weir_receive_meter_packet(meter, now, bytes, packets, marked))
 		due |= WEIR_RECEIVED_FEEDBACK;
 	return due;

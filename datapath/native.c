@@ -9,11 +9,15 @@
 
 #include "classify.h"
 #include "destination.h"
+#include "ecn.h"
+#include "feedback.h"
 #include "interface_meter.h"
 #include "limiter.h"
 #include "meter.h"
 #include "packet.h"
 #include "receive_meter.h"
+#include "receive_tick.h"
+#include "siphash.h"
 
 int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet);
 u32 weir_native_classify(const struct weir_rule *rules, u32 count, const struct weir_packet *packet);
@@ -46,6 +50,27 @@ void weir_native_destination_init(struct weir_destination *destination, u64 now,
 int weir_native_destination_feedback(struct weir_destination *destination, u64 now, u64 rate, u32 weight);
 int weir_native_destination_asks(struct weir_destination *destination, u64 now);
 int weir_native_destination_silent(struct weir_destination *destination, u64 now);
+void weir_native_tick_take(struct weir_arrivals *arrivals, struct weir_taken *taken);
+u32 weir_native_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
+			   u32 marked, u64 entitled);
+int weir_native_tick_interface(struct weir_interface_meter *interface, u64 now, u64 bytes, u64 slack);
+int weir_native_tick_meter(const struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
+			   u32 packets, u32 marked, u64 slack);
+int weir_native_ecn_leave_ipv4(u8 *header, u32 segments, int asks);
+int weir_native_ecn_leave_ipv6(u8 *header, int asks);
+u32 weir_native_ecn_arrive_ipv4(u8 *header);
+u32 weir_native_ecn_arrive_ipv6(u8 *header);
+u64 weir_native_siphash(const struct weir_sip_key *key, const u64 *words, u32 count);
+void weir_native_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
+				const u64 *destination, const struct weir_sip_key *key);
+int weir_native_control_kind(u64 first);
+int weir_native_feedback_read(const u64 *body, const u64 *source, const u64 *destination, const struct weir_sip_key *key,
+			      struct weir_feedback *feedback);
+void weir_native_feedback_answered(const struct weir_feedback *feedback, const struct weir_packet *answer,
+				   struct weir_packet *answered);
+int weir_native_feedback_newer(u64 epoch, u64 sequence, u64 last_epoch, u64 last_sequence);
+void weir_native_answer_ipv4(u8 *headers, const u64 *source, const u64 *destination);
+void weir_native_answer_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body);
 
 int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet)
 {
@@ -184,6 +209,99 @@ int weir_native_destination_silent(struct weir_destination *destination, u64 now
 	return weir_destination_silent(destination, now);
 }
 
+void weir_native_tick_take(struct weir_arrivals *arrivals, struct weir_taken *taken)
+{
+	weir_tick_take(arrivals, taken);
+}
+
+u32 weir_native_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
+			   u32 marked, u64 entitled)
+{
+	return weir_tick_marks(interface, meter, packets, marked, entitled);
+}
+
+int weir_native_tick_interface(struct weir_interface_meter *interface, u64 now, u64 bytes, u64 slack)
+{
+	return weir_tick_interface(interface, now, bytes, slack);
+}
+
+int weir_native_tick_meter(const struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
+			   u32 packets, u32 marked, u64 slack)
+{
+	return weir_tick_meter(interface, meter, now, bytes, packets, marked, slack);
+}
+
+int weir_native_ecn_leave_ipv4(u8 *header, u32 segments, int asks)
+{
+	return weir_ecn_leave_ipv4(header, segments, asks);
+}
+
+int weir_native_ecn_leave_ipv6(u8 *header, int asks)
+{
+	return weir_ecn_leave_ipv6(header, asks);
+}
+
+/* The four answers of `struct weir_ecn` as bits, in order. */
+static u32 ecn_bits(struct weir_ecn found)
+{
+	return (u32)(found.capable | found.marked << 1 | found.asks << 2 | found.ours << 3);
+}
+
+u32 weir_native_ecn_arrive_ipv4(u8 *header)
+{
+	return ecn_bits(weir_ecn_arrive_ipv4(header));
+}
+
+u32 weir_native_ecn_arrive_ipv6(u8 *header)
+{
+	return ecn_bits(weir_ecn_arrive_ipv6(header));
+}
+
+u64 weir_native_siphash(const struct weir_sip_key *key, const u64 *words, u32 count)
+{
+	return weir_siphash(key, words, count);
+}
+
+void weir_native_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
+				const u64 *destination, const struct weir_sip_key *key)
+{
+	weir_feedback_write(body, feedback, source, destination, key);
+}
+
+int weir_native_control_kind(u64 first)
+{
+	return weir_control_kind(first);
+}
+
+/* 1: the tag verifies. */
+int weir_native_feedback_read(const u64 *body, const u64 *source, const u64 *destination, const struct weir_sip_key *key,
+			      struct weir_feedback *feedback)
+{
+	weir_feedback_read(body, feedback);
+	return weir_feedback_tag(body, source, destination, key) == body[6];
+}
+
+void weir_native_feedback_answered(const struct weir_feedback *feedback, const struct weir_packet *answer,
+				   struct weir_packet *answered)
+{
+	weir_feedback_answered(feedback, answer, answered);
+}
+
+int weir_native_feedback_newer(u64 epoch, u64 sequence, u64 last_epoch, u64 last_sequence)
+{
+	return weir_feedback_newer(epoch, sequence, last_epoch, last_sequence);
+}
+
+void weir_native_answer_ipv4(u8 *headers, const u64 *source, const u64 *destination)
+{
+	weir_answer_ipv4(headers, source, destination);
+}
+
+void weir_native_answer_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body)
+{
+	weir_answer_ipv6(headers, source, destination, body);
+}
+
 #define SIZE(type) sizeof(struct type)
 #define FIELD(type, field) offsetof(struct type, field)
 
@@ -193,12 +311,14 @@ const u32 weir_layout[] = {
 	FIELD(weir_packet, destination),
 	FIELD(weir_packet, header_bytes),
 	FIELD(weir_packet, vni),
+	FIELD(weir_packet, network),
 	FIELD(weir_packet, source_port),
 	FIELD(weir_packet, destination_port),
 	FIELD(weir_packet, family),
 	FIELD(weir_packet, protocol),
 	FIELD(weir_packet, dscp),
 	FIELD(weir_packet, has),
+	FIELD(weir_packet, ecn),
 	SIZE(weir_rule),
 	FIELD(weir_rule, address),
 	FIELD(weir_rule, mask),
@@ -231,22 +351,24 @@ const u32 weir_layout[] = {
 	FIELD(weir_window, bytes),
 	FIELD(weir_window, packets),
 	FIELD(weir_window, marked),
+	SIZE(weir_answers),
+	FIELD(weir_answers, interval),
+	FIELD(weir_answers, answered_at),
+	FIELD(weir_answers, unanswered),
+	FIELD(weir_answers, bytes),
+	FIELD(weir_answers, draw),
 	SIZE(weir_receive_meter),
 	FIELD(weir_receive_meter, law),
 	FIELD(weir_receive_meter, window),
 	FIELD(weir_receive_meter, capacity),
 	FIELD(weir_receive_meter, rate),
 	FIELD(weir_receive_meter, usage),
-	FIELD(weir_receive_meter, feedback_interval),
-	FIELD(weir_receive_meter, answered_at),
-	FIELD(weir_receive_meter, unanswered),
 	FIELD(weir_receive_meter, packets),
 	FIELD(weir_receive_meter, marked),
 	FIELD(weir_receive_meter, drained),
 	FIELD(weir_receive_meter, queued),
 	FIELD(weir_receive_meter, shared),
-	FIELD(weir_receive_meter, feedback_bytes),
-	FIELD(weir_receive_meter, draw),
+	FIELD(weir_receive_meter, answers),
 	SIZE(weir_interface_meter),
 	FIELD(weir_interface_meter, law),
 	FIELD(weir_interface_meter, window),
@@ -263,6 +385,32 @@ const u32 weir_layout[] = {
 	FIELD(weir_interface_meter, full),
 	FIELD(weir_interface_meter, queue),
 	FIELD(weir_interface_meter, settling),
+	SIZE(weir_arrivals),
+	FIELD(weir_arrivals, bytes),
+	FIELD(weir_arrivals, packets),
+	FIELD(weir_arrivals, marked),
+	FIELD(weir_arrivals, taken_bytes),
+	FIELD(weir_arrivals, taken_packets),
+	FIELD(weir_arrivals, taken_marked),
+	SIZE(weir_taken),
+	FIELD(weir_taken, bytes),
+	FIELD(weir_taken, packets),
+	FIELD(weir_taken, marked),
+	SIZE(weir_sip_key),
+	FIELD(weir_sip_key, first),
+	FIELD(weir_sip_key, second),
+	SIZE(weir_feedback),
+	FIELD(weir_feedback, rate),
+	FIELD(weir_feedback, epoch),
+	FIELD(weir_feedback, sequence),
+	FIELD(weir_feedback, service),
+	FIELD(weir_feedback, vni),
+	FIELD(weir_feedback, key),
+	FIELD(weir_feedback, source_port),
+	FIELD(weir_feedback, destination_port),
+	FIELD(weir_feedback, protocol),
+	FIELD(weir_feedback, dscp),
+	FIELD(weir_feedback, has),
 	SIZE(weir_destination_rules),
 	FIELD(weir_destination_rules, hold),
 	FIELD(weir_destination_rules, silence),
@@ -278,6 +426,12 @@ const u32 weir_layout[] = {
 	FIELD(weir_destination, changed_at),
 	FIELD(weir_destination, asked_at),
 	FIELD(weir_destination, changed),
+	WEIR_FEEDBACK_WORDS,
+	WEIR_CONTROL_PORT,
+	WEIR_FEEDBACK_GOOD,
+	WEIR_FEEDBACK_FOREIGN,
+	WEIR_FEEDBACK_VERSION,
+	WEIR_FEEDBACK_OTHER,
 	WEIR_RULES_MAX,
 	WEIR_UNCLASSIFIED,
 	WEIR_MALFORMED,

@@ -47,12 +47,15 @@ struct weir_packet {
 	u64 destination[2]; /* likewise */
 	u32 header_bytes;   /* all headers up to the payload of TCP, UDP or SCTP, else of IP */
 	u32 vni;            /* with WEIR_HAS_VNI */
+	u32 network;        /* where the IP header begins; with WEIR_HAS_IP */
 	u16 source_port;    /* host order, with WEIR_HAS_PORTS */
 	u16 destination_port;
 	u8 family;   /* 4, 6, or 0 when not IP */
 	u8 protocol; /* with WEIR_HAS_IP: the number after all extension headers */
 	u8 dscp;     /* with WEIR_HAS_IP */
 	u8 has;      /* WEIR_HAS_* */
+	u8 ecn;      /* with WEIR_HAS_IP: the lower two bits of the traffic class */
+	u8 reserved[7];
 };
 
 /* The transport header at `offset`, of the protocol in `packet`. */
@@ -116,6 +119,8 @@ WEIR_INLINE int weir_parse_ipv4(weir_frame *frame, u32 offset, struct weir_packe
 	packet->family = 4;
 	packet->protocol = header[9];
 	packet->dscp = header[1] >> 2;
+	packet->ecn = header[1] & 3;
+	packet->network = offset;
 	packet->has |= WEIR_HAS_IP;
 	packet->header_bytes = offset + size;
 	if (weir_be16(header + 6) & 0x1fff) /* not the first fragment */
@@ -135,6 +140,8 @@ WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packe
 	__builtin_memcpy(packet->destination, header + 24, 16);
 	packet->family = 6;
 	packet->dscp = (u8)(weir_be16(header) >> 6) & 0x3f;
+	packet->ecn = header[1] >> 4 & 3;
+	packet->network = offset;
 	packet->has |= WEIR_HAS_IP;
 	next = header[6];
 	offset += 40;

@@ -81,9 +81,7 @@
  * Where C is a limit, the excess is bounded as above. Where it is a share, what is above C while the interface is full
  * is at most a fifteenth of it, and the interface's law takes C down with it.
  *
- * Which packet is answered: thresholds vary by a factor of 1/2 to 3/2 around their mean, drawn for each answer.
- * Senders that are paced to the same R come in the same order every round; a fixed 10 kB, seven packets of
- * 1,500 B, would always hit the same one of seven.
+ * Which packet is answered: answers.h.
  *
  * Bounds: intervals from 10 us to 1 s, capacities from 10 kb/s to 8 Tb/s (what is outside is taken as the
  * bound); see rate_law.h and usage_window.h for why nothing overflows. Two CPUs: whoever shares a meter
@@ -98,6 +96,7 @@
 #ifndef WEIR_RECEIVE_METER_H
 #define WEIR_RECEIVE_METER_H
 
+#include "answers.h"
 #include "rate_law.h"
 #include "usage_window.h"
 
@@ -110,8 +109,6 @@
 #define WEIR_LINK_PART 15
 /* Longer windows count as so many intervals: R rises by 3 * 10^4 at a = 1/2, from the floor of 300 Gb/s to C. */
 #define WEIR_CATCH_UP_MAX 512
-/* The most bytes between two answers; keeps bytes * draw inside 64 bits. */
-#define WEIR_FEEDBACK_BYTES_MAX (1U << 28)
 
 /* How the law is run; the same for receive and interface meters. */
 struct weir_law {
@@ -128,16 +125,12 @@ struct weir_receive_meter {
 	u64 capacity; /* bit/s; 0 is unlimited */
 	u64 rate;     /* R, bit/s; 0 when unlimited */
 	u64 usage;    /* bit/s of the last window that closed */
-	u64 feedback_interval; /* ns on average between answers; 0: only bytes count */
-	u64 answered_at;       /* ns */
-	u64 unanswered;        /* bytes since */
 	u64 packets; /* since the start: those that switches could mark */
 	u64 marked;  /* of them, those that were marked and count (interface_meter.h) */
 	u64 drained; /* bit/s: R once the own queue has drained; R itself while there is none */
 	u32 queued;  /* 1: usage is what the own queue lets through, see above */
 	u32 shared;  /* 1: the capacity is the interface's share, not a limit of the service's own */
-	u32 feedback_bytes;    /* on average between answers; 0: every packet */
-	u32 draw;              /* where between half and three halves of it the next one is; the seed at first */
+	struct weir_answers answers; /* where packets are counted one by one; the kernel has one for each CPU */
 };
 
 /* `capacity` as the law can take it; 0 stays 0, unlimited. */
@@ -234,10 +227,7 @@ WEIR_INLINE void weir_receive_meter_init(struct weir_receive_meter *meter, u64 n
 	meter->capacity = weir_capacity_clamp(capacity);
 	meter->rate = meter->capacity ? weir_start_rate(meter->capacity) : 0;
 	meter->drained = meter->rate;
-	meter->feedback_bytes = feedback_bytes < WEIR_FEEDBACK_BYTES_MAX ? feedback_bytes : WEIR_FEEDBACK_BYTES_MAX;
-	meter->feedback_interval = feedback_interval < WEIR_INTERVAL_MAX ? feedback_interval : WEIR_INTERVAL_MAX;
-	meter->answered_at = now;
-	meter->draw = seed;
+	weir_answers_init(&meter->answers, now, feedback_bytes, feedback_interval, seed);
 }
 
 /*
@@ -269,37 +259,6 @@ WEIR_INLINE void weir_receive_meter_set_interval(struct weir_receive_meter *mete
 	meter->law.interval = weir_interval_clamp(interval);
 }
 
-/* `mean` times the drawn number between 1/2 and 3/2; `mean` below 2^47. */
-WEIR_INLINE u64 weir_drawn(u64 mean, u32 draw)
-{
-	return mean / 2 + ((mean * (draw >> 16)) >> 16);
-}
-
-/* Whether the packet at hand is to be answered. */
-WEIR_INLINE int weir_feedback_due(struct weir_receive_meter *meter, u64 now, u64 bytes)
-{
-	u64 mean = meter->feedback_bytes;
-	u64 due = weir_drawn(mean, meter->draw);
-
-	/* one huge buffer counts as a buffer's worth, not as a debt of many answers */
-	meter->unanswered += bytes < WEIR_FEEDBACK_BYTES_MAX ? bytes : WEIR_FEEDBACK_BYTES_MAX;
-	if (meter->unanswered >= due) {
-		/* what is beyond counts towards the next, so that the mean is kept */
-		meter->unanswered -= due;
-		if (meter->unanswered > mean)
-			meter->unanswered = mean;
-	} else if (meter->feedback_interval && now >= meter->answered_at &&
-		   now - meter->answered_at >= weir_drawn(meter->feedback_interval, meter->draw)) {
-		meter->unanswered = 0;
-	} else {
-		return 0;
-	}
-	meter->answered_at = now;
-	/* Knuth's "quick and dirty" generator as in Numerical Recipes; its upper half is used */
-	meter->draw = meter->draw * 1664525 + 1013904223;
-	return 1;
-}
-
 /* R after a window of `elapsed` ns, in which so much was used and so many of the packets were marked. */
 WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 elapsed)
 {
@@ -318,24 +277,36 @@ WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 e
 }
 
 /*
+ * Closes the window that is open, `elapsed` ns long and at least an interval, and opens the next. The law is run over
+ * `counted` intervals' time: `elapsed`, unless a tick was early.
+ */
+WEIR_INLINE void weir_receive_meter_close(struct weir_receive_meter *meter, u64 now, u64 elapsed, u64 counted)
+{
+	meter->usage = weir_window_usage(&meter->window, elapsed);
+	if (meter->capacity)
+		weir_receive_meter_step(meter, counted);
+	weir_window_open(&meter->window, now);
+}
+
+WEIR_INLINE void weir_receive_meter_add(struct weir_receive_meter *meter, u64 bytes, u32 packets, u32 marked)
+{
+	weir_window_add(&meter->window, bytes, packets, marked);
+	meter->packets += packets;
+	meter->marked += marked;
+}
+
+/*
  * Counts a buffer of `bytes` that came at `now` as `packets` packets that switches could mark (ECN-capable
  * ones), `marked` of which they did. 1: tell its source meter->rate; 0: tell nothing.
  */
 WEIR_INLINE int weir_receive_meter_packet(struct weir_receive_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked)
 {
-	struct weir_window *window = &meter->window;
-	u64 elapsed = weir_window_elapsed(window, now);
+	u64 elapsed = weir_window_elapsed(&meter->window, now);
 
-	if (elapsed >= meter->law.interval) {
-		meter->usage = weir_window_usage(window, elapsed);
-		if (meter->capacity)
-			weir_receive_meter_step(meter, elapsed);
-		weir_window_open(window, now);
-	}
-	weir_window_add(window, bytes, packets, marked);
-	meter->packets += packets;
-	meter->marked += marked;
-	return meter->capacity ? weir_feedback_due(meter, now, bytes) : 0;
+	if (elapsed >= meter->law.interval)
+		weir_receive_meter_close(meter, now, elapsed, elapsed);
+	weir_receive_meter_add(meter, bytes, packets, marked);
+	return meter->capacity ? weir_answer_due(&meter->answers, now, bytes) : 0;
 }
 
 /* The usage in bit/s at `now`: of the last window, or of the open one where it is already longer than T. */

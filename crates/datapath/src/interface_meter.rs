@@ -7,12 +7,14 @@
 //!
 //! Worked example: 9 Gb/s, weights 1 and 2, both backlogged: 3 and 6 Gb/s.
 
-use crate::layout::{RECEIVED_FEEDBACK, RECEIVED_SHARES, RawInterfaceMeter, SHARE_ADD, SHARE_FILL, native};
+use crate::layout::{
+    RECEIVED_FEEDBACK, RECEIVED_SHARES, RawArrivals, RawInterfaceMeter, RawTaken, SHARE_ADD, SHARE_FILL, native,
+};
 use crate::parameters::{ShaperParameters, from_limit, limit};
 use crate::receive_meter::ReceiveMeter;
 use weir_alloc::fill::{Child, Filling};
 use weir_policy::{Share, Sharing};
-use weir_units::{Bandwidth, Bytes, Instant, Weight};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
 /// What is due after a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +90,37 @@ impl InterfaceMeter {
         Received { shares: due & RECEIVED_SHARES != 0, feedback: due & RECEIVED_FEEDBACK != 0 }
     }
 
+    /// Where a timer takes what was counted since its last tick (`datapath/receive_tick.h`), first step, for each service that
+    /// received something: how many of the `marked` count at its own `meter`.
+    pub fn tick_marks(&mut self, meter: &ReceiveMeter, packets: u32, marked: u32, entitled: Bandwidth) -> u32 {
+        native::weir_native_tick_marks(&mut self.raw, meter.raw(), packets, marked, entitled.bps())
+    }
+
+    /// Second step, once, with the bytes of all services, more than none. A window may close `slack` early. `true`: the
+    /// shares are new.
+    pub fn tick(&mut self, now: Instant, bytes: Bytes, slack: Duration) -> bool {
+        native::weir_native_tick_interface(&mut self.raw, now.nanos(), bytes.get(), slack.nanos()) != 0
+    }
+
+    /// Last step, for each service, with its share of now: counts at its own meter. `true`: R was computed anew.
+    pub fn tick_meter(
+        &self,
+        meter: &mut ReceiveMeter,
+        now: Instant,
+        bytes: Bytes,
+        packets: u32,
+        marked: u32,
+        slack: Duration,
+    ) -> bool {
+        let (now, slack) = (now.nanos(), slack.nanos());
+        native::weir_native_tick_meter(&self.raw, meter.raw_mut(), now, bytes.get(), packets, marked, slack) != 0
+    }
+
+    /// The values of the C structure, as the kernel's programs take them.
+    pub fn raw(&self) -> &RawInterfaceMeter {
+        &self.raw
+    }
+
     /// From now on the capacity is `capacity`, of the same services; what they get goes along in proportion.
     pub fn set_capacity(&mut self, capacity: Bandwidth, sharing: Sharing, shares: &[Share]) {
         let level = level(capacity, sharing, shares).bps();
@@ -117,6 +150,13 @@ impl InterfaceMeter {
         };
         let (min, max, weight) = (share.min.bps(), limit(share.max), share.weight.thousandths());
         from_limit(native::weir_native_interface_meter_share(&self.raw, rule, min, max, weight))
+    }
+}
+
+impl RawArrivals {
+    /// Adds what was counted since it was last taken to `taken`.
+    pub fn take(&mut self, taken: &mut RawTaken) {
+        native::weir_native_tick_take(self, taken);
     }
 }
 

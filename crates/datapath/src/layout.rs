@@ -17,6 +17,8 @@ pub struct Packet {
     pub header_bytes: u32,
     /// The VXLAN network.
     pub vni: u32,
+    /// Where the IP header begins.
+    pub network: u32,
     /// The source port in host order.
     pub source_port: u16,
     /// The destination port in host order.
@@ -29,6 +31,10 @@ pub struct Packet {
     pub dscp: u8,
     /// Which of the fields the packet has: `HAS_*`.
     pub has: u8,
+    /// The two ECN bits.
+    pub ecn: u8,
+    /// Always zero; keeps the size a multiple of eight.
+    pub reserved: [u8; 7],
 }
 
 /// `struct weir_rule`: one line of a classifier (`datapath/classify.h`).
@@ -117,6 +123,22 @@ pub struct RawWindow {
     pub marked: u64,
 }
 
+/// `struct weir_answers`: which packets are answered (`datapath/answers.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawAnswers {
+    /// Nanoseconds between two answers, on average; 0: only bytes count.
+    pub interval: u64,
+    /// When the last answer was due, in nanoseconds.
+    pub answered_at: u64,
+    /// Bytes since.
+    pub unanswered: u64,
+    /// Bytes between two answers, on average.
+    pub bytes: u32,
+    /// The state of the generator that spreads the answers.
+    pub draw: u32,
+}
+
 /// `struct weir_receive_meter`: a service's meter at its receiver (`datapath/receive_meter.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -131,12 +153,6 @@ pub struct RawReceiveMeter {
     pub rate: u64,
     /// Bit/s of the last window that closed.
     pub usage: u64,
-    /// Nanoseconds between two answers, on average; 0: only bytes count.
-    pub feedback_interval: u64,
-    /// When the last answer was due, in nanoseconds.
-    pub answered_at: u64,
-    /// Bytes since.
-    pub unanswered: u64,
     /// Packets that switches could mark, since the start.
     pub packets: u64,
     /// Of them, those that were marked and count.
@@ -147,10 +163,8 @@ pub struct RawReceiveMeter {
     pub queued: u32,
     /// 1: the capacity is the interface's share.
     pub shared: u32,
-    /// Bytes between two answers, on average.
-    pub feedback_bytes: u32,
-    /// The state of the generator that spreads the answers.
-    pub draw: u32,
+    /// Which packets are answered.
+    pub answers: RawAnswers,
 }
 
 /// `struct weir_interface_meter`: all services at an interface (`datapath/interface_meter.h`).
@@ -189,6 +203,76 @@ pub struct RawInterfaceMeter {
     pub settling: u32,
     /// Nothing.
     pub reserved: u32,
+}
+
+/// `struct weir_arrivals`: what one CPU has counted of a service (`datapath/receive_tick.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawArrivals {
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// Packets that switches could mark.
+    pub packets: u64,
+    /// Packets that they marked.
+    pub marked: u64,
+    /// Of `bytes`, those that the timer has taken.
+    pub taken_bytes: u64,
+    /// Of `packets`, those that the timer has taken.
+    pub taken_packets: u64,
+    /// Of `marked`, those that the timer has taken.
+    pub taken_marked: u64,
+}
+
+/// `struct weir_taken`: what all CPUs have counted of a service since the last tick (`datapath/receive_tick.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawTaken {
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// Packets that switches could mark.
+    pub packets: u32,
+    /// Packets that they marked.
+    pub marked: u32,
+}
+
+/// `struct weir_sip_key`: a key of SipHash (`datapath/siphash.h`).
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawSipKey {
+    /// The first eight bytes, the first one lowest.
+    pub first: u64,
+    /// The last eight bytes.
+    pub second: u64,
+}
+
+/// `struct weir_feedback`: the content of a feedback packet (`datapath/feedback.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawFeedback {
+    /// What a sender of weight 1 may send, bit/s.
+    pub rate: u64,
+    /// Which start of the receiver's agent.
+    pub epoch: u64,
+    /// Nanoseconds since the receiver's kernel started.
+    pub sequence: u64,
+    /// The first bytes of SHA-256 over the service's path.
+    pub service: u32,
+    /// The VXLAN network of the answered packet.
+    pub vni: u32,
+    /// Which key signs.
+    pub key: u16,
+    /// The source port of the answered packet.
+    pub source_port: u16,
+    /// Its destination port.
+    pub destination_port: u16,
+    /// Its IP protocol.
+    pub protocol: u8,
+    /// Its code point.
+    pub dscp: u8,
+    /// Which of ports and network it has: `HAS_*`.
+    pub has: u8,
+    /// Always zero.
+    pub reserved: [u8; 5],
 }
 
 /// `struct weir_destination_rules`: how a sender keeps to feedback (`datapath/destination.h`).
@@ -233,6 +317,21 @@ pub struct RawDestination {
     pub reserved: u32,
 }
 
+/// The words of a feedback packet's body.
+pub(crate) const FEEDBACK_WORDS: usize = 7;
+/// The port of control traffic: 0x7765, `we` in ASCII.
+pub const CONTROL_PORT: u16 = 30_565;
+/// `weir_control_kind`: feedback.
+pub(crate) const FEEDBACK_GOOD: i32 = 0;
+/// `weir_control_kind`: not of this protocol.
+#[cfg(test)]
+pub(crate) const FEEDBACK_FOREIGN: i32 = 1;
+/// `weir_control_kind`: another version.
+#[cfg(test)]
+pub(crate) const FEEDBACK_VERSION: i32 = 2;
+/// `weir_control_kind`: a broker's datagram.
+#[cfg(test)]
+pub(crate) const FEEDBACK_OTHER: i32 = 3;
 /// The most rules that one interface may have.
 pub const RULES_MAX: usize = 256;
 /// The verdict on packets that no rule matches.
@@ -277,8 +376,8 @@ pub(crate) const DESTINATION_DROP: i32 = 1;
 /// All are plain computations on what they are handed: no globals, no allocation, no callbacks.
 pub(crate) mod native {
     use super::{
-        Packet, RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw, RawLimiter, RawMeter, RawReceiveMeter,
-        Rule,
+        FEEDBACK_WORDS, Packet, RawArrivals, RawDestination, RawDestinationRules, RawFeedback, RawInterfaceMeter,
+        RawLaw, RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, Rule,
     };
 
     unsafe extern "C" {
@@ -381,12 +480,74 @@ pub(crate) mod native {
         ) -> i32;
         pub(crate) safe fn weir_native_destination_asks(destination: &mut RawDestination, now: u64) -> i32;
         pub(crate) safe fn weir_native_destination_silent(destination: &mut RawDestination, now: u64) -> i32;
+        pub(crate) safe fn weir_native_tick_take(arrivals: &mut RawArrivals, taken: &mut RawTaken);
+        pub(crate) safe fn weir_native_tick_marks(
+            interface: &mut RawInterfaceMeter,
+            meter: &RawReceiveMeter,
+            packets: u32,
+            marked: u32,
+            entitled: u64,
+        ) -> u32;
+        pub(crate) safe fn weir_native_tick_interface(
+            interface: &mut RawInterfaceMeter,
+            now: u64,
+            bytes: u64,
+            slack: u64,
+        ) -> i32;
+        pub(crate) safe fn weir_native_tick_meter(
+            interface: &RawInterfaceMeter,
+            meter: &mut RawReceiveMeter,
+            now: u64,
+            bytes: u64,
+            packets: u32,
+            marked: u32,
+            slack: u64,
+        ) -> i32;
+        pub(crate) safe fn weir_native_ecn_leave_ipv4(header: &mut [u8; 12], segments: u32, asks: i32) -> i32;
+        pub(crate) safe fn weir_native_ecn_leave_ipv6(header: &mut [u8; 4], asks: i32) -> i32;
+        pub(crate) safe fn weir_native_ecn_arrive_ipv4(header: &mut [u8; 12]) -> u32;
+        pub(crate) safe fn weir_native_ecn_arrive_ipv6(header: &mut [u8; 4]) -> u32;
+        /// `words` has `count` of them.
+        pub(crate) fn weir_native_siphash(key: &RawSipKey, words: *const u64, count: u32) -> u64;
+        pub(crate) safe fn weir_native_feedback_write(
+            body: &mut [u64; FEEDBACK_WORDS],
+            feedback: &RawFeedback,
+            source: &[u64; 2],
+            destination: &[u64; 2],
+            key: &RawSipKey,
+        );
+        pub(crate) safe fn weir_native_control_kind(first: u64) -> i32;
+        pub(crate) safe fn weir_native_feedback_read(
+            body: &[u64; FEEDBACK_WORDS],
+            source: &[u64; 2],
+            destination: &[u64; 2],
+            key: &RawSipKey,
+            feedback: &mut RawFeedback,
+        ) -> i32;
+        pub(crate) safe fn weir_native_feedback_answered(
+            feedback: &RawFeedback,
+            answer: &Packet,
+            answered: &mut Packet,
+        );
+        pub(crate) safe fn weir_native_feedback_newer(
+            epoch: u64,
+            sequence: u64,
+            last_epoch: u64,
+            last_sequence: u64,
+        ) -> i32;
+        pub(crate) safe fn weir_native_answer_ipv4(headers: &mut [u8; 28], source: &[u64; 2], destination: &[u64; 2]);
+        pub(crate) safe fn weir_native_answer_ipv6(
+            headers: &mut [u8; 48],
+            source: &[u64; 2],
+            destination: &[u64; 2],
+            body: &[u64; FEEDBACK_WORDS],
+        );
     }
 
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 108];
+        pub(crate) static weir_layout: [u32; 144];
     }
 }
 
@@ -403,12 +564,14 @@ mod tests {
             offset_of!(Packet, destination),
             offset_of!(Packet, header_bytes),
             offset_of!(Packet, vni),
+            offset_of!(Packet, network),
             offset_of!(Packet, source_port),
             offset_of!(Packet, destination_port),
             offset_of!(Packet, family),
             offset_of!(Packet, protocol),
             offset_of!(Packet, dscp),
             offset_of!(Packet, has),
+            offset_of!(Packet, ecn),
             size_of::<Rule>(),
             offset_of!(Rule, address),
             offset_of!(Rule, mask),
@@ -441,22 +604,24 @@ mod tests {
             offset_of!(RawWindow, bytes),
             offset_of!(RawWindow, packets),
             offset_of!(RawWindow, marked),
+            size_of::<RawAnswers>(),
+            offset_of!(RawAnswers, interval),
+            offset_of!(RawAnswers, answered_at),
+            offset_of!(RawAnswers, unanswered),
+            offset_of!(RawAnswers, bytes),
+            offset_of!(RawAnswers, draw),
             size_of::<RawReceiveMeter>(),
             offset_of!(RawReceiveMeter, law),
             offset_of!(RawReceiveMeter, window),
             offset_of!(RawReceiveMeter, capacity),
             offset_of!(RawReceiveMeter, rate),
             offset_of!(RawReceiveMeter, usage),
-            offset_of!(RawReceiveMeter, feedback_interval),
-            offset_of!(RawReceiveMeter, answered_at),
-            offset_of!(RawReceiveMeter, unanswered),
             offset_of!(RawReceiveMeter, packets),
             offset_of!(RawReceiveMeter, marked),
             offset_of!(RawReceiveMeter, drained),
             offset_of!(RawReceiveMeter, queued),
             offset_of!(RawReceiveMeter, shared),
-            offset_of!(RawReceiveMeter, feedback_bytes),
-            offset_of!(RawReceiveMeter, draw),
+            offset_of!(RawReceiveMeter, answers),
             size_of::<RawInterfaceMeter>(),
             offset_of!(RawInterfaceMeter, law),
             offset_of!(RawInterfaceMeter, window),
@@ -473,6 +638,32 @@ mod tests {
             offset_of!(RawInterfaceMeter, full),
             offset_of!(RawInterfaceMeter, queue),
             offset_of!(RawInterfaceMeter, settling),
+            size_of::<RawArrivals>(),
+            offset_of!(RawArrivals, bytes),
+            offset_of!(RawArrivals, packets),
+            offset_of!(RawArrivals, marked),
+            offset_of!(RawArrivals, taken_bytes),
+            offset_of!(RawArrivals, taken_packets),
+            offset_of!(RawArrivals, taken_marked),
+            size_of::<RawTaken>(),
+            offset_of!(RawTaken, bytes),
+            offset_of!(RawTaken, packets),
+            offset_of!(RawTaken, marked),
+            size_of::<RawSipKey>(),
+            offset_of!(RawSipKey, first),
+            offset_of!(RawSipKey, second),
+            size_of::<RawFeedback>(),
+            offset_of!(RawFeedback, rate),
+            offset_of!(RawFeedback, epoch),
+            offset_of!(RawFeedback, sequence),
+            offset_of!(RawFeedback, service),
+            offset_of!(RawFeedback, vni),
+            offset_of!(RawFeedback, key),
+            offset_of!(RawFeedback, source_port),
+            offset_of!(RawFeedback, destination_port),
+            offset_of!(RawFeedback, protocol),
+            offset_of!(RawFeedback, dscp),
+            offset_of!(RawFeedback, has),
             size_of::<RawDestinationRules>(),
             offset_of!(RawDestinationRules, hold),
             offset_of!(RawDestinationRules, silence),
@@ -488,6 +679,12 @@ mod tests {
             offset_of!(RawDestination, changed_at),
             offset_of!(RawDestination, asked_at),
             offset_of!(RawDestination, changed),
+            FEEDBACK_WORDS,
+            usize::from(CONTROL_PORT),
+            FEEDBACK_GOOD as usize,
+            FEEDBACK_FOREIGN as usize,
+            FEEDBACK_VERSION as usize,
+            FEEDBACK_OTHER as usize,
             RULES_MAX,
             UNCLASSIFIED as usize,
             MALFORMED as usize,

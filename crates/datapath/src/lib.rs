@@ -12,8 +12,10 @@
 //! | [`Meter`] | counts bytes and packets as the wire sees them | `meter.h` |
 //! | [`Limiter`] | packet → departure time | `limiter.h` |
 //! | [`ReceiveMeter`] | a service's packets → the rate of its senders | `receive_meter.h`, `usage_window.h`, `rate_law.h` |
-//! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h` |
+//! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h`, `receive_tick.h` |
 //! | [`Destination`] | feedback → the pace towards one destination | `destination.h` |
+//! | [`Feedback`] | a rate, told to the source of a packet | `feedback.h`, `siphash.h` |
+//! | [`ecn`] | marks for packets that do not speak ECN | `ecn.h` |
 //!
 //! The shaper's constants, and EyeQ's, are in [`ShaperParameters`]; what a policy makes of them in [`ShaperConfig`].
 //!
@@ -23,6 +25,8 @@
 mod classifier;
 mod config;
 mod destination;
+pub mod ecn;
+pub mod feedback;
 mod interface_meter;
 mod layout;
 mod limiter;
@@ -34,11 +38,12 @@ mod receive_meter;
 pub use classifier::{Classifier, ClassifierError, Fields, parse};
 pub use config::{ServiceShaper, ShaperConfig};
 pub use destination::{Destination, Verdict};
+pub use feedback::{Address, Feedback, SipKey};
 pub use interface_meter::{InterfaceMeter, Received};
 pub use layout::{
-    HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI, RULES_MAX,
-    RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw, RawLimiter, RawMeter, RawReceiveMeter, RawWindow,
-    Rule, UNCLASSIFIED,
+    CONTROL_PORT, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI,
+    RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback, RawInterfaceMeter, RawLaw,
+    RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, RawWindow, Rule, UNCLASSIFIED,
 };
 pub use limiter::Limiter;
 pub use meter::{Meter, segments, wire_bytes};

@@ -190,7 +190,7 @@ impl ShaperParameters {
     };
 
     /// The law of receive meters, as the C code takes it.
-    pub(crate) fn receive_law(&self) -> RawLaw {
+    pub fn receive_law(&self) -> RawLaw {
         self.law(self.interval, self.marks)
     }
 
@@ -215,7 +215,8 @@ impl ShaperParameters {
 }
 
 impl DestinationParameters {
-    pub(crate) fn raw(&self) -> RawDestinationRules {
+    /// As the C code takes it.
+    pub fn raw(&self) -> RawDestinationRules {
         RawDestinationRules {
             hold: self.hold.nanos(),
             silence: self.silence.nanos(),

@@ -44,6 +44,10 @@ impl ReceiveMeter {
         due.then(|| self.rate())
     }
 
+    pub(crate) fn raw(&self) -> &RawReceiveMeter {
+        &self.raw
+    }
+
     pub(crate) fn raw_mut(&mut self) -> &mut RawReceiveMeter {
         &mut self.raw
     }

@@ -5,9 +5,14 @@
  */
 #include <linux/bpf.h>
 
+#include <bpf/bpf_helpers.h>
+
 #include "destination.h"
+#include "ecn.h"
+#include "feedback.h"
 #include "interface_meter.h"
 #include "receive_meter.h"
+#include "receive_tick.h"
 
 struct state {
 	struct weir_law law;

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The maps of tables.h. They are pinned by their names; see crates/linux/src/pins.rs. */
+#ifndef WEIR_MAPS_H
+#define WEIR_MAPS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "tables.h"
+
+/* tc's "go on with the next program": TC_ACT_UNSPEC, which is also TCX_NEXT. */
+#define NEXT (-1)
+#define DROP 2
+
+struct weir_timer {
+	struct bpf_timer timer;
+};
+
+#define WEIR_ARRAY(name, of, entries)                                                                                       \
+	struct {                                                                                                            \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                           \
+		__uint(max_entries, entries);                                                                               \
+		__type(key, u32);                                                                                           \
+		__type(value, of);                                                                                          \
+	} name SEC(".maps")
+
+#define WEIR_PERCPU(name, of, entries)                                                                                      \
+	struct {                                                                                                            \
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                                                    \
+		__uint(max_entries, entries);                                                                               \
+		__type(key, u32);                                                                                           \
+		__type(value, of);                                                                                          \
+	} name SEC(".maps")
+
+/* user space writes */
+WEIR_ARRAY(weir_config, struct weir_config, 1);
+WEIR_ARRAY(weir_tables, struct weir_table, WEIR_TABLES);
+WEIR_ARRAY(weir_keys, struct weir_key, WEIR_KEYS);
+WEIR_ARRAY(weir_services, struct weir_service, WEIR_SERVICES_MAX);
+WEIR_ARRAY(weir_interfaces, struct weir_interface, 1);
+WEIR_ARRAY(weir_alive, u64, 1); /* ns: when the agent was last alive */
+
+/* each CPU writes */
+WEIR_PERCPU(weir_meters, struct weir_meter, WEIR_METERS);
+WEIR_PERCPU(weir_counting, struct weir_counting, WEIR_SERVICES_MAX + 1);
+WEIR_PERCPU(weir_active, struct weir_active, 1);
+WEIR_PERCPU(weir_answering, struct weir_answering, 1);
+WEIR_PERCPU(weir_arriving, struct weir_arriving, 1);
+WEIR_PERCPU(weir_counts, u64, WEIR_COUNTS);
+
+/* the timer writes */
+WEIR_ARRAY(weir_receivers, struct weir_receiver, WEIR_SERVICES_MAX + 1);
+WEIR_ARRAY(weir_states, struct weir_state, 1);
+WEIR_ARRAY(weir_timers, struct weir_timer, 1);
+
+/* destinations */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_DESTINATIONS_MAX);
+	__type(key, struct weir_place);
+	__type(value, u32);
+} weir_places SEC(".maps");
+WEIR_ARRAY(weir_destinations, struct weir_held, WEIR_DESTINATIONS_MAX);
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEIR_DESTINATIONS_MAX);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct weir_mail);
+} weir_mails SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, WEIR_DESTINATIONS_MAX);
+	__type(value, u32);
+} weir_free SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, WEIR_DESTINATIONS_MAX * 16);
+} weir_news SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_PEERS_MAX);
+	__type(key, struct weir_address);
+	__type(value, struct weir_peer);
+} weir_peers SEC(".maps");
+
+/*
+ * The service of a packet. A function of its own, which the verifier looks at once: its 256 comparisons are otherwise
+ * multiplied by all ways to get there.
+ */
+__noinline u32 classify(const struct weir_table *table, const struct weir_packet *packet)
+{
+	if (!table || !packet)
+		return WEIR_UNCLASSIFIED;
+	return weir_classify(table->rules, table->count, packet);
+}
+
+static __always_inline void tally(u32 which)
+{
+	u64 *count = bpf_map_lookup_elem(&weir_counts, &which);
+
+	if (count)
+		*count += 1;
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * What happens to a packet that arrives at the interface: control traffic is taken out, the rest is counted, has the ECN bits that
+ * its tenant sent, and is answered when that is due.
+ *
+ * Each CPU counts by itself; the timer (tick.h) adds up and computes the rate that an answer tells.
+ */
+#ifndef WEIR_RECEIVE_H
+#define WEIR_RECEIVE_H
+
+#include "answer.h"
+#include "control.h"
+#include "ecn.h"
+#include "maps.h"
+
+/* Gives the packet back the ECN bits that its tenant sent, and says what its way did to them. */
+static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const struct weir_packet *packet)
+{
+	struct weir_ecn found = {};
+	u8 header[WEIR_ECN_IPV4];
+
+	/* switches leave Not-ECT alone */
+	if (packet->ecn == WEIR_NOT_ECT)
+		return found;
+	if (packet->family == 4) {
+		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV4))
+			return found;
+		found = weir_ecn_arrive_ipv4(header);
+		if (found.ours)
+			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
+	} else {
+		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV6))
+			return found;
+		found = weir_ecn_arrive_ipv6(header);
+		if (found.ours)
+			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV6, BPF_F_RECOMPUTE_CSUM);
+	}
+	return found;
+}
+
+/* Notes that the service of a slot has packets since the last tick. */
+static __always_inline void activate(u32 slot)
+{
+	u32 key = 0;
+	struct weir_active *active = bpf_map_lookup_elem(&weir_active, &key);
+	u32 word = slot / 64;
+	u64 bit = 1ULL << (slot % 64);
+
+	if (active && word < WEIR_ACTIVE_WORDS && !(active->words[word] & bit))
+		active->words[word] |= bit;
+}
+
+/* Counts a packet of `bytes` and `segments` for the timer, and answers it when that is due. */
+static __always_inline void receive(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 bytes,
+				    u32 segments)
+{
+	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
+	struct weir_counting *counting = bpf_map_lookup_elem(&weir_counting, &slot);
+	struct weir_ecn ecn = restore(skb, packet);
+	struct weir_receiver *receiver;
+	struct weir_service *own;
+	u64 rate, now;
+	int due;
+
+	if (!counting)
+		return;
+	counting->arrivals.bytes += bytes;
+	if (ecn.capable) {
+		counting->arrivals.packets += segments;
+		if (ecn.marked)
+			counting->arrivals.marked += segments;
+	}
+	activate(slot);
+	if (slot == WEIR_REST || !(packet->has & WEIR_HAS_IP))
+		return;
+	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
+	own = bpf_map_lookup_elem(&weir_services, &slot);
+	if (!receiver || !own)
+		return;
+	rate = *(volatile u64 *)&receiver->meter.rate;
+	if (!rate)
+		return;
+	now = bpf_ktime_get_ns();
+	counting->answers.bytes = own->feedback_bytes;
+	counting->answers.interval = own->feedback_interval;
+	due = weir_answer_due(&counting->answers, now, bytes);
+	if (due || ecn.asks)
+		counting->answered += answer(skb, packet, slot, rate, now);
+}
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * The timer of an interface: every tick it takes what all CPUs have counted and computes the rates that receivers tell.
+ *
+ * Problem: the law must be run every 200 us, by one at a time, also while the agent is dead. Approach: a kernel timer at
+ * absolute times, so that being late does not add up. It visits only services that had packets, CPU by CPU, by a bit
+ * each; the order of its steps is that of datapath/receive_tick.h. A tick that comes later than the next one was due skips
+ * what it missed and counts that.
+ *
+ * It also watches over the agent: when that was not alive for the timeout, brokers' limits no longer hold, and
+ * HTB classes are those of the static policy, until it is back.
+ *
+ * Kernels before 6.4 have no absolute timers: there the time until the next tick is reckoned anew each time.
+ */
+#ifndef WEIR_TICK_H
+#define WEIR_TICK_H
+
+#include "maps.h"
+
+#ifndef BPF_F_TIMER_ABS
+#define BPF_F_TIMER_ABS 1
+#endif
+#define WEIR_CLOCK_MONOTONIC 1
+#define WEIR_TICK_MIN 50000ULL
+
+struct round {
+	struct weir_config *config;
+	struct weir_interface *wanted;
+	struct weir_state *state;
+	u64 now;
+	u64 bits; /* of the word at hand */
+	u64 bytes;
+	u64 active[WEIR_ACTIVE_WORDS];
+	u32 word;
+	u32 cpu;
+};
+
+/* The lowest bit of a word that is not 0. */
+static __always_inline u32 lowest(u64 bits)
+{
+	u32 at = 0;
+
+	if (!(bits & 0xffffffff)) {
+		bits >>= 32;
+		at += 32;
+	}
+	if (!(bits & 0xffff)) {
+		bits >>= 16;
+		at += 16;
+	}
+	if (!(bits & 0xff)) {
+		bits >>= 8;
+		at += 8;
+	}
+	if (!(bits & 0xf)) {
+		bits >>= 4;
+		at += 4;
+	}
+	if (!(bits & 3)) {
+		bits >>= 2;
+		at += 2;
+	}
+	return at + !(bits & 1);
+}
+
+/* Takes the lowest bit of the word at hand: its slot, or WEIR_SERVICES_MAX + 1 when none is left. */
+static __always_inline u32 next_slot(struct round *round)
+{
+	u32 bit;
+
+	if (!round->bits)
+		return WEIR_SERVICES_MAX + 1;
+	bit = lowest(round->bits);
+	round->bits &= round->bits - 1;
+	return round->word * 64 + bit;
+}
+
+/* Adds up what one CPU has counted of one service. */
+static long take_slot(u32 index __attribute__((unused)), struct round *round)
+{
+	u32 slot = next_slot(round);
+	struct weir_counting *counting;
+	struct weir_receiver *receiver;
+
+	if (slot > WEIR_SERVICES_MAX)
+		return 1;
+	counting = bpf_map_lookup_percpu_elem(&weir_counting, &slot, round->cpu);
+	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
+	if (counting && receiver)
+		weir_tick_take(&counting->arrivals, &receiver->taken);
+	return 0;
+}
+
+static long take_word(u32 index, struct round *round)
+{
+	u32 key = 0;
+	struct weir_active *active = bpf_map_lookup_percpu_elem(&weir_active, &key, round->cpu);
+
+	if (!active || index >= WEIR_ACTIVE_WORDS)
+		return 1;
+	round->bits = 0;
+	if (active->words[index])
+		round->bits = __sync_lock_test_and_set(&active->words[index], 0);
+	if (!round->bits)
+		return 0;
+	round->word = index;
+	round->active[index] |= round->bits;
+	bpf_loop(64, take_slot, round, 0);
+	return 0;
+}
+
+static long take_cpu(u32 index, struct round *round)
+{
+	round->cpu = index;
+	bpf_loop(WEIR_ACTIVE_WORDS, take_word, round, 0);
+	return 0;
+}
+
+/* What the brokers let a service receive, while they count. */
+static __always_inline u64 limit_of(const struct round *round, const struct weir_service *own)
+{
+	return round->state->fallback ? 0 : own->rx_limit;
+}
+
+static __always_inline u64 smaller(u64 one, u64 other)
+{
+	if (!one || !other)
+		return one + other;
+	return one < other ? one : other;
+}
+
+/* Step 1: whose marks count. */
+static long weigh_slot(u32 index __attribute__((unused)), struct round *round)
+{
+	u32 slot = next_slot(round);
+	struct weir_receiver *receiver;
+	struct weir_service *own;
+	u64 limit, entitled;
+
+	if (slot > WEIR_SERVICES_MAX)
+		return 1;
+	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
+	if (!receiver)
+		return 0;
+	round->bytes += receiver->taken.bytes;
+	receiver->counted = 0;
+	own = bpf_map_lookup_elem(&weir_services, &slot);
+	if (!own || !own->known)
+		return 0;
+	limit = limit_of(round, own);
+	entitled = limit && limit < own->entitled ? limit : own->entitled;
+	receiver->counted = weir_tick_marks(&round->state->interface, &receiver->meter, receiver->taken.packets,
+					    receiver->taken.marked, entitled);
+	return 0;
+}
+
+/* Steps 3 and 4: the service's capacity of now, and its law. */
+static long meter_slot(u32 index __attribute__((unused)), struct round *round)
+{
+	u32 slot = next_slot(round);
+	struct weir_state *state = round->state;
+	struct weir_receiver *receiver;
+	struct weir_service *own;
+	struct weir_taken none = {};
+	u64 share, limit;
+
+	if (slot > WEIR_SERVICES_MAX)
+		return 1;
+	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
+	own = bpf_map_lookup_elem(&weir_services, &slot);
+	if (!receiver || !own)
+		return 0;
+	if (own->known) {
+		share = weir_interface_meter_share(&state->interface, round->config->sharing, own->rx_min, own->rx_max,
+						   own->rx_weight);
+		limit = smaller(limit_of(round, own), own->rx_max);
+		if (receiver->generation != own->generation) {
+			if (!receiver->generation)
+				weir_receive_meter_init(&receiver->meter, round->now, &own->law, smaller(share, limit),
+							own->feedback_bytes, own->feedback_interval, slot);
+			weir_law_set(&receiver->meter.law, &own->law);
+			receiver->generation = own->generation;
+		}
+		if (limit && limit <= share)
+			weir_receive_meter_set_capacity(&receiver->meter, limit, 0);
+		else
+			weir_receive_meter_set_capacity(&receiver->meter, share, 1);
+		weir_tick_meter(&state->interface, &receiver->meter, round->now, receiver->taken.bytes,
+				receiver->taken.packets, receiver->counted, round->config->tick / 2);
+	}
+	receiver->taken = none;
+	return 0;
+}
+
+static long weigh_word(u32 index, struct round *round)
+{
+	if (index >= WEIR_ACTIVE_WORDS)
+		return 1;
+	round->word = index;
+	round->bits = round->active[index];
+	if (round->bits)
+		bpf_loop(64, weigh_slot, round, 0);
+	return 0;
+}
+
+static long meter_word(u32 index, struct round *round)
+{
+	if (index >= WEIR_ACTIVE_WORDS)
+		return 1;
+	round->word = index;
+	round->bits = round->active[index];
+	if (round->bits)
+		bpf_loop(64, meter_slot, round, 0);
+	return 0;
+}
+
+/* Whether the agent is alive, and what follows where it is not. */
+static __always_inline void watch(struct weir_config *config, struct weir_state *state, u64 now)
+{
+	u32 key = 0;
+	u64 *alive = bpf_map_lookup_elem(&weir_alive, &key);
+	u64 seen = alive ? *(volatile u64 *)alive : 0;
+	u32 dead = config->timeout && now > seen && now - seen > config->timeout;
+
+	if (dead && !state->fallback)
+		state->fallbacks += 1;
+	if (dead != state->fallback)
+		state->fallback = dead;
+}
+
+/* When the tick after the one that was due at `due` is, at `now`; what was missed is counted. */
+static __always_inline u64 next_tick(struct weir_state *state, u64 now, u64 tick)
+{
+	u64 next = state->due + tick;
+
+	if (next <= now) {
+		u64 missed = (now - state->due) / tick;
+
+		state->late += missed;
+		next = state->due + (missed + 1) * tick;
+	}
+	state->due = next;
+	return next;
+}
+
+static int tick(void *map __attribute__((unused)), u32 *key __attribute__((unused)), struct weir_timer *timer)
+{
+	struct round round = {};
+	u32 zero = 0;
+	u64 next;
+
+	round.config = bpf_map_lookup_elem(&weir_config, &zero);
+	round.wanted = bpf_map_lookup_elem(&weir_interfaces, &zero);
+	round.state = bpf_map_lookup_elem(&weir_states, &zero);
+	if (!round.config || !round.wanted || !round.state)
+		return 0;
+	round.now = bpf_ktime_get_ns();
+	round.state->ticks += 1;
+	watch(round.config, round.state, round.now);
+	if (round.config->holds) {
+		struct weir_interface *wanted = round.wanted;
+		struct weir_state *state = round.state;
+
+		if (state->generation != wanted->generation) {
+			weir_interface_meter_init(&state->interface, round.now, &wanted->law, wanted->capacity,
+						  wanted->lightest, wanted->total, wanted->minima, wanted->level,
+						  wanted->weighs);
+			state->generation = wanted->generation;
+		}
+		bpf_loop(round.config->cpus, take_cpu, &round, 0);
+		bpf_loop(WEIR_ACTIVE_WORDS, weigh_word, &round, 0);
+		if (round.bytes)
+			weir_tick_interface(&state->interface, round.now, round.bytes, round.config->tick / 2);
+		bpf_loop(WEIR_ACTIVE_WORDS, meter_word, &round, 0);
+	}
+	next = round.config->tick > WEIR_TICK_MIN ? round.config->tick : WEIR_TICK_MIN;
+	next = next_tick(round.state, bpf_ktime_get_ns(), next);
+	if (bpf_timer_start(&timer->timer, next, BPF_F_TIMER_ABS))
+		bpf_timer_start(&timer->timer, next - bpf_ktime_get_ns(), 0);
+	return 0;
+}
+
+/* Starts the timer, or hands it over from the programs of an earlier agent. 0 when it runs. */
+static __always_inline int start(void)
+{
+	u32 zero = 0;
+	struct weir_timer *timer = bpf_map_lookup_elem(&weir_timers, &zero);
+	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &zero);
+	long failed;
+
+	if (!timer || !state)
+		return 1;
+	/* -EBUSY: it is there already */
+	failed = bpf_timer_init(&timer->timer, &weir_timers, WEIR_CLOCK_MONOTONIC);
+	if (failed && failed != -16)
+		return 2;
+	if (bpf_timer_set_callback(&timer->timer, tick))
+		return 3;
+	state->due = bpf_ktime_get_ns();
+	if (bpf_timer_start(&timer->timer, 0, 0))
+		return 4;
+	return 0;
+}
+
+#endif

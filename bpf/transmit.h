@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * What happens to a packet that leaves by the interface: its service is found and counted, switches may mark it where its receiver
+ * answers, and it gets the HTB class of its destination, its service, or its service in the static policy.
+ *
+ * Where a destination has no class of its own its service's holds it: the agent makes one when a receiver's rate is less than
+ * what the service may send at all (crates/linux/src/htb.rs).
+ */
+#ifndef WEIR_TRANSMIT_H
+#define WEIR_TRANSMIT_H
+
+#include "ecn.h"
+#include "maps.h"
+
+/* The service of a packet, whose fields are left in `packet`. */
+static __always_inline u32 verdict(struct __sk_buff *skb, const struct weir_config *config,
+				   struct weir_packet *packet)
+{
+	u32 key = config->table;
+	struct weir_table *table;
+
+	if (weir_parse(skb, packet) != WEIR_PARSED) {
+		packet->has = 0;
+		return WEIR_UNCLASSIFIED;
+	}
+	table = bpf_map_lookup_elem(&weir_tables, &key);
+	if (!table)
+		return WEIR_UNCLASSIFIED;
+	return classify(table, packet);
+}
+
+static __always_inline void count(u32 service, u32 direction, u64 bytes, u32 packets)
+{
+	/* unclassified (2^32 - 1) and whatever is out of range share the last slot */
+	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_SERVICES_MAX;
+	u32 key = slot * 2 + direction;
+	struct weir_meter *meter = bpf_map_lookup_elem(&weir_meters, &key);
+
+	if (meter)
+		weir_meter_add(meter, bytes, packets);
+}
+
+/* Makes the packet one that switches may mark, where that can be undone. */
+static __always_inline void expose(struct __sk_buff *skb, const struct weir_packet *packet, u32 segments, int asks)
+{
+	u8 header[WEIR_ECN_IPV4];
+
+	if (packet->family == 4) {
+		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV4))
+			return;
+		if (weir_ecn_leave_ipv4(header, segments, asks))
+			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
+	} else {
+		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV6))
+			return;
+		if (weir_ecn_leave_ipv6(header, asks))
+			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV6, BPF_F_RECOMPUTE_CSUM);
+	}
+}
+
+/* A packet of a service leaves: the class of its destination, 0 where that has none. */
+static __always_inline u32 transmit(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u32 segments)
+{
+	struct weir_place place = {};
+	struct weir_held *held;
+	struct weir_mail *mail;
+	u32 *slot, at;
+	u64 now;
+
+	place.address[0] = packet->destination[0];
+	place.address[1] = packet->destination[1];
+	place.service = service;
+	slot = bpf_map_lookup_elem(&weir_places, &place);
+	if (!slot)
+		return 0;
+	at = *slot;
+	held = bpf_map_lookup_elem(&weir_destinations, &at);
+	mail = bpf_map_lookup_elem(&weir_mails, &at);
+	if (!held || !mail)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP)
+		return 0;
+	held->sent += skb->wire_len;
+	expose(skb, packet, segments, weir_destination_asks(&held->destination, now));
+	return mail->class;
+}
+
+/* Puts the packet into the class `own`, or where that is 0 into its service's of the policy in force. */
+static __always_inline void choose_class(struct __sk_buff *skb, const struct weir_config *config, u32 service, u32 own)
+{
+	u32 minor = config->class_default;
+	u32 key = 0;
+	struct weir_state *state;
+
+	if (!config->class_major)
+		return;
+	if (service < WEIR_SERVICES_MAX) {
+		minor = own ? own : config->class_first + service;
+		state = bpf_map_lookup_elem(&weir_states, &key);
+		if (config->class_static && state && state->fallback)
+			minor = config->class_static + service;
+	}
+	skb->priority = config->class_major | (minor & 0xffff);
+}
+
+#endif

@@ -1,0 +1,216 @@
+//! Meters that a timer drives, against meters that packets drive, and in a closed loop.
+
+use proptest::prelude::*;
+use weir_datapath::{InterfaceMeter, RawArrivals, RawTaken, ReceiveMeter, ShaperParameters};
+use weir_policy::{Share, Sharing};
+use weir_units::{Bandwidth, Bytes, Duration, Instant};
+
+const TICK: Duration = Duration::from_micros(200);
+const SLACK: Duration = Duration::from_micros(100);
+const PARLEY: ShaperParameters = ShaperParameters::PARLEY;
+
+fn at(nanos: u64) -> Instant {
+    Instant::from_nanos(nanos)
+}
+
+/// A host with services of these shares.
+struct Host {
+    interface: InterfaceMeter,
+    shares: Vec<Share>,
+    meters: Vec<ReceiveMeter>,
+}
+
+impl Host {
+    fn new(capacity: Bandwidth, shares: Vec<Share>) -> Self {
+        let interface = InterfaceMeter::new(Instant::ZERO, &PARLEY, capacity, Sharing::Fill, &shares);
+        let meter = |share: &Share| {
+            let capacity = interface.share(share, Sharing::Fill);
+            ReceiveMeter::new(Instant::ZERO, &PARLEY, capacity, 0)
+        };
+        let meters = shares.iter().map(meter).collect();
+        Self { interface, shares, meters }
+    }
+
+    /// As the kernel's timer does it. By service: bytes, packets, marked.
+    fn tick(&mut self, now: u64, counted: &[(u64, u32, u32)]) {
+        let arrived = |i: &usize| counted[*i].0 > 0;
+        let active: Vec<usize> = (0..counted.len()).filter(arrived).collect();
+        let entitled = Bandwidth::ZERO;
+        let marks: Vec<u32> = active
+            .iter()
+            .map(|&i| self.interface.tick_marks(&self.meters[i], counted[i].1, counted[i].2, entitled))
+            .collect();
+        let bytes: u64 = counted.iter().map(|counted| counted.0).sum();
+        if bytes > 0 {
+            self.interface.tick(at(now), Bytes::new(bytes), SLACK);
+        }
+        for (&i, marks) in active.iter().zip(marks) {
+            self.meters[i].set_share(self.interface.share(&self.shares[i], Sharing::Fill));
+            let (bytes, packets, _) = counted[i];
+            self.interface.tick_meter(&mut self.meters[i], at(now), Bytes::new(bytes), packets, marks, SLACK);
+        }
+    }
+}
+
+fn mbps(rate: Bandwidth) -> u64 {
+    (rate.bps() + 500_000) / 1_000_000
+}
+
+#[test]
+fn the_worked_example() {
+    // C = 9 Gb/s, R = 5 by an earlier step; 300 kB in 200 µs: 4.1667.
+    let mut host = Host::new(Bandwidth::from_gbps(9), vec![Share::default()]);
+    let mut now = 100_000_000;
+    host.tick(now, &[(64, 1, 0)]);
+    assert_eq!(mbps(host.meters[0].rate()), 9000, "after a pause it is C");
+    let mut step = |host: &mut Host, bytes: u64| {
+        now += TICK.nanos();
+        host.tick(now, &[(bytes, 200, 0)]);
+        mbps(host.meters[0].rate())
+    };
+    // y = 17 Gb/s: 9 * (1 - 0.5 * 8/9) = 5
+    assert_eq!(step(&mut host, 425_000), 5000);
+    assert_eq!(step(&mut host, 300_000), 4167);
+    assert_eq!(step(&mut host, 225_000), 4167);
+}
+
+#[test]
+fn less_than_a_packet_a_tick_is_met() {
+    // 1,500 B each 1.2 ms is 10 Mb/s: six ticks a packet, wherever in a tick they fall.
+    let capacity = Bandwidth::from_mbps(10);
+    let share = Share { max: capacity, ..Share::default() };
+    let mut host = Host::new(Bandwidth::from_gbps(9), vec![share]);
+    let (mut came, mut lowest) = (83, u64::MAX);
+    // R starts low, and the first pause takes it to C. The 83rd packet comes at 99.6 ms.
+    host.tick(99_600_000, &[(1, 1, 0)]);
+    for tick in 499..20_000u64 {
+        let now = tick * TICK.nanos();
+        let due = now / 1_200_000;
+        host.tick(now, &[(1500 * (due - came), (due - came) as u32, 0)]);
+        came = due;
+        if tick > 510 {
+            lowest = lowest.min(host.meters[0].rate().bps());
+        }
+    }
+    assert_eq!(lowest, capacity.bps());
+}
+
+#[test]
+fn early_and_late_ticks_lose_nothing() {
+    // 9 Gb/s evenly, ticks up to 30 µs off: R stays at C/2, where y = C of two services of half the interface each.
+    let mut host = Host::new(Bandwidth::from_gbps(9), vec![Share::default(), Share::default()]);
+    host.tick(100_000_000, &[(64, 1, 0), (64, 1, 0)]);
+    let mut last = 100_000_000;
+    let offsets = [0, 30_000, -30_000i64, 10_000, -20_000, 25_000, 0, -10_000];
+    for tick in 501..5000u64 {
+        let now = (tick * TICK.nanos()).saturating_add_signed(offsets[tick as usize % offsets.len()]);
+        // 4.5 Gb/s each: 0.5625 B a nanosecond
+        let bytes = now * 5625 / 10_000 - last * 5625 / 10_000;
+        last = now;
+        host.tick(now, &[(bytes, 100, 0), (bytes, 100, 0)]);
+        if tick > 510 {
+            for meter in &host.meters {
+                assert!(mbps(meter.usage(at(now))).abs_diff(4500) <= 10, "{} at tick {tick}", meter.usage(at(now)));
+                assert!(meter.rate() >= Bandwidth::from_mbps(4490), "{} at tick {tick}", meter.rate());
+            }
+        }
+    }
+}
+
+/// Senders that send what they are told, a tick later.
+fn loop_of(senders: usize, busy: bool) -> (usize, f64) {
+    let capacity = Bandwidth::from_gbps(9);
+    let share = Share { max: capacity, ..Share::default() };
+    // The interface has room: the law at hand is the meter's.
+    let mut host = Host::new(Bandwidth::from_gbps(100), vec![share]);
+    let mut now = if busy { 1_000_000_000 } else { TICK.nanos() };
+    host.tick(now, &[(64, 1, 0)]);
+    let (goal, mut settled, mut excess) = (9e9 / senders as f64, 0, 0.0);
+    for i in 1..=300 {
+        now += TICK.nanos();
+        // What the link of 10 Gb/s carries.
+        let sent = (host.meters[0].rate().bps() as f64 * senders as f64).min(10e9);
+        excess += (sent / 9e9 - 1.0).max(0.0);
+        host.tick(now, &[((sent * TICK.as_secs_f64() / 8.0) as u64, 200, 0)]);
+        if (host.meters[0].rate().bps() as f64 - goal).abs() > 1e-4 * goal {
+            settled = i;
+        }
+    }
+    (settled + 1, excess)
+}
+
+#[test]
+fn converges_as_the_header_of_receive_meters_says() {
+    for senders in [1, 2, 10, 30, 100] {
+        let (intervals, excess) = loop_of(senders, false);
+        println!("{senders} senders from idle: {intervals} intervals, {excess:.2} intervals' worth above C");
+        assert!(intervals <= 29 && excess < 0.01, "{senders}: {intervals}, {excess}");
+        let (intervals, excess) = loop_of(senders, true);
+        println!("{senders} senders from busy: {intervals} intervals, {excess:.2} intervals' worth above C");
+        // No marks: the link of 10 Gb/s lowers R by 5.6 % an interval (receive_meter.h: 89 for a hundred).
+        assert!(intervals <= 90 && excess <= 13.8, "{senders}: {intervals}, {excess}");
+    }
+}
+
+#[test]
+fn all_that_cpus_count_is_taken_once() {
+    let mut cpus = [RawArrivals::default(); 2];
+    let mut sum = (0, 0, 0);
+    for round in 0..100u64 {
+        let mut taken = RawTaken::default();
+        for (cpu, arrivals) in (0u64..).zip(&mut cpus) {
+            arrivals.bytes += round * 1500 * cpu;
+            arrivals.packets += round * cpu;
+            arrivals.marked += round * cpu / 2;
+            arrivals.take(&mut taken);
+        }
+        assert_eq!((taken.bytes, taken.packets, taken.marked), (round * 1500, round as u32, round as u32 / 2));
+        sum = (sum.0 + taken.bytes, sum.1 + taken.packets, sum.2 + taken.marked);
+    }
+    assert_eq!(sum.0, cpus[0].bytes + cpus[1].bytes);
+    // A CPU that is between its two additions: the mark is there before its packet.
+    let (mut arrivals, mut taken) = (RawArrivals { marked: 1, ..RawArrivals::default() }, RawTaken::default());
+    arrivals.take(&mut taken);
+    assert_eq!((taken.packets, taken.marked), (0, 0));
+}
+
+#[test]
+fn marks_lower_the_rate() {
+    let mut host = Host::new(Bandwidth::from_gbps(9), vec![Share::default()]);
+    host.tick(100_000_000, &[(64, 1, 0)]);
+    host.tick(100_200_000, &[(225_000, 150, 60)]);
+    // 9 * (1 - 0.4 / 2)
+    assert_eq!(mbps(host.meters[0].rate()), 7200);
+    assert_eq!((host.meters[0].packets(), host.meters[0].marked()), (151, 60));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Evenly spaced packets, however they fall on ticks: windows hold all of them and all of the time.
+    #[test]
+    fn windows_add_up_to_the_rate(gap in 1_000..2_000_000u64, size in 64..1500u64, phase in 0..200_000u64) {
+        let share = Share { max: Bandwidth::from_gbps(8), ..Share::default() };
+        let mut host = Host::new(Bandwidth::from_gbps(100), vec![share]);
+        let (mut next, mut closed, mut bits, mut time) = (phase, 0, 0.0, 0.0);
+        for now in (1..=20_000u64).map(|tick| tick * TICK.nanos()) {
+            let mut packets = 0;
+            while next <= now {
+                packets += 1;
+                next += gap;
+            }
+            host.tick(now, &[(packets * size, packets as u32, 0)]);
+            if packets > 0 {
+                // The first window began before the first packet.
+                if closed > 0 {
+                    let elapsed = (now - closed) as f64 / 1e9;
+                    bits += host.meters[0].usage(at(now)).bps() as f64 * elapsed;
+                    time += elapsed;
+                }
+                closed = now;
+            }
+        }
+        let rate = size as f64 * 8.0 / (gap as f64 / 1e9);
+        prop_assert!((bits / time / rate - 1.0).abs() < 1e-3, "{} for {rate}", bits / time);
+    }
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Which of the packets that come are answered with feedback.
+ *
+ * Problem: senders must hear their rate about every 10 kB, those that send little at times too, and whoever counts
+ * keeps no state per sender. Approach: count bytes, and answer the packet at hand once enough have come, or
+ * once a while has passed. Where several CPUs receive, each has a state of its own: each answers its own 10 kB.
+ *
+ * Thresholds vary by a factor of 1/2 to 3/2 around their mean, drawn for each answer. Senders that are paced to
+ * the same R come in the same order every round; a fixed 10 kB, seven packets of 1,500 B, would always hit the
+ * same one of seven.
+ *
+ * Bounds: `bytes` up to WEIR_FEEDBACK_BYTES_MAX and `interval` up to 10^9 keep mean * draw inside 64 bits.
+ *
+ * Worked example: a mean of 10 kB, a draw of 2^31: due after 10 kB. 9 kB came, then a packet of 1.5 kB: it is
+ * answered, and 500 B count towards the next.
+ *
+ * Source: Parley section 3.2.1 (one in 10 kB); EyeQ's source code (10,000 B or 100 us).
+ */
+#ifndef WEIR_ANSWERS_H
+#define WEIR_ANSWERS_H
+
+#include "types.h"
+
+/* The most bytes between two answers. */
+#define WEIR_FEEDBACK_BYTES_MAX (1U << 28)
+/* The longest time between two answers, ns. */
+#define WEIR_FEEDBACK_INTERVAL_MAX 1000000000ULL
+
+struct weir_answers {
+	u64 interval;    /* ns on average between answers; 0: only bytes count */
+	u64 answered_at; /* ns */
+	u64 unanswered;  /* bytes since */
+	u32 bytes;       /* on average between answers; 0: every packet */
+	u32 draw;        /* where between half and three halves of it the next one is; the seed at first */
+};
+
+/* Nothing has come by `now`. `bytes` and `interval` are means; any `seed` will do, different ones spread the answers. */
+WEIR_INLINE void weir_answers_init(struct weir_answers *answers, u64 now, u32 bytes, u64 interval, u32 seed)
+{
+	answers->interval = interval < WEIR_FEEDBACK_INTERVAL_MAX ? interval : WEIR_FEEDBACK_INTERVAL_MAX;
+	answers->answered_at = now;
+	answers->unanswered = 0;
+	answers->bytes = bytes < WEIR_FEEDBACK_BYTES_MAX ? bytes : WEIR_FEEDBACK_BYTES_MAX;
+	answers->draw = seed;
+}
+
+/* `mean` times the drawn number between 1/2 and 3/2; `mean` below 2^47. */
+WEIR_INLINE u64 weir_drawn(u64 mean, u32 draw)
+{
+	return mean / 2 + ((mean * (draw >> 16)) >> 16);
+}
+
+/* Counts a packet of `bytes`. 1: it is to be answered. */
+WEIR_INLINE int weir_answer_due(struct weir_answers *answers, u64 now, u64 bytes)
+{
+	u64 mean = answers->bytes;
+	u64 due = weir_drawn(mean, answers->draw);
+
+	/* one huge buffer counts as a buffer's worth, not as a debt of many answers */
+	answers->unanswered += bytes < WEIR_FEEDBACK_BYTES_MAX ? bytes : WEIR_FEEDBACK_BYTES_MAX;
+	if (answers->unanswered >= due) {
+		/* what is beyond counts towards the next, so that the mean is kept */
+		answers->unanswered -= due;
+		if (answers->unanswered > mean)
+			answers->unanswered = mean;
+	} else if (answers->interval && now >= answers->answered_at &&
+		   now - answers->answered_at >= weir_drawn(answers->interval, answers->draw)) {
+		answers->unanswered = 0;
+	} else {
+		return 0;
+	}
+	answers->answered_at = now;
+	/* Knuth's "quick and dirty" generator as in Numerical Recipes; its upper half is used */
+	answers->draw = answers->draw * 1664525 + 1013904223;
+	return 1;
+}
+
+#endif
