@@ -75,7 +75,7 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct weir_answering 
 	feedback->rate = note->rate;
 	feedback->epoch = config->epoch;
 	feedback->sequence = note->now;
-	feedback->service = service->name;
+	feedback->service = service->name[0];
 	feedback->vni = packet->vni;
 	feedback->key = key->id;
 	feedback->source_port = packet->source_port;

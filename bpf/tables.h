@@ -58,6 +58,8 @@ struct weir_config {
 	u32 sign;           /* the place of the key that signs */
 	u32 horizon;        /* edt: us that a packet may have to wait before it is dropped */
 	u32 version;        /* WEIR_TABLES_VERSION */
+	u32 clsact;         /* for user space: 1 where it added clsact, and takes it away again */
+	u32 reserved;
 	u64 agent_address[2]; /* where brokers' datagrams may go to */
 	u64 agent_cookie;   /* of the agent's socket, which alone may send control traffic */
 	u64 epoch;          /* which start of the agent */
@@ -93,9 +95,10 @@ struct weir_service {
 	u32 feedback_bytes;
 	u32 rx_weight;     /* thousandths */
 	u32 sender_weight; /* thousandths: this host's at the service's receivers */
-	u32 name;          /* the first bytes of SHA-256 over its path, as feedback carries it */
 	u32 known;         /* 1: the slot is a service's */
 	u32 generation;    /* another one: the law is new */
+	u32 name[4];       /* the first bytes of SHA-256 over its path; feedback carries the first word */
+	u32 reserved;
 };
 
 /* What the agent says of the interface's receiving side. */
@@ -124,6 +127,7 @@ struct weir_receiver {
 	struct weir_taken taken; /* in the tick at hand */
 	u32 counted;             /* of its marks, those that count */
 	u32 generation;
+	u32 name[4]; /* of the service that it is of */
 };
 
 /* The interface's receiving side; the timer writes. */

@@ -129,6 +129,13 @@ static __always_inline u64 smaller(u64 one, u64 other)
 	return one < other ? one : other;
 }
 
+/* Whether a slot's meter has counted for another service, or none. */
+static __always_inline int is_another(const struct weir_receiver *receiver, const struct weir_service *own)
+{
+	return !receiver->generation || receiver->name[0] != own->name[0] || receiver->name[1] != own->name[1] ||
+	       receiver->name[2] != own->name[2] || receiver->name[3] != own->name[3];
+}
+
 /* Step 1: whose marks count. */
 static long weigh_slot(u32 index __attribute__((unused)), struct round *round)
 {
@@ -175,9 +182,10 @@ static long meter_slot(u32 index __attribute__((unused)), struct round *round)
 						   own->rx_weight);
 		limit = smaller(limit_of(round, own), own->rx_max);
 		if (receiver->generation != own->generation) {
-			if (!receiver->generation)
+			if (is_another(receiver, own))
 				weir_receive_meter_init(&receiver->meter, round->now, &own->law, smaller(share, limit),
 							own->feedback_bytes, own->feedback_interval, slot);
+			__builtin_memcpy(receiver->name, own->name, sizeof(own->name));
 			weir_law_set(&receiver->meter.law, &own->law);
 			receiver->generation = own->generation;
 		}

@@ -25,11 +25,19 @@ fn build() -> Result<(), String> {
     if !Path::new("/usr/include/bpf/bpf_helpers.h").exists() {
         return Err(format!("/usr/include/bpf/bpf_helpers.h is missing: the BPF programs include it; {PACKAGES}"));
     }
+    cc::Build::new()
+        .file("../../bpf/layout.c")
+        .include("../../datapath")
+        .warnings_into_errors(true)
+        .extra_warnings(true)
+        .try_compile("weir_tables_layout")
+        .map_err(|error| error.to_string())?;
     for name in ["weir", "verdict"] {
         let source = format!("../../bpf/{name}.bpf.c");
         let mut command = Command::new(&clang);
         // -g keeps the types of the maps (BTF), which the loader reads.
-        command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-target", "bpf", "-I../../datapath"]);
+        // The third instruction set (kernel 5.12) has atomic exchange.
+        command.args(["-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-target", "bpf", "-I../../datapath"]);
         if let Some(include) = multiarch_include() {
             command.arg(format!("-I{}", include.display()));
         }

@@ -29,9 +29,9 @@ impl SipKey {
         Self(RawSipKey { first: half(0), second: half(8) })
     }
 
-    /// The two halves as the kernel's programs take them.
-    pub fn halves(&self) -> [u64; 2] {
-        [self.0.first, self.0.second]
+    /// As the kernel's programs take it.
+    pub fn raw(&self) -> RawSipKey {
+        self.0
     }
 
     /// The tag of at most 16 words, as they stand in memory.

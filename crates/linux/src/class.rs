@@ -7,8 +7,9 @@
 //! - **rate** is the guarantee, **ceil** the limit in force, neither below [`RATE_MIN`] (HTB has no zero);
 //! - **burst** is 1 ms at the rate, at least ten frames: HTB's timers are high-resolution, so a burst bridges
 //!   the lateness of a timer and not a tick of the scheduler, and small rates in scaled-down labs stay smooth;
-//! - **quantum** is the largest segment times the weight over the smallest weight: spare bandwidth is divided
-//!   by weight only when every quantum holds a segment (sch_htb serves a class its quantum in turn);
+//! - **quantum** is eight of the largest segments times the weight over the smallest weight, divided by how many classes
+//!   the weight is for: spare bandwidth is divided by weight only when every quantum holds a segment (sch_htb serves a class its
+//!   quantum in turn, and goes to the next parent when all children had theirs);
 //! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least ten frames and two segments: a queue drops
 //!   what is larger than itself, and the sender then stands still. The kernel's default, 1,000 packets, is 4 s
 //!   at 3 Mb/s.
@@ -18,7 +19,7 @@
 //! that matters (scaled-down labs), limit the segments: `Interface::set_offloads(false)`.
 //!
 //! Worked example: min 3 Gb/s, max 10 Gb/s, weight 2 of 1, one frame of 1,514 B per buffer: rate 375,000,000 B/s,
-//! ceil 1,250,000,000 B/s, burst 375,000 B in 1 ms = 15,625 ticks, quantum 3,028 B, queue 25,000,000 B.
+//! ceil 1,250,000,000 B/s, burst 375,000 B in 1 ms = 15,625 ticks, quantum 24,224 B, queue 25,000,000 B.
 //!
 //! Source: net/sched/sch_htb.c; linux/pkt_sched.h; iproute2 tc/q_htb.c.
 
@@ -51,11 +52,20 @@ const TCA_HTB_CEIL64: u16 = 7;
 /// tc_ratespec.linklayer: sizes are taken as they are, so that no table has to be sent along.
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 
-/// What a service is given on this interface.
+/// Segments in a round of the lightest class: so many classes may share a weight before each needs a whole segment.
+const ROUND: u64 = 8;
+
+/// What a class is given on this interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassSpec {
     /// The class's minor number.
     pub minor: u16,
+    /// The class that it is nested in; `None` for the root class.
+    pub parent: Option<u16>,
+    /// Whether packets wait in it; else other classes are nested in it.
+    pub leaf: bool,
+    /// How many leaves share its weight, itself among them.
+    pub parts: u32,
     /// The guarantee; zero for none.
     pub min: Bandwidth,
     /// The limit in force; the interface's rate where it is higher.
@@ -98,11 +108,13 @@ impl Class {
         let ceil = spec.max.min(nic).max(RATE_MIN);
         let rate = spec.min.min(ceil).max(RATE_MIN);
         let share = u64::from(spec.weight.thousandths()).div_ceil(u64::from(lightest.thousandths()).max(1));
-        let quantum = if share <= QUANTUM_RATIO_MAX {
-            sending.segment.get() * u64::from(spec.weight.thousandths()) / u64::from(lightest.thousandths()).max(1)
+        let round = sending.segment.get() * ROUND;
+        let round = if share <= QUANTUM_RATIO_MAX {
+            round * u64::from(spec.weight.thousandths()) / u64::from(lightest.thousandths()).max(1)
         } else {
-            sending.segment.get() * QUANTUM_RATIO_MAX
+            round * QUANTUM_RATIO_MAX
         };
+        let quantum = (round / u64::from(spec.parts.max(1))).max(sending.segment.get());
         let frames = sending.frame.get() * QUEUE_FRAMES;
         let queue = ceil.bytes_in(QUEUE_TIME).get().max(frames).max(2 * sending.segment.get());
         Self {
@@ -171,7 +183,7 @@ mod tests {
     }
 
     fn spec(min: Bandwidth, max: Bandwidth, thousandths: u32) -> ClassSpec {
-        ClassSpec { minor: 0x10, min, max, weight: weight(thousandths) }
+        ClassSpec { minor: 0x10, parent: None, leaf: true, parts: 1, min, max, weight: weight(thousandths) }
     }
 
     #[test]
@@ -179,7 +191,7 @@ mod tests {
         let class = Class::new(&spec(Bandwidth::from_gbps(3), Bandwidth::UNLIMITED, 2000), NIC, PLAIN, Weight::ONE);
         assert_eq!((class.rate, class.ceil), (375_000_000, 1_250_000_000));
         assert_eq!((class.burst, class.cburst), (15_625, 15_625));
-        assert_eq!((class.quantum, class.queue), (3028, 25_000_000));
+        assert_eq!((class.quantum, class.queue), (24_224, 25_000_000));
     }
 
     #[test]
@@ -195,9 +207,18 @@ mod tests {
     #[test]
     fn a_queue_and_a_quantum_hold_a_segment() {
         let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 500), NIC, OFFLOAD, weight(500));
-        assert_eq!((class.quantum, class.queue), (65_550, 131_100));
+        assert_eq!((class.quantum, class.queue), (8 * 65_550, 131_100));
         let heavy = Class::new(&spec(Bandwidth::ZERO, NIC, 1_000_000_000), NIC, OFFLOAD, weight(1));
-        assert_eq!(u64::from(heavy.quantum), 65_550 * 1024);
+        assert_eq!(u64::from(heavy.quantum), 8 * 65_550 * 1024);
+    }
+
+    #[test]
+    fn classes_that_share_a_weight_share_its_quantum() {
+        let of = |parts| {
+            let spec = ClassSpec { parts, ..spec(Bandwidth::ZERO, NIC, 1000) };
+            Class::new(&spec, NIC, PLAIN, Weight::ONE).quantum
+        };
+        assert_eq!([1, 2, 4, 8, 100].map(of), [8 * 1514, 4 * 1514, 2 * 1514, 1514, 1514]);
     }
 
     #[test]

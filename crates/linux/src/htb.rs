@@ -1,20 +1,23 @@
 //! [`HtbTree`]: the shaper of an interface, one HTB class for each service.
 //!
-//! Problem: hold every service to its limit and give it its guarantee, change limits every few hundred
-//! microseconds, and leave the host as it was found. Approach: a root class at the interface's rate, one leaf
-//! per service and one for unclassified traffic (guaranteed [`DEFAULT_SHARE`], limited by nothing). The BPF
-//! program chooses the class; this module only sets numbers, in one netlink batch per change. Only classes
-//! whose numbers differ are sent.
+//! Problem: hold every service to its limit, every destination to what its receiver says, give each service its guarantee, change
+//! all that every few hundred microseconds, and leave the host as it was found. Approach: a root class at the interface's rate;
+//! in it one class per service, which holds leaves: one for each destination that is held to less than the service, one for all others. Beside
+//! them a leaf per service as the static policy has it, for when no agent is alive, and one for unclassified traffic (guaranteed
+//! [`DEFAULT_SHARE`], limited by nothing). The BPF program chooses the leaf; this module only sets numbers, in one netlink
+//! batch per change. Only classes whose numbers differ are sent.
 //!
-//! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`] (or drop). A
-//! killed agent leaves the tree behind with its last rates; the next `install` adopts it without a gap.
+//! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`] (or drop), or
+//! [`HtbTree::leave`]. A killed agent leaves the tree behind with its last rates; the next `install` adopts it without a gap.
 //!
 //! ```text
 //! 7765: htb root, default 2
 //!   7765:1     rate = ceil = the interface
-//!     7765:2     unclassified: rate 1 % of the interface, ceil the interface
-//!     7765:10    service 0
-//!     7765:11    service 1 ...        each with a bfifo
+//!     7765:2       unclassified: rate 1 % of the interface, ceil the interface
+//!     7765:10      the service of slot 0; 7765:11 of slot 1 ...
+//!       7765:1000    its packets to all destinations that have no class of their own
+//!       7765:3005    its packets to the destination of slot 5
+//!     7765:2000    its packets while no agent is alive          each leaf with a bfifo
 //! ```
 //!
 //! On a NIC with several transmit queues the tree replaces `mq`: one lock for all queues.
@@ -26,7 +29,7 @@ use crate::interface::{Interface, InterfaceError};
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
 use crate::tc::{self, Found, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
 use std::collections::BTreeMap;
-use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
+use weir_units::{Bandwidth, Bytes, Weight};
 
 /// The major number of our qdisc: `we` in ASCII, which nobody picks by accident.
 pub const MAJOR: u16 = 0x7765;
@@ -42,21 +45,22 @@ pub const DEFAULT_MINOR: u16 = 2;
 /// interface of the last decades. Where guarantees do add up to the whole, the sum is 1 % above the interface, and
 /// its own queue shares that out; unclassified traffic that is not there takes nothing.
 pub const DEFAULT_SHARE: u64 = 100;
-/// The minor number of service 0.
+/// The minor number of the class of the service in slot 0.
 pub const FIRST_MINOR: u16 = 0x10;
+/// The minor number of its leaf for destinations that have no class of their own.
+pub const OTHERS_FIRST: u16 = 0x1000;
+/// The minor number of its leaf while no agent is alive.
+pub const STATIC_FIRST: u16 = 0x2000;
+/// The minor number of the leaf of the destination in slot 0.
+pub const DESTINATION_FIRST: u16 = 0x3000;
 /// Above this, leaf queues' majors would meet the ones that the kernel hands out (0x8000) and our own.
-const MINOR_MAX: u16 = 0x7000;
+const MINOR_MAX: u16 = 0x6fff;
 
 const HANDLE: u32 = (MAJOR as u32) << 16;
 const TCA_HTB_INIT: u16 = 2;
 /// Inside TCA_STATS2: bytes and packets, the queue's counters, packets in 64 bits.
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
-
-/// The class of a service.
-pub fn minor(service: ServiceId) -> Option<u16> {
-    u16::try_from(service.0).ok()?.checked_add(FIRST_MINOR).filter(|minor| *minor <= MINOR_MAX)
-}
 
 /// The guarantee of unclassified traffic; see [`DEFAULT_SHARE`].
 fn default_min(nic: Bandwidth) -> Bandwidth {
@@ -82,12 +86,6 @@ pub enum HtbError {
     Minor {
         /// The number.
         minor: u16,
-    },
-    /// More services than classes have numbers.
-    #[error("service {} has no class number (they end at {MINOR_MAX:#x})", service.0)]
-    Service {
-        /// The service.
-        service: ServiceId,
     },
     /// The kernel refused.
     #[error(transparent)]
@@ -162,13 +160,17 @@ impl HtbTree {
         let mut orphans = Vec::new();
         if tree.found == Found::Leftover {
             let kept = |minor: u16| minor == DEFAULT_MINOR || specs.iter().any(|spec| spec.minor == minor);
-            orphans = tree.status()?.into_iter().map(|class| class.minor).filter(|minor| !kept(*minor)).collect();
+            orphans = tree.minors()?;
+            orphans.retain(|minor| !kept(*minor));
+            // Those that are nested have higher numbers, and go first.
+            orphans.sort_unstable_by_key(|minor| std::cmp::Reverse(*minor));
         } else {
             tree.socket.request("install htb", vec![tree.root_message()])?;
         }
         // From here on a failure removes what is there.
         tree.installed = true;
-        let all = ClassSpec { minor: ROOT_MINOR, min: nic, max: nic, weight: Weight::ONE };
+        let (leaf, parent, parts, weight) = (false, None, 1, Weight::ONE);
+        let all = ClassSpec { minor: ROOT_MINOR, parent, leaf, parts, min: nic, max: nic, weight };
         let root = Class::new(&all, nic, sending, Weight::ONE);
         let mut batch = vec![root.message(libc::NLM_F_CREATE, tree.interface, tree.handle(ROOT_MINOR), HANDLE)];
         batch.extend(
@@ -177,8 +179,8 @@ impl HtbTree {
                 .map(|minor| Message::new(libc::RTM_DELTCLASS, 0, &tcmsg(tree.interface, tree.handle(minor), 0))),
         );
         tree.socket.request("create the root class", batch)?;
-        let unclassified =
-            ClassSpec { minor: DEFAULT_MINOR, min: default_min(nic), max: Bandwidth::UNLIMITED, weight: Weight::ONE };
+        let (min, max) = (default_min(nic), Bandwidth::UNLIMITED);
+        let unclassified = ClassSpec { minor: DEFAULT_MINOR, leaf: true, min, max, ..all };
         tree.apply(specs.iter().copied().chain([unclassified]))?;
         Ok(tree)
     }
@@ -191,13 +193,38 @@ impl HtbTree {
         self.apply(specs.iter().copied())
     }
 
+    /// Deletes classes, and what waits in them; those that are not there are no error.
+    pub fn delete_classes(&mut self, minors: &[u16]) -> Result<(), HtbError> {
+        let mut minors: Vec<u16> = minors.iter().copied().filter(|minor| self.specs.contains_key(minor)).collect();
+        minors.sort_unstable_by_key(|minor| std::cmp::Reverse(*minor));
+        let delete = |minor: &u16| Message::new(libc::RTM_DELTCLASS, 0, &tcmsg(self.interface, self.handle(*minor), 0));
+        let batch = minors.iter().map(delete).collect();
+        self.socket.request("delete classes", batch)?;
+        for minor in minors {
+            self.specs.remove(&minor);
+            self.in_force.remove(&minor);
+        }
+        Ok(())
+    }
+
     /// What was at the root before.
     pub fn found(&self) -> &Found {
         &self.found
     }
 
+    /// All our classes but the root's.
+    fn minors(&mut self) -> Result<Vec<u16>, HtbError> {
+        Ok(self.all_classes()?.into_iter().map(|class| class.minor).collect())
+    }
+
     /// Counters of every leaf class, by minor number.
     pub fn status(&mut self) -> Result<Vec<ClassStatus>, HtbError> {
+        let mut classes = self.all_classes()?;
+        classes.retain(|class| self.specs.get(&class.minor).is_none_or(|spec| spec.leaf));
+        Ok(classes)
+    }
+
+    fn all_classes(&mut self) -> Result<Vec<ClassStatus>, HtbError> {
         let request = Message::new(libc::RTM_GETTCLASS, 0, &tcmsg(self.interface, 0, 0));
         let replies = self.socket.dump("list classes", request)?;
         let mut classes: Vec<ClassStatus> = replies
@@ -265,23 +292,27 @@ impl HtbTree {
         for spec in changed {
             self.specs.insert(spec.minor, spec);
         }
-        let lightest = self.specs.values().map(|spec| spec.weight).min().unwrap_or(Weight::ONE);
+        let leaves = self.specs.values().filter(|spec| spec.leaf);
+        let lightest = leaves.map(|spec| spec.weight).min().unwrap_or(Weight::ONE);
         let mut batch = Vec::new();
         let mut sent = Vec::new();
+        // By number, so that what is nested comes after what it is nested in.
         for (minor, spec) in &self.specs {
             let mut class = Class::new(spec, self.nic, self.sending, lightest);
             let handle = self.handle(*minor);
             let old = self.in_force.get(minor);
             // A queue within a factor of two of its limit stays: resizing it with every change of rate would
             // double the cost of a change.
-            let resize = old.is_none_or(|old| class.queue > old.queue.saturating_mul(2) || class.queue < old.queue / 2);
+            let other = |old: &Class| class.queue > old.queue.saturating_mul(2) || class.queue < old.queue / 2;
+            let resize = spec.leaf && old.is_none_or(other);
             if let (Some(old), false) = (old, resize) {
                 class.queue = old.queue;
             }
             if old == Some(&class) {
                 continue;
             }
-            batch.push(class.message(libc::NLM_F_CREATE, self.interface, handle, self.handle(ROOT_MINOR)));
+            let parent = self.handle(spec.parent.unwrap_or(ROOT_MINOR));
+            batch.push(class.message(libc::NLM_F_CREATE, self.interface, handle, parent));
             if resize {
                 let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
                 batch.push(queue_message(flags, self.interface, handle, class.queue));

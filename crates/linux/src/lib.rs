@@ -7,9 +7,13 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`loader`] | BPF programs and maps of an interface: rules in, meters out |
+//! | [`loader`] | BPF programs of an interface: loaded, attached, adopted |
+//! | [`settings`] | what they are told: rules, shares, limits, keys |
+//! | [`readings`] | what they counted and computed |
+//! | [`pins`] | where all this lives without a process |
 //! | [`shaper`] | which backend works here; rates by service |
-//! | [`htb`], [`class`] | the HTB tree, and one class's numbers |
+//! | [`htb_shaper`], [`htb`], [`class`] | services and destinations as HTB classes; the tree; one class's numbers |
+//! | [`destinations`] | what receivers said, and the classes that hold to it |
 //! | [`tc`], [`netlink`] | qdiscs as found; messages to the kernel |
 //! | [`interface`] | index, MTU, offloads |
 //! | [`netns`] | namespaces for the lab |
@@ -22,14 +26,21 @@
 //! Everything here acts in the network namespace of the calling thread.
 
 pub mod class;
+pub mod destinations;
 pub mod htb;
+pub mod htb_shaper;
 pub mod interface;
 pub mod loader;
+mod maps;
 pub mod netlink;
 pub mod netns;
+pub mod pins;
+pub mod readings;
 pub mod requirements;
+pub mod settings;
 pub mod shaper;
+mod slots;
 mod tables;
 pub mod tc;
 
-pub use tables::SERVICES_MAX;
+pub use tables::{DESTINATIONS_MAX, KEYS_MAX, SERVICES_MAX};

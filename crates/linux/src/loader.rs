@@ -1,31 +1,38 @@
-//! [`InterfaceDatapath`]: the BPF programs of one interface, loaded, attached, fed with rules and read.
+//! [`InterfaceDatapath`]: the BPF programs of one interface, loaded, attached, and handed from agent to agent.
 //!
-//! Problem: programs must see every packet of an interface in both directions, change their rules without a
-//! packet seeing half of them, and disappear when the agent does. Approach: each interface has its own copy of
-//! the programs and maps (its rules are its own); they hang on tcx links, which the kernel removes when the
-//! process ends, or on clsact filters where the kernel has no tcx (before 6.6). Rules go into the table that
-//! is not in use, then one word switches.
+//! Problem: programs must see every packet of an interface in both directions, go on when the agent that loaded them
+//! dies, and be replaced by the next one without a gap. Approach: each interface has its own copy of the maps, pinned
+//! ([`crate::pins`]); programs hang on tcx links that are pinned beside them, or on clsact filters where the kernel has no
+//! tcx (before 6.6). Whoever finds pins adopts the maps, loads its own programs over them, and puts them into the
+//! links: one word changes, no packet passes unseen.
 //!
-//! Life: [`InterfaceDatapath::attach`], [`InterfaceDatapath::set_rules`] and [`InterfaceDatapath::totals`] as
-//! often as wanted, [`InterfaceDatapath::remove`] or drop. Attach must happen on a thread in the interface's
-//! namespace; the rest may happen on any thread, since the namespace is kept open and entered to detach: a clsact
-//! filter is deleted by interface index, which in another namespace is another interface.
+//! Life: [`InterfaceDatapath::attach`], then what [`crate::control`] lets one say and read, then
+//! [`InterfaceDatapath::remove`] (or drop), or [`InterfaceDatapath::leave`], after which all goes on without a process.
+//! Attach must happen on a thread in the interface's namespace; the rest may happen on any thread, since the namespace is
+//! kept open and entered to detach: a clsact filter is deleted by interface index, which in another namespace is another
+//! interface.
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
 use crate::interface::Interface;
 use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
-use crate::tables::{Config, MeterValue, SERVICES_MAX, Table};
-use crate::{htb, tc};
-use aya::maps::{Array, MapData, MapError, PerCpuArray};
-use aya::programs::tc::{NlOptions, SchedClassifierLinkId, TcAttachOptions, TcError, qdisc_detach_program};
-use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
-use aya::{Ebpf, EbpfError};
+use crate::pins::{PinError, Pins};
+use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours};
+use crate::slots::Slots;
+use crate::tables::{Config, DESTINATIONS_MAX, SERVICES_MAX, VERSION};
+use crate::tc;
+use aya::maps::MapError;
+use aya::programs::links::{FdLink, LinkError};
+use aya::programs::tc::{
+    NlOptions, SchedClassifierLink, SchedClassifierLinkId, TcAttachOptions, TcError, TcHandle, qdisc_detach_program,
+};
+use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun, TestRunOptions};
+use aya::{Ebpf, EbpfError, EbpfLoader};
+use std::fmt;
 use std::fs::File;
 use std::io;
-use weir_datapath::{Classifier, Meter, RawMeter};
-use weir_units::{Direction, PerDirection, ServiceId};
+use weir_units::{PerDirection, ServiceId};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/weir.bpf.o"));
 /// The compiled programs that tests compare with the native code.
@@ -34,6 +41,10 @@ pub static VERDICT_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT
 
 const PROGRAMS: [(&str, TcAttachType); 2] =
     [("weir_egress", TcAttachType::Egress), ("weir_ingress", TcAttachType::Ingress)];
+/// What starts the timer.
+const START: &str = "weir_start";
+/// Where our clsact filters stand: a number that nobody picks by accident, so that they are found again.
+const FILTER_PRIORITY: u16 = 0x7765;
 
 /// Why programs cannot be loaded, attached or fed.
 #[derive(Debug, thiserror::Error)]
@@ -41,11 +52,14 @@ pub enum LoaderError {
     /// Frames have no Ethernet header there.
     #[error("{0} is not an Ethernet interface; the datapath reads Ethernet headers")]
     NotEthernet(String),
-    /// A program of ours is attached already.
+    /// Another agent holds the interface, or a program of ours is attached and not by what is pinned.
     #[error("{0} already has Weir's programs attached: another agent runs")]
     AlreadyAttached(String),
-    /// A service id that has no meter.
-    #[error("service {} is beyond the {SERVICES_MAX} that one host can tell apart", .0.0)]
+    /// More services than one host can tell apart.
+    #[error("the policy has more than {SERVICES_MAX} services at this host, which is what it can tell apart")]
+    TooManyServices,
+    /// A service that no slot was given to.
+    #[error("service {} is not on this interface", .0.0)]
     Service(ServiceId),
     /// The kernel refused the object.
     #[error("load the BPF programs: {0}")]
@@ -53,6 +67,12 @@ pub enum LoaderError {
     /// The kernel refused a program or its link.
     #[error("BPF program: {0}")]
     Program(#[from] ProgramError),
+    /// A link cannot be taken or pinned.
+    #[error("BPF link: {0}")]
+    Link(#[from] LinkError),
+    /// A link cannot be pinned.
+    #[error("pin a BPF link: {0}")]
+    PinLink(#[from] aya::pin::PinError),
     /// A map cannot be read or written.
     #[error("BPF map: {0}")]
     Map(#[from] MapError),
@@ -62,6 +82,21 @@ pub enum LoaderError {
     /// The clsact qdisc.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// The BPF file system.
+    #[error(transparent)]
+    Pins(#[from] PinError),
+    /// A map cannot be mapped into memory, or the number of processors read.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was attempted.
+        what: &'static str,
+        /// The system's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// The timer's program refused.
+    #[error("the timer does not start (step {0} of its program)")]
+    Timer(u32),
     /// The interface's namespace cannot be opened, or not entered again to detach; then filters stay.
     #[error("the interface's network namespace: {0}")]
     Namespace(#[source] io::Error),
@@ -73,60 +108,74 @@ pub enum LoaderError {
 /// How programs are held on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attachment {
-    /// Links that end with the process (kernel 6.6 and later).
+    /// Links (kernel 6.6 and later).
     Tcx,
-    /// Filters of the clsact qdisc, which stay when the process is killed; the next agent replaces them.
+    /// Filters of the clsact qdisc.
     Clsact,
 }
 
-/// How packets find their HTB class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Classes {
-    /// `skb->priority` is set to the class of [`htb::HtbTree`].
-    Htb,
-    /// Priorities stay as they are: measuring only.
-    None,
-}
-
-/// What one service has sent and received.
-pub type Totals = PerDirection<Meter>;
-
-/// The programs and maps of one interface; detached when dropped.
-#[derive(Debug)]
+/// The programs and maps of one interface; detached and unpinned when dropped.
 pub struct InterfaceDatapath {
     object: Ebpf,
+    pub(crate) pins: Pins,
+    pub(crate) maps: Maps,
+    pub(crate) config: Config,
+    pub(crate) slots: Slots,
     /// Where the interface is.
     namespace: File,
     interface: Interface,
-    /// What holds the programs, by program.
-    links: Vec<(&'static str, SchedClassifierLinkId)>,
     attachment: Attachment,
-    /// Whether clsact was added here and goes with us.
-    clsact_is_ours: bool,
-    config: Config,
+    adopted: bool,
     attached: bool,
+    /// The directory of pins, locked.
+    _held: File,
 }
 
 impl InterfaceDatapath {
-    /// Loads the programs and attaches them in both directions, without rules: all traffic is unclassified
-    /// until [`InterfaceDatapath::set_rules`]. Tries tcx, and clsact where the kernel has no tcx;
-    /// `attachment` forces one.
+    /// Loads the programs and attaches them in both directions. What an earlier agent left is adopted as it is; otherwise all
+    /// traffic is unclassified until rules are set. Tries tcx, and clsact where the kernel has no tcx; `attachment` forces
+    /// one.
     pub fn attach(interface: &Interface, attachment: Option<Attachment>) -> Result<Self, LoaderError> {
         if !interface.is_ethernet() {
             return Err(LoaderError::NotEthernet(interface.name().into()));
         }
-        let mut object = Ebpf::load(OBJECT)?;
-        for (name, _) in PROGRAMS {
-            program(&mut object, name)?.load()?;
+        let pins = Pins::of(interface)?;
+        let already = || LoaderError::AlreadyAttached(interface.name().into());
+        let held = pins.hold()?.ok_or_else(already)?;
+        if !are_whole(&pins) {
+            // Another build's, or of an agent that was killed while it began.
+            pins.clear()?;
         }
+        let adopted = pins.exist();
+        // What was begun here and failed is taken away again; what an earlier agent left is not.
+        let opened = load(&pins).and_then(|object| Ok((object, Maps::open(&pins)?)));
+        let (object, maps) = opened.inspect_err(|_| {
+            if !adopted {
+                let _ = pins.remove();
+            }
+        })?;
+        let mut config = maps.config.get(&0, 0)?;
+        if !adopted {
+            config = Config::default();
+            let mut free = DestinationMaps::open(&pins)?.free;
+            (0..DESTINATIONS_MAX).try_for_each(|slot| free.push(slot, 0))?;
+        }
+        let services = (0..SERVICES_MAX).map(|slot| Ok((slot, maps.services.get(&slot, 0)?)));
+        let services: Vec<_> = services.collect::<Result<_, MapError>>()?;
+        let known = services.iter().filter(|(_, entry)| entry.known != 0);
+        let slots = Slots::known(known.map(|(slot, entry)| (*slot, entry.name)));
         let mut datapath = Self {
             object,
+            pins,
+            maps,
+            config,
+            slots,
             namespace: netns::current().map_err(LoaderError::Namespace)?,
             interface: interface.clone(),
-            links: Vec::new(),
             attachment: attachment.unwrap_or(Attachment::Tcx),
-            clsact_is_ours: false,
-            config: Config::default(),
+            adopted,
+            _held: held,
+            // From here on a failure takes down what is there.
             attached: true,
         };
         match datapath.attach_as(datapath.attachment) {
@@ -134,32 +183,33 @@ impl InterfaceDatapath {
                 datapath.attachment = Attachment::Clsact;
                 datapath.attach_as(Attachment::Clsact)?;
             }
+            // Somebody else's programs are not ours to take down.
+            Err(error @ LoaderError::AlreadyAttached(_)) => {
+                datapath.attached = false;
+                datapath.pins.remove()?;
+                return Err(error);
+            }
             result => result?,
         }
+        for other in datapath.pins.of_other_versions() {
+            other.remove()?;
+        }
+        datapath.config.version = VERSION;
+        datapath.write_config()?;
         Ok(datapath)
     }
 
     fn attach_as(&mut self, attachment: Attachment) -> Result<(), LoaderError> {
         let name = self.interface.name().to_owned();
-        if attachment == Attachment::Clsact {
-            self.clsact_is_ours = tc::add_clsact(&mut Socket::open()?, self.interface.index())?;
+        if attachment == Attachment::Clsact && tc::add_clsact(&mut Socket::open()?, self.interface.index())? {
+            self.config.clsact = 1;
         }
         for (program_name, direction) in PROGRAMS {
-            let options = match attachment {
-                Attachment::Tcx => {
-                    let (_, running) = SchedClassifier::query_tcx(&name, direction)?;
-                    if running.iter().any(|info| info.name_as_str() == Some(program_name)) {
-                        return Err(LoaderError::AlreadyAttached(name));
-                    }
-                    TcAttachOptions::TcxOrder(LinkOrder::default())
-                }
-                Attachment::Clsact => {
-                    remove_filter(&name, direction, program_name)?;
-                    TcAttachOptions::Netlink(NlOptions::default())
-                }
-            };
-            let link = program(&mut self.object, program_name)?.attach_with_options(&name, direction, options)?;
-            self.links.push((program_name, link));
+            let program = program(&mut self.object, program_name)?;
+            match attachment {
+                Attachment::Tcx => attach_link(program, &self.pins, program_name, &name, direction)?,
+                Attachment::Clsact => attach_filter(program, program_name, &name, direction)?,
+            }
         }
         Ok(())
     }
@@ -169,57 +219,22 @@ impl InterfaceDatapath {
         self.attachment
     }
 
-    /// From the next packet on, packets are classified by `classifier` (made for this interface's name) and
-    /// find their class as `classes` says. Meters go on counting.
-    pub fn set_rules(&mut self, classifier: &Classifier, classes: Classes) -> Result<(), LoaderError> {
-        if let Some(rule) = classifier.rules().iter().find(|rule| rule.service >= SERVICES_MAX) {
-            return Err(LoaderError::Service(ServiceId(rule.service)));
-        }
-        let next = Config {
-            table: 1 - self.config.table,
-            class_major: match classes {
-                Classes::Htb => u32::from(htb::MAJOR) << 16,
-                Classes::None => 0,
-            },
-            class_first: u32::from(htb::FIRST_MINOR),
-            class_default: u32::from(htb::DEFAULT_MINOR),
-        };
-        let tables = self.object.map_mut("weir_tables").ok_or(LoaderError::Missing("weir_tables"))?;
-        Array::<_, Table>::try_from(tables)?.set(next.table, Table::new(classifier.rules()), 0)?;
-        let config = self.object.map_mut("weir_config").ok_or(LoaderError::Missing("weir_config"))?;
-        Array::<_, Config>::try_from(config)?.set(0, next, 0)?;
-        self.config = next;
-        Ok(())
+    /// Whether this goes on where an earlier agent ended.
+    pub fn is_adopted(&self) -> bool {
+        self.adopted
     }
 
-    /// What a service, or with `None` the unclassified traffic, has sent and received since attach.
-    pub fn totals(&self, service: Option<ServiceId>) -> Result<Totals, LoaderError> {
-        let slot = match service {
-            None => SERVICES_MAX,
-            Some(ServiceId(id)) if id < SERVICES_MAX => id,
-            Some(service) => return Err(LoaderError::Service(service)),
-        };
-        let map = self.object.map("weir_meters").ok_or(LoaderError::Missing("weir_meters"))?;
-        let meters = PerCpuArray::<&MapData, MeterValue>::try_from(map)?;
-        let sum = |index: u32| -> Result<Meter, LoaderError> {
-            let mut total = RawMeter::default();
-            for MeterValue(cpu) in meters.get(&index, 0)?.iter() {
-                total.bytes += cpu.bytes;
-                total.packets += cpu.packets;
-            }
-            Ok(total.into())
-        };
-        let mut totals = Totals::default();
-        for direction in Direction::ALL {
-            totals[direction] = sum(slot * 2 + direction as u32)?;
-        }
-        Ok(totals)
+    /// Starts the timer, or hands it over from the earlier agent's programs. After the configuration.
+    pub fn start_timer(&mut self) -> Result<(), LoaderError> {
+        let frame = [0u8; 64];
+        let options = TestRunOptions { data_in: Some(&frame), ..TestRunOptions::new() };
+        let step = program(&mut self.object, START)?.test_run(options)?.return_value;
+        if step == 0 { Ok(()) } else { Err(LoaderError::Timer(step)) }
     }
 
     /// The average cost of a packet in each program, measured by the kernel on `frame`, `repeat` times. Counts
     /// in the meters.
     pub fn cost(&mut self, frame: &[u8], repeat: u32) -> Result<PerDirection<std::time::Duration>, LoaderError> {
-        use aya::programs::{TestRun, TestRunOptions};
         let mut run = |name| -> Result<_, LoaderError> {
             let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::new() };
             Ok(program(&mut self.object, name)?.test_run(options)?.duration)
@@ -227,7 +242,12 @@ impl InterfaceDatapath {
         Ok(PerDirection { tx: run(PROGRAMS[0].0)?, rx: run(PROGRAMS[1].0)? })
     }
 
-    /// Detaches both programs, and deletes clsact where it was added here.
+    /// Goes without taking anything down: programs, timer and rates stay in force, and the next agent adopts them.
+    pub fn leave(mut self) {
+        self.attached = false;
+    }
+
+    /// Detaches both programs, deletes clsact where it was added by an agent, and unpins everything.
     pub fn remove(mut self) -> Result<(), LoaderError> {
         self.detach()
     }
@@ -236,45 +256,152 @@ impl InterfaceDatapath {
         if !std::mem::take(&mut self.attached) {
             return Ok(());
         }
-        let links = std::mem::take(&mut self.links);
-        let (object, index, clsact_is_ours) = (&mut self.object, self.interface.index(), self.clsact_is_ours);
-        let detach = || -> Result<(), LoaderError> {
-            // Whatever becomes of one program, the other is tried.
-            let unload = |(name, _)| Ok(program(object, name)?.unload()?);
-            let unloaded: Vec<Result<(), LoaderError>> = PROGRAMS.map(unload).into();
-            if clsact_is_ours {
-                tc::delete_clsact(&mut Socket::open()?, index)?;
-            }
-            unloaded.into_iter().collect()
-        };
-        netns::inside(&self.namespace, detach).unwrap_or_else(|error| {
-            if self.attachment == Attachment::Clsact {
-                // Dropping the object on this thread would delete filters of another namespace's interface.
-                for (name, link) in links {
-                    program(&mut self.object, name)?.take_link(link).map(std::mem::forget)?;
+        let (index, clsact_is_ours) = (self.interface.index(), self.config.clsact != 0);
+        let (name, attachment) = (self.interface.name().to_owned(), self.attachment);
+        let filters = || -> Result<(), LoaderError> {
+            if attachment == Attachment::Clsact {
+                // Whatever becomes of one filter, the other is tried.
+                let removed = PROGRAMS.map(|(program, direction)| remove_filter(&name, direction, program));
+                if clsact_is_ours {
+                    tc::delete_clsact(&mut Socket::open()?, index)?;
                 }
+                removed.into_iter().collect::<Result<Vec<bool>, TcError>>()?;
             }
-            Err(LoaderError::Namespace(error))
-        })
+            Ok(())
+        };
+        let filters = netns::inside(&self.namespace, filters).unwrap_or_else(|error| Err(LoaderError::Namespace(error)));
+        // Links end with their pins.
+        for (name, _) in PROGRAMS {
+            self.pins.unpin(name)?;
+        }
+        self.pins.remove()?;
+        filters
+    }
+
+    /// Removes what agents left on an interface, whatever their version; whether there was anything.
+    pub fn remove_leftover(interface: &Interface) -> Result<bool, LoaderError> {
+        let pins = Pins::of(interface)?;
+        let _held = match pins.exist() {
+            true => Some(pins.hold()?.ok_or_else(|| LoaderError::AlreadyAttached(interface.name().into()))?),
+            false => None,
+        };
+        let mut found = false;
+        for pins in pins.of_other_versions().into_iter().chain([pins]) {
+            let clsact_is_ours = clsact_is_ours(&pins);
+            found |= pins.remove()?;
+            for (program, direction) in PROGRAMS {
+                found |= remove_filter(interface.name(), direction, program)?;
+            }
+            if clsact_is_ours {
+                tc::delete_clsact(&mut Socket::open()?, interface.index())?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl fmt::Debug for InterfaceDatapath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, attachment) = (self.interface.name(), self.attachment);
+        write!(f, "InterfaceDatapath {{ {name}, {attachment:?}, adopted: {} }}", self.adopted)
     }
 }
 
 impl Drop for InterfaceDatapath {
     fn drop(&mut self) {
-        // Nobody is left to tell; tcx links end with the object, filters are replaced by the next agent.
+        // Nobody is left to tell; what stays is adopted or removed by the next agent.
         let _ = self.detach();
     }
+}
+
+/// Loads the object over the pinned maps; those that are not there yet are made and pinned.
+fn load(pins: &Pins) -> Result<Ebpf, LoaderError> {
+    let mut loader = EbpfLoader::new();
+    for name in MAPS.iter().map(|(name, _)| *name).chain([NEWS]) {
+        loader.map_pin_path(name, pins.path(name));
+    }
+    let mut object = loader.load(OBJECT)?;
+    for name in PROGRAMS.map(|(name, _)| name).into_iter().chain([START]) {
+        program(&mut object, name)?.load()?;
+    }
+    Ok(object)
+}
+
+/// Puts a program into the link that an earlier agent pinned, or attaches it and pins its link.
+fn attach_link(
+    program: &mut SchedClassifier,
+    pins: &Pins,
+    name: &'static str,
+    interface: &str,
+    direction: TcAttachType,
+) -> Result<(), LoaderError> {
+    let earlier = || std::iter::once(pins.clone()).chain(pins.of_other_versions()).find_map(|pins| pins.link(name));
+    if let Some(link) = earlier() {
+        match program.attach_to_link(SchedClassifierLink::try_from(link)?) {
+            Ok(link) => return pin(program, link, pins, name),
+            // It leads to an interface that is gone: another one has its number now.
+            Err(ProgramError::SyscallError(error)) if error.io_error.raw_os_error() == Some(libc::ENOLINK) => {
+                pins.unpin(name)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (_, running) = SchedClassifier::query_tcx(interface, direction)?;
+    if running.iter().any(|info| info.name_as_str() == Some(name)) {
+        return Err(LoaderError::AlreadyAttached(interface.into()));
+    }
+    let options = TcAttachOptions::TcxOrder(LinkOrder::default());
+    let link = program.attach_with_options(interface, direction, options)?;
+    pin(program, link, pins, name)
+}
+
+/// Pins a link, unless it is pinned here already. Its file is closed then.
+fn pin(
+    program: &mut SchedClassifier,
+    link: SchedClassifierLinkId,
+    pins: &Pins,
+    name: &str,
+) -> Result<(), LoaderError> {
+    let link = FdLink::try_from(program.take_link(link)?)?;
+    if !pins.path(name).exists() {
+        link.pin(pins.path(name))?;
+    }
+    Ok(())
+}
+
+/// Replaces the filter that an earlier agent left, or adds one.
+fn attach_filter(
+    program: &mut SchedClassifier,
+    name: &'static str,
+    interface: &str,
+    direction: TcAttachType,
+) -> Result<(), LoaderError> {
+    let handle = TcHandle::new(0, 1);
+    let options = NlOptions { priority: FILTER_PRIORITY, handle, ..NlOptions::default() };
+    let link = match program.attach_with_options(interface, direction, TcAttachOptions::Netlink(options)) {
+        Ok(link) => link,
+        Err(_) => {
+            let there = SchedClassifierLink::attached(interface, direction, FILTER_PRIORITY, handle, None);
+            let there = there.map_err(|error| LoaderError::Io { what: name, error })?;
+            program.attach_to_link(there)?
+        }
+    };
+    // Dropped, it would take the filter away.
+    std::mem::forget(program.take_link(link)?);
+    Ok(())
 }
 
 fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut SchedClassifier, LoaderError> {
     Ok(object.program_mut(name).ok_or(LoaderError::Missing(name))?.try_into()?)
 }
 
-/// Removes a filter that a killed agent left.
-fn remove_filter(interface: &str, direction: TcAttachType, name: &str) -> Result<(), TcError> {
+/// Removes a filter; whether there was one.
+fn remove_filter(interface: &str, direction: TcAttachType, name: &str) -> Result<bool, TcError> {
     match qdisc_detach_program(interface, direction, name) {
-        Err(TcError::IoError(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
+        Ok(()) => Ok(true),
+        // No clsact is no filter, and so is no interface.
+        Err(TcError::IoError(_) | TcError::NetlinkError(_)) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

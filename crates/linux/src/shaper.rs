@@ -1,7 +1,7 @@
 //! [`Shaper`]: the one interface to whatever enforces rates on this host, and which of them it can have.
 //!
 //! Problem: two mechanisms hold a service to a rate: `edt` (departure times set in BPF, which only the qdisc fq
-//! obeys) and `htb` (a class per service). A host without fq ignores departure times without a word: a limit of
+//! obeys) and `htb` (classes; [`crate::htb_shaper`]). A host without fq ignores departure times without a word: a limit of
 //! 100 Mb/s then runs at 20 Gb/s. Approach: [`probe`] tries each in a scratch namespace and says what it found;
 //! [`choose`] takes what works or fails with every reason. There is no third way that enforces nothing.
 //!
@@ -10,21 +10,19 @@
 //!
 //! Source: Linux's net/sched/sch_fq.c, the qdisc that waits for a packet's departure time.
 
-use crate::class::{ClassSpec, Sending};
-use crate::htb::{self, ClassStatus, HtbError, HtbTree};
-use crate::interface::Interface;
+use crate::htb::{self, HtbError};
 use crate::netlink::{Message, Socket};
 use crate::netns;
 use crate::tc::{TC_H_ROOT, TCA_KIND, TCA_OPTIONS, tcmsg};
 use std::fmt;
-use weir_units::{Bandwidth, ServiceId, Weight};
+use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
 
 /// A mechanism that enforces rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// Departure times set in BPF, obeyed by fq.
     Edt,
-    /// One HTB class per service, chosen in BPF, numbers set by netlink.
+    /// HTB classes per service and destination, chosen in BPF, numbers set by netlink.
     Htb,
 }
 
@@ -61,84 +59,60 @@ fn reasons(possible: &[Possible]) -> String {
 pub struct ServiceRate {
     /// The service, a leaf of the policy.
     pub service: ServiceId,
+    /// Its slot in the interface's maps: `InterfaceDatapath::slot`.
+    pub slot: u32,
     /// The guarantee; zero for none.
     pub min: Bandwidth,
     /// The limit in force.
     pub max: Bandwidth,
+    /// What the static policy alone limits it to.
+    pub ceiling: Bandwidth,
     /// The part taken of what is left over.
     pub weight: Weight,
 }
 
-/// What has been sent through the shaper for one service, or for the unclassified traffic.
+/// What a service may send to one destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DestinationRate {
+    /// The destination's slot.
+    pub destination: u32,
+    /// The service's slot.
+    pub slot: u32,
+    /// The rate that the receiver says; `None` when it says nothing any more.
+    pub rate: Option<Bandwidth>,
+}
+
+/// What waits and what was dropped of one service, or of the unclassified traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceQueue {
-    /// None for unclassified traffic.
+    /// `None` for unclassified traffic.
     pub service: Option<ServiceId>,
-    /// Counters of its class.
-    pub class: ClassStatus,
+    /// Bytes sent through the classes that there are.
+    pub sent: Bytes,
+    /// Bytes waiting, in all its classes.
+    pub backlog: Bytes,
+    /// Buffers dropped since the classes that there are were made.
+    pub drops: u64,
+    /// Destinations that have a class of their own.
+    pub destinations: u32,
 }
 
 /// Enforces rates on one interface.
-pub trait Shaper {
+pub trait Shaper: Send {
     /// The mechanism.
     fn backend(&self) -> Backend;
     /// Sets the rates of these services together; others keep theirs.
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), HtbError>;
+    /// Services that the policy does not have any more go, with what waits.
+    fn forget(&mut self, slots: &[u32]) -> Result<(), HtbError>;
+    /// What services may send to destinations. Returns the class of each that has one of its own now, and 0 for the others.
+    fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, HtbError>;
     /// What waits and what was dropped, by service.
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, HtbError>;
     /// Leaves the interface as it was found.
     fn remove(self: Box<Self>) -> Result<(), HtbError>;
-}
-
-/// Rates by HTB.
-#[derive(Debug)]
-pub struct HtbShaper {
-    tree: HtbTree,
-}
-
-impl HtbShaper {
-    /// Installs a class for each service; see [`HtbTree::install`].
-    pub fn install(
-        interface: &Interface,
-        nic: Bandwidth,
-        rates: &[ServiceRate],
-        sending: Sending,
-        force: bool,
-    ) -> Result<Self, HtbError> {
-        Ok(Self { tree: HtbTree::install(interface, nic, &specs(rates)?, sending, force)? })
-    }
-}
-
-impl Shaper for HtbShaper {
-    fn backend(&self) -> Backend {
-        Backend::Htb
-    }
-
-    fn set(&mut self, rates: &[ServiceRate]) -> Result<(), HtbError> {
-        self.tree.set(&specs(rates)?)
-    }
-
-    fn queues(&mut self) -> Result<Vec<ServiceQueue>, HtbError> {
-        let queue = |class: ClassStatus| ServiceQueue {
-            service: class.minor.checked_sub(htb::FIRST_MINOR).map(|id| ServiceId(u32::from(id))),
-            class,
-        };
-        Ok(self.tree.status()?.into_iter().map(queue).collect())
-    }
-
-    fn remove(self: Box<Self>) -> Result<(), HtbError> {
-        self.tree.remove()
-    }
-}
-
-fn specs(rates: &[ServiceRate]) -> Result<Vec<ClassSpec>, HtbError> {
-    rates
-        .iter()
-        .map(|rate| {
-            let minor = htb::minor(rate.service).ok_or(HtbError::Service { service: rate.service })?;
-            Ok(ClassSpec { minor, min: rate.min, max: rate.max, weight: rate.weight })
-        })
-        .collect()
+    /// Goes without taking anything down: the kernel keeps the last rates.
+    fn leave(self: Box<Self>);
 }
 
 /// Tries every backend on the loopback interface of a scratch namespace; nothing of the host is touched.

@@ -1,12 +1,29 @@
 //! The maps that user space shares with the BPF programs: the Rust mirror of `bpf/tables.h`.
 //!
-//! Both sides must agree on every offset. The loader refuses maps whose value has another size (aya compares
-//! it with what the kernel was told), and the tests compare verdicts rule by rule.
+//! Both sides must agree on every offset: a test compares each with what the C compiler says, and the loader
+//! compares the sizes of maps that are pinned already.
 
-use weir_datapath::{RULES_MAX, RawMeter, Rule};
+use weir_datapath::{
+    RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw, RawLimiter,
+    RawMeter, RawReceiveMeter, RawSipKey, RawTaken, Rule,
+};
 
+/// Changes with any of these structures: what is pinned is adopted by the same version alone.
+pub(crate) const VERSION: u32 = 1;
 /// Services that can be told apart on one host.
 pub const SERVICES_MAX: u32 = 1024;
+/// Destinations, of all services together, that one host remembers.
+pub const DESTINATIONS_MAX: u32 = 16_384;
+/// Keys that an interface knows at a time.
+pub const KEYS_MAX: usize = 4;
+/// Events of control traffic that are counted: [`crate::counters::ControlCounters`].
+#[cfg(test)]
+pub(crate) const COUNTS: u32 = 13;
+
+/// Bytes of `struct weir_active`, `weir_answering` and `weir_arriving`, which only the kernel reads.
+pub(crate) const ACTIVE: usize = 136;
+pub(crate) const ANSWERING: usize = 240;
+pub(crate) const ARRIVING: usize = 168;
 
 /// `struct weir_config`.
 #[repr(C)]
@@ -15,7 +32,22 @@ pub(crate) struct Config {
     pub(crate) table: u32,
     pub(crate) class_major: u32,
     pub(crate) class_first: u32,
+    pub(crate) class_static: u32,
     pub(crate) class_default: u32,
+    pub(crate) holds: u32,
+    pub(crate) sharing: u32,
+    pub(crate) cpus: u32,
+    pub(crate) listen_port: u32,
+    pub(crate) sign: u32,
+    pub(crate) horizon: u32,
+    pub(crate) version: u32,
+    pub(crate) clsact: u32,
+    pub(crate) reserved: u32,
+    pub(crate) agent_address: [u64; 2],
+    pub(crate) agent_cookie: u64,
+    pub(crate) epoch: u64,
+    pub(crate) tick: u64,
+    pub(crate) timeout: u64,
 }
 
 /// `struct weir_table`.
@@ -36,14 +68,271 @@ impl Table {
     }
 }
 
+/// `struct weir_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct KeyEntry {
+    pub(crate) sip: RawSipKey,
+    pub(crate) id: u16,
+    pub(crate) known: u16,
+    pub(crate) reserved: u32,
+}
+
+/// `struct weir_service`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ServiceEntry {
+    pub(crate) law: RawLaw,
+    pub(crate) rules: RawDestinationRules,
+    pub(crate) rx_min: u64,
+    pub(crate) rx_max: u64,
+    pub(crate) rx_limit: u64,
+    pub(crate) entitled: u64,
+    pub(crate) feedback_interval: u64,
+    pub(crate) tx_static: u64,
+    pub(crate) tx_limit: u64,
+    pub(crate) feedback_bytes: u32,
+    pub(crate) rx_weight: u32,
+    pub(crate) sender_weight: u32,
+    pub(crate) known: u32,
+    pub(crate) generation: u32,
+    pub(crate) name: [u32; 4],
+    pub(crate) reserved: u32,
+}
+
+/// `struct weir_interface`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct InterfaceEntry {
+    pub(crate) law: RawLaw,
+    pub(crate) capacity: u64,
+    pub(crate) total: u64,
+    pub(crate) minima: u64,
+    pub(crate) level: u64,
+    pub(crate) lightest: u32,
+    pub(crate) weighs: u32,
+    pub(crate) generation: u32,
+    pub(crate) reserved: u32,
+}
+
+/// `struct weir_counting`, of one CPU.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counting {
+    pub(crate) arrivals: RawArrivals,
+    pub(crate) answers: RawAnswers,
+    pub(crate) answered: u64,
+}
+
+/// `struct weir_receiver`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Receiver {
+    pub(crate) meter: RawReceiveMeter,
+    pub(crate) taken: RawTaken,
+    pub(crate) counted: u32,
+    pub(crate) generation: u32,
+    pub(crate) name: [u32; 4],
+}
+
+/// `struct weir_state`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct State {
+    pub(crate) interface: RawInterfaceMeter,
+    pub(crate) due: u64,
+    pub(crate) ticks: u64,
+    pub(crate) late: u64,
+    pub(crate) fallbacks: u64,
+    pub(crate) generation: u32,
+    pub(crate) fallback: u32,
+}
+
+/// `struct weir_place`: the key of a destination.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) address: [u64; 2],
+    pub(crate) service: u32,
+    pub(crate) reserved: u32,
+}
+
+/// `struct weir_held`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Held {
+    pub(crate) destination: RawDestination,
+    pub(crate) place: Place,
+    pub(crate) epoch: u64,
+    pub(crate) sequence: u64,
+    pub(crate) told: u64,
+    pub(crate) sent: u64,
+}
+
+/// `struct weir_mail`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mail {
+    pub(crate) rate: u64,
+    pub(crate) heard_at: u64,
+    pub(crate) unread: u32,
+    pub(crate) class: u32,
+}
+
+/// `struct weir_peer`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Peer {
+    pub(crate) limiter: RawLimiter,
+    pub(crate) passed: u64,
+    pub(crate) refused: u64,
+}
+
 /// `struct weir_meter` as a map's value.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MeterValue(pub(crate) RawMeter);
 
-// SAFETY: four u32, no padding, every bit pattern is valid.
-unsafe impl aya::Pod for Config {}
-// SAFETY: integers and rules of integers with no padding (the layout test of weir-datapath checks the rules).
-unsafe impl aya::Pod for Table {}
-// SAFETY: two u64, no padding, every bit pattern is valid.
-unsafe impl aya::Pod for MeterValue {}
+/// Declares that a value may be copied to and from a map.
+macro_rules! values {
+    ($($of:ty),* $(,)?) => {
+        $(
+            // SAFETY: integers and structures of integers, of which the layout test shows that they lie as in C; where C has
+            // padding there is a field here. Every bit pattern is valid.
+            unsafe impl aya::Pod for $of {}
+        )*
+    };
+}
+
+values!(
+    Config,
+    Table,
+    KeyEntry,
+    ServiceEntry,
+    InterfaceEntry,
+    Counting,
+    Receiver,
+    State,
+    Place,
+    Held,
+    Mail,
+    Peer,
+    MeterValue
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{offset_of, size_of};
+
+    unsafe extern "C" {
+        static weir_tables_layout_size: u32;
+        static weir_tables_layout: [u32; 94];
+    }
+
+    #[test]
+    fn rust_and_c_agree_on_every_field() {
+        let rust = [
+            size_of::<Config>(),
+            offset_of!(Config, table),
+            offset_of!(Config, class_major),
+            offset_of!(Config, class_first),
+            offset_of!(Config, class_static),
+            offset_of!(Config, class_default),
+            offset_of!(Config, holds),
+            offset_of!(Config, sharing),
+            offset_of!(Config, cpus),
+            offset_of!(Config, listen_port),
+            offset_of!(Config, sign),
+            offset_of!(Config, horizon),
+            offset_of!(Config, version),
+            offset_of!(Config, clsact),
+            offset_of!(Config, agent_address),
+            offset_of!(Config, agent_cookie),
+            offset_of!(Config, epoch),
+            offset_of!(Config, tick),
+            offset_of!(Config, timeout),
+            size_of::<Table>(),
+            size_of::<KeyEntry>(),
+            offset_of!(KeyEntry, sip),
+            offset_of!(KeyEntry, id),
+            offset_of!(KeyEntry, known),
+            size_of::<ServiceEntry>(),
+            offset_of!(ServiceEntry, law),
+            offset_of!(ServiceEntry, rules),
+            offset_of!(ServiceEntry, rx_min),
+            offset_of!(ServiceEntry, rx_max),
+            offset_of!(ServiceEntry, rx_limit),
+            offset_of!(ServiceEntry, entitled),
+            offset_of!(ServiceEntry, feedback_interval),
+            offset_of!(ServiceEntry, tx_static),
+            offset_of!(ServiceEntry, tx_limit),
+            offset_of!(ServiceEntry, feedback_bytes),
+            offset_of!(ServiceEntry, rx_weight),
+            offset_of!(ServiceEntry, sender_weight),
+            offset_of!(ServiceEntry, known),
+            offset_of!(ServiceEntry, generation),
+            offset_of!(ServiceEntry, name),
+            size_of::<InterfaceEntry>(),
+            offset_of!(InterfaceEntry, law),
+            offset_of!(InterfaceEntry, capacity),
+            offset_of!(InterfaceEntry, total),
+            offset_of!(InterfaceEntry, minima),
+            offset_of!(InterfaceEntry, level),
+            offset_of!(InterfaceEntry, lightest),
+            offset_of!(InterfaceEntry, weighs),
+            offset_of!(InterfaceEntry, generation),
+            size_of::<Counting>(),
+            offset_of!(Counting, arrivals),
+            offset_of!(Counting, answers),
+            offset_of!(Counting, answered),
+            size_of::<Receiver>(),
+            offset_of!(Receiver, meter),
+            offset_of!(Receiver, taken),
+            offset_of!(Receiver, counted),
+            offset_of!(Receiver, generation),
+            offset_of!(Receiver, name),
+            size_of::<State>(),
+            offset_of!(State, interface),
+            offset_of!(State, due),
+            offset_of!(State, ticks),
+            offset_of!(State, late),
+            offset_of!(State, fallbacks),
+            offset_of!(State, generation),
+            offset_of!(State, fallback),
+            size_of::<Place>(),
+            offset_of!(Place, address),
+            offset_of!(Place, service),
+            size_of::<Held>(),
+            offset_of!(Held, destination),
+            offset_of!(Held, place),
+            offset_of!(Held, epoch),
+            offset_of!(Held, sequence),
+            offset_of!(Held, told),
+            offset_of!(Held, sent),
+            size_of::<Mail>(),
+            offset_of!(Mail, rate),
+            offset_of!(Mail, heard_at),
+            offset_of!(Mail, unread),
+            offset_of!(Mail, class),
+            size_of::<Peer>(),
+            offset_of!(Peer, limiter),
+            offset_of!(Peer, passed),
+            offset_of!(Peer, refused),
+            ACTIVE,
+            ANSWERING,
+            ARRIVING,
+            VERSION as usize,
+            SERVICES_MAX as usize,
+            DESTINATIONS_MAX as usize,
+            KEYS_MAX,
+            COUNTS as usize,
+        ]
+        .map(|value| value as u32);
+        // SAFETY: both are constants of layout.c; the length is compared before the table is read.
+        unsafe {
+            assert_eq!(weir_tables_layout_size as usize, rust.len(), "the two tables list the same things");
+            assert_eq!(weir_tables_layout, rust);
+        }
+    }
+}

@@ -2,16 +2,17 @@
 
 mod common;
 
-use common::{Cable, interface, skipped};
+use common::{Cable, interface, services, skipped};
 use std::io::Write;
 use weir_datapath::Classifier;
 use weir_linux::class::{ClassSpec, Sending};
 use weir_linux::htb::{FIRST_MINOR, HtbError, HtbTree};
-use weir_linux::loader::{Attachment, Classes, InterfaceDatapath, LoaderError};
+use weir_linux::loader::{Attachment, InterfaceDatapath, LoaderError};
 use weir_linux::netns::{Netns, Prefix};
+use weir_linux::settings::Classes;
 use weir_linux::shaper::{Backend, choose, probe};
 use weir_linux::tc::Found;
-use weir_units::{Bandwidth, Bytes, Weight};
+use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
 
 const SENDING: Sending = Sending { frame: Bytes::new(1514), segment: Bytes::new(1514) };
 const NIC: Bandwidth = Bandwidth::from_gbps(1);
@@ -19,6 +20,9 @@ const NIC: Bandwidth = Bandwidth::from_gbps(1);
 fn classes(count: u16) -> Vec<ClassSpec> {
     let class = |i| ClassSpec {
         minor: FIRST_MINOR + i,
+        parent: None,
+        leaf: true,
+        parts: 1,
         min: Bandwidth::from_mbps(10),
         max: Bandwidth::from_mbps(50),
         weight: Weight::ONE,
@@ -96,7 +100,8 @@ fn programs_leave_no_trace() {
     ] {
         let attach = || {
             let mut datapath = InterfaceDatapath::attach(&interface(), wanted).expect("attach");
-            datapath.set_rules(&Classifier::new([], Some("eth")).expect("rules"), Classes::Htb).expect("rules");
+            let classifier = Classifier::new([], Some("eth")).expect("rules");
+            datapath.set_rules(&classifier, services(2), Classes::Htb).expect("rules");
             assert_eq!(datapath.attachment(), expected);
             datapath
         };
@@ -107,21 +112,69 @@ fn programs_leave_no_trace() {
     }
 }
 
+/// What an agent that was killed leaves, programs and maps, goes on and is taken over; the last one takes all away.
 #[test]
-fn filters_of_a_killed_agent_are_replaced_and_others_are_kept() {
+fn what_a_killed_agent_left_is_adopted() {
     if skipped() {
         return;
     }
-    let cable = Cable::new("f3");
-    let attach = || InterfaceDatapath::attach(&interface(), Some(Attachment::Clsact)).expect("attach");
-    // A killed agent drops nothing: its filters hold the programs.
-    cable.a.run(|| std::mem::forget(attach())).expect("enter");
-    assert_eq!(tc(&cable.a, "filter show dev eth egress").matches("weir_egress direct-action").count(), 1);
-    let second = cable.a.run(attach).expect("enter");
-    assert_eq!(tc(&cable.a, "filter show dev eth egress").matches("weir_egress direct-action").count(), 1);
-    cable.a.run(|| second.remove().expect("remove")).expect("enter");
-    assert_eq!(tc(&cable.a, "filter show dev eth egress"), "");
-    assert!(tc(&cable.a, "qdisc show dev eth").contains("clsact"), "clsact was there before the second agent");
+    for attachment in [Attachment::Tcx, Attachment::Clsact] {
+        let cable = Cable::new("f3");
+        let before = state(&cable.a);
+        let attach = || InterfaceDatapath::attach(&interface(), Some(attachment)).expect("attach");
+        let classifier = || Classifier::new([], Some("eth")).expect("rules");
+        let first = || {
+            let mut first = attach();
+            assert!(!first.is_adopted());
+            first.set_rules(&classifier(), services(3), Classes::None).expect("rules");
+            first.start_timer().expect("the timer");
+            first.leave();
+        };
+        cable.a.run(first).expect("enter");
+        // Nobody holds them, and they go on.
+        let send = || {
+            let socket = std::net::UdpSocket::bind("10.77.0.1:0").expect("a socket");
+            socket.send_to(b"hello", "10.77.0.2:9").expect("sent");
+        };
+        cable.a.run(send).expect("enter");
+        let second = || {
+            let mut second = attach();
+            assert!(second.is_adopted());
+            let counted = second.totals(None).expect("meters").tx.packets();
+            assert!(counted > 0, "packets were counted while no agent ran");
+            // Another order, one service less: slots stay.
+            let services = [("c", 0), ("a", 1)].map(|(path, id)| (ServiceId(id), path));
+            second.set_rules(&classifier(), services.into_iter(), Classes::None).expect("rules");
+            let slots = [0, 1].map(|id| second.slot(ServiceId(id)).expect("a slot"));
+            assert_eq!(slots, [2, 0]);
+            second.start_timer().expect("the timer");
+            let ticks = || second.timer().expect("the timer").ticks;
+            let start = ticks();
+            common::pause(std::time::Duration::from_millis(50));
+            assert!(ticks() > start, "the timer goes on");
+            second.remove().expect("remove");
+        };
+        cable.a.run(second).expect("enter");
+        assert_eq!(state(&cable.a), before, "{attachment:?}");
+        let removed = cable.a.run(|| InterfaceDatapath::remove_leftover(&interface())).expect("enter");
+        assert!(!removed.expect("looked"), "nothing is left");
+        cable.a.run(first).expect("enter");
+        let removed = cable.a.run(|| InterfaceDatapath::remove_leftover(&interface())).expect("enter");
+        assert!(removed.expect("removed"));
+        assert_eq!(state(&cable.a), before, "{attachment:?}, removed by hand");
+    }
+}
+
+#[test]
+fn an_interface_that_goes_takes_its_pins_along() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("fa");
+    cable.a.run(|| InterfaceDatapath::attach(&interface(), None).expect("attach").leave()).expect("enter");
+    cable.a.ip(["link", "del", "eth"]).expect("ip");
+    assert!(weir_linux::pins::sweep() >= 1);
+    assert_eq!(weir_linux::pins::sweep(), 0);
 }
 
 #[test]
@@ -206,7 +259,7 @@ fn rates_above_34_gbps_arrive_whole() {
     }
     let cable = Cable::new("f7");
     let nic = Bandwidth::from_gbps(400);
-    let spec = ClassSpec { minor: FIRST_MINOR, min: Bandwidth::from_gbps(100), max: nic, weight: Weight::ONE };
+    let spec = ClassSpec { min: Bandwidth::from_gbps(100), max: nic, ..classes(1)[0] };
     let install = || HtbTree::install(&interface(), nic, &[spec], SENDING, false);
     let _tree = cable.a.run(install).expect("enter").expect("install");
     let classes = tc(&cable.a, "class show dev eth");

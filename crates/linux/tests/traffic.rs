@@ -2,13 +2,16 @@
 
 mod common;
 
-use common::{Cable, interface, pause, received, skipped};
+use common::{Cable, interface, pause, received, services, skipped};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_datapath::Classifier;
 use weir_linux::class::Sending;
-use weir_linux::loader::{Classes, InterfaceDatapath};
-use weir_linux::shaper::{HtbShaper, ServiceRate, Shaper};
+use weir_linux::htb_shaper::HtbShaper;
+use weir_linux::loader::InterfaceDatapath;
+use weir_linux::readings::Totals;
+use weir_linux::settings::Classes;
+use weir_linux::shaper::{ServiceRate, Shaper};
 use weir_policy::{Match, Protocol};
 use weir_units::{Bandwidth, Bytes, Direction, ServiceId, Weight};
 
@@ -31,21 +34,22 @@ fn filters() -> Vec<(ServiceId, Match)> {
 }
 
 fn rate(service: u32, min: u64, max: Bandwidth) -> ServiceRate {
-    ServiceRate { service: ServiceId(service), min: Bandwidth::from_mbps(min), max, weight: Weight::ONE }
+    let min = Bandwidth::from_mbps(min);
+    ServiceRate { service: ServiceId(service), slot: service, min, max, ceiling: max, weight: Weight::ONE }
 }
 
 fn attach(classes: Classes) -> InterfaceDatapath {
     let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
     let filters = filters();
     let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), Some("eth")).expect("supported");
-    datapath.set_rules(&classifier, classes).expect("rules");
+    datapath.set_rules(&classifier, services(3), classes).expect("rules");
     datapath
 }
 
 fn shape(rates: &[ServiceRate]) -> Box<HtbShaper> {
     let interface = interface();
     let sending = Sending::over(&interface).expect("offloads");
-    Box::new(HtbShaper::install(&interface, NIC, rates, sending, false).expect("install"))
+    Box::new(HtbShaper::install(&interface, NIC, rates, &[], sending, false).expect("install"))
 }
 
 /// TCP payload in a full frame: 1448 of 1514 B.
@@ -92,7 +96,7 @@ fn meters_count_what_the_interface_counts() {
         assert_eq!((bytes, packets), (after[i].0 - before[i].0, after[i].1 - before[i].1), "{direction}");
     }
     assert!(service.tx.bytes() > Bytes::new(10_000_000));
-    assert_eq!(datapath.totals(Some(ServiceId(0))).expect("meters"), weir_linux::loader::Totals::default());
+    assert_eq!(datapath.totals(Some(ServiceId(0))).expect("meters"), Totals::default());
 }
 
 /// With offload on, one buffer is many packets: the meters count what would be on a wire.
@@ -137,7 +141,8 @@ fn a_service_is_held_to_its_limit_and_the_rest_is_not() {
     assert!(free > 100.0, "unclassified traffic takes what is free: {free}");
     for queue in shaper.queues().expect("queues") {
         println!("{queue:?}");
-        assert!(queue.class.bytes.get() > 1_000_000, "every class carried something");
+        assert!(queue.sent.get() > 1_000_000, "every class carried something");
+        assert_eq!(queue.destinations, 0, "no receiver said anything");
     }
 }
 
@@ -159,7 +164,7 @@ fn a_small_limit_is_reached_with_large_buffers() {
     let install = || {
         let interface = interface();
         let sending = Sending::over(&interface).expect("offloads");
-        HtbShaper::install(&interface, NIC, &[rate(0, 0, limit)], sending, false).expect("install")
+        HtbShaper::install(&interface, NIC, &[rate(0, 0, limit)], &[], sending, false).expect("install")
     };
     let (_datapath, _shaper) = cable.a.run(|| (attach(Classes::Htb), install())).expect("enter");
     let _server = cable.server(7000);
@@ -211,7 +216,7 @@ fn guarantees_hold_under_contention_and_what_is_left_goes_by_weight() {
     let install = || {
         let interface = interface();
         let sending = Sending::over(&interface).expect("offloads");
-        HtbShaper::install(&interface, Bandwidth::from_mbps(60), &rates, sending, false).expect("install")
+        HtbShaper::install(&interface, Bandwidth::from_mbps(60), &rates, &[], sending, false).expect("install")
     };
     let (_datapath, _shaper) = cable.a.run(|| (attach(Classes::Htb), install())).expect("enter");
     let _servers: Vec<_> = (7000..7003).map(|port| cable.server(port)).collect();

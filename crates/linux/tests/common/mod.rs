@@ -98,6 +98,12 @@ pub(crate) fn received(client: Child) -> f64 {
     rate.unwrap_or_else(|| panic!("no result from iperf3: {result}")) / 1e6
 }
 
+/// Services 0, 1, ... as a policy would name them.
+pub(crate) fn services(count: u32) -> impl Iterator<Item = (weir_units::ServiceId, &'static str)> {
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+    (0..count).map(|i| (weir_units::ServiceId(i), NAMES[i as usize]))
+}
+
 /// The interface `eth` of the namespace that the thread is in.
 pub(crate) fn interface() -> weir_linux::interface::Interface {
     weir_linux::interface::Interface::named("eth").expect("eth")

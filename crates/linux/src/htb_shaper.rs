@@ -1,0 +1,234 @@
+//! [`HtbShaper`]: services and destinations as HTB classes.
+//!
+//! Problem: the policy speaks of services, receivers of rates towards themselves; HTB of classes with guarantees, ceilings and quanta, of
+//! which each costs memory and time. Approach: a service has a class with its guarantee and its limit, and in it a leaf. A destination
+//! has a leaf of its own only while its receiver says less than the service may send anyway: who is below that is not
+//! held by it, and most destinations never are. When that ends the leaf stays for a while at the service's limit and then goes,
+//! so that a rate that wavers around the limit does not make and delete classes.
+//!
+//! The leaves of a service share its weight: HTB goes round all leaves of a class before it goes on to the next class, so what a
+//! class takes of what is left over is the sum of its leaves' quanta (`crate::class`). Beyond eight destinations at a time a service takes
+//! more than its weight of what is left over at its own interface; guarantees and limits hold.
+//!
+//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s. Receiver b says 9.5 Gb/s: no class. It says 1 Gb/s: the service's leaf for
+//! others keeps 10 Gb/s, and packets to b get a leaf with a ceiling of 1 Gb/s.
+//!
+//! Source: Parley section 3.2.1, Figure 10 (destination limiters below a root limiter); net/sched/sch_htb.c.
+
+use crate::class::{ClassSpec, RATE_MIN, Sending};
+use crate::htb::{DESTINATION_FIRST, FIRST_MINOR, HtbError, HtbTree, OTHERS_FIRST, STATIC_FIRST};
+use crate::interface::Interface;
+use crate::shaper::{Backend, DestinationRate, ServiceQueue, ServiceRate, Shaper};
+use std::collections::BTreeMap;
+use weir_units::{Bandwidth, Bytes};
+
+/// A destination's leaf goes when its receiver said the service's limit or more so many times in a row.
+const NOT_HELD_FOR: u32 = 1000;
+
+/// Rates by HTB.
+#[derive(Debug)]
+pub struct HtbShaper {
+    tree: HtbTree,
+    /// By slot.
+    services: BTreeMap<u32, ServiceRate>,
+    /// By slot of the destination.
+    destinations: BTreeMap<u32, Held>,
+}
+
+/// A destination that has a leaf.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// The service's slot.
+    slot: u32,
+    rate: Bandwidth,
+    /// How often in a row it was the service's limit or more.
+    free: u32,
+}
+
+impl HtbShaper {
+    /// Installs classes for each service, and leaves for the destinations that an earlier agent held; see [`HtbTree::install`].
+    pub fn install(
+        interface: &Interface,
+        nic: Bandwidth,
+        rates: &[ServiceRate],
+        held: &[DestinationRate],
+        sending: Sending,
+        force: bool,
+    ) -> Result<Self, HtbError> {
+        let services: BTreeMap<u32, ServiceRate> = rates.iter().map(|rate| (rate.slot, *rate)).collect();
+        let held = held.iter().filter(|held| services.contains_key(&held.slot));
+        let held = held.filter_map(|h| Some((h.destination, Held { slot: h.slot, rate: h.rate?, free: 0 })));
+        let destinations: BTreeMap<u32, Held> = held.collect();
+        let specs: Vec<ClassSpec> =
+            services.values().flat_map(|service| classes(service, &of_service(&destinations, service.slot))).collect();
+        Ok(Self { tree: HtbTree::install(interface, nic, &specs, sending, force)?, services, destinations })
+    }
+
+    /// The classes of one service as they are to be now.
+    fn of(&self, slot: u32) -> Vec<ClassSpec> {
+        let Some(service) = self.services.get(&slot) else { return Vec::new() };
+        classes(service, &of_service(&self.destinations, slot))
+    }
+}
+
+fn of_service(destinations: &BTreeMap<u32, Held>, slot: u32) -> Vec<(u32, Bandwidth)> {
+    destinations.iter().filter(|(_, held)| held.slot == slot).map(|(id, held)| (*id, held.rate)).collect()
+}
+
+/// The classes of a service that holds these destinations.
+fn classes(service: &ServiceRate, held: &[(u32, Bandwidth)]) -> Vec<ClassSpec> {
+    let &ServiceRate { slot, min, max, ceiling, weight, .. } = service;
+    let minor = |first: u16, slot: u32| first + slot as u16;
+    let own = minor(FIRST_MINOR, slot);
+    let parts = held.len() as u32 + 1;
+    let inner = ClassSpec { minor: own, parent: None, leaf: false, parts: 1, min: min.min(max), max, weight };
+    let others = ClassSpec {
+        minor: minor(OTHERS_FIRST, slot),
+        parent: Some(own),
+        leaf: true,
+        parts,
+        min: RATE_MIN,
+        max,
+        weight,
+    };
+    let of_policy = ClassSpec {
+        minor: minor(STATIC_FIRST, slot),
+        parent: None,
+        parts: 1,
+        min: min.min(ceiling),
+        max: ceiling,
+        ..others
+    };
+    let destination =
+        |(id, rate): &(u32, Bandwidth)| ClassSpec { minor: minor(DESTINATION_FIRST, *id), max: (*rate).min(max), ..others };
+    [inner, others, of_policy].into_iter().chain(held.iter().map(destination)).collect()
+}
+
+impl Shaper for HtbShaper {
+    fn backend(&self) -> Backend {
+        Backend::Htb
+    }
+
+    fn set(&mut self, rates: &[ServiceRate]) -> Result<(), HtbError> {
+        self.services.extend(rates.iter().map(|rate| (rate.slot, *rate)));
+        let specs: Vec<ClassSpec> = rates.iter().flat_map(|rate| self.of(rate.slot)).collect();
+        self.tree.set(&specs)
+    }
+
+    fn forget(&mut self, slots: &[u32]) -> Result<(), HtbError> {
+        let gone: Vec<u16> = slots.iter().flat_map(|slot| self.of(*slot)).map(|class| class.minor).collect();
+        self.services.retain(|slot, _| !slots.contains(slot));
+        self.destinations.retain(|_, held| !slots.contains(&held.slot));
+        self.tree.delete_classes(&gone)
+    }
+
+    fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, HtbError> {
+        let (mut changed, mut gone, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        for &DestinationRate { destination, slot, rate } in rates {
+            let Some(service) = self.services.get(&slot) else { continue };
+            let free = rate.is_none_or(|rate| rate >= service.max);
+            let mut class = Some(DESTINATION_FIRST + destination as u16);
+            match (self.destinations.get_mut(&destination), rate) {
+                (None, _) if free => class = None,
+                (None, Some(rate)) => {
+                    self.destinations.insert(destination, Held { slot, rate, free: 0 });
+                    changed.push(slot);
+                }
+                (Some(held), Some(rate)) if !free || held.free < NOT_HELD_FOR => {
+                    held.free = if free { held.free + 1 } else { 0 };
+                    held.rate = rate;
+                    changed.push(slot);
+                }
+                (Some(_), _) => {
+                    self.destinations.remove(&destination);
+                    gone.extend(class.take());
+                    changed.push(slot);
+                }
+                (None, None) => unreachable!("without a rate it is free"),
+            }
+            answers.push((destination, class.unwrap_or(0)));
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        let specs: Vec<ClassSpec> = changed.iter().flat_map(|slot| self.of(*slot)).collect();
+        self.tree.set(&specs)?;
+        self.tree.delete_classes(&gone)?;
+        Ok(answers)
+    }
+
+    fn queues(&mut self) -> Result<Vec<ServiceQueue>, HtbError> {
+        let empty = |service| ServiceQueue {
+            service,
+            sent: Bytes::ZERO,
+            backlog: Bytes::ZERO,
+            drops: 0,
+            destinations: 0,
+        };
+        let mut queues: BTreeMap<Option<u32>, ServiceQueue> =
+            self.services.values().map(|rate| (Some(rate.slot), empty(Some(rate.service)))).collect();
+        queues.insert(None, empty(None));
+        for class in self.tree.status()? {
+            let place = match class.minor {
+                DESTINATION_FIRST.. => {
+                    let destination = u32::from(class.minor - DESTINATION_FIRST);
+                    let Some(held) = self.destinations.get(&destination) else { continue };
+                    Some(held.slot)
+                }
+                STATIC_FIRST.. => Some(u32::from(class.minor - STATIC_FIRST)),
+                OTHERS_FIRST.. => Some(u32::from(class.minor - OTHERS_FIRST)),
+                _ => None,
+            };
+            let Some(queue) = queues.get_mut(&place) else { continue };
+            queue.sent = queue.sent + class.bytes;
+            queue.backlog = queue.backlog + class.backlog;
+            queue.drops += u64::from(class.drops);
+            queue.destinations += u32::from(class.minor >= DESTINATION_FIRST);
+        }
+        Ok(queues.into_values().collect())
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), HtbError> {
+        self.tree.remove()
+    }
+
+    fn leave(self: Box<Self>) {
+        self.tree.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::{ServiceId, Weight};
+
+    fn service() -> ServiceRate {
+        ServiceRate {
+            service: ServiceId(5),
+            slot: 2,
+            min: Bandwidth::from_gbps(3),
+            max: Bandwidth::from_gbps(8),
+            ceiling: Bandwidth::from_gbps(10),
+            weight: Weight::ONE,
+        }
+    }
+
+    #[test]
+    fn a_service_has_a_class_two_leaves_and_one_for_each_held_destination() {
+        let specs = classes(&service(), &[(7, Bandwidth::from_gbps(1)), (9, Bandwidth::from_gbps(9))]);
+        let row = |spec: &ClassSpec| (spec.minor, spec.parent, spec.leaf, spec.parts, spec.max.bps() / 1_000_000_000);
+        let rows: Vec<_> = specs.iter().map(row).collect();
+        assert_eq!(
+            rows,
+            [
+                (0x12, None, false, 1, 8),
+                (0x1002, Some(0x12), true, 3, 8),
+                (0x2002, None, true, 1, 10),
+                (0x3007, Some(0x12), true, 3, 1),
+                // Never more than the service.
+                (0x3009, Some(0x12), true, 3, 8),
+            ]
+        );
+        let mins: Vec<u64> = specs.iter().map(|spec| spec.min.bps()).collect();
+        assert_eq!(mins, [3_000_000_000, 8000, 3_000_000_000, 8000, 8000]);
+    }
+}

@@ -1,0 +1,206 @@
+//! Where the programs and maps of an interface live while no process holds them.
+//!
+//! Problem: an agent that crashes or is replaced must leave rates in force, and the next one must find what it left.
+//! Approach: maps and links are pinned in the BPF file system, in one directory for each interface:
+//!
+//! ```text
+//! /sys/fs/bpf/weir/v1-4026532281-7/        version of the maps, the namespace's inode, the interface's index
+//!     weir_config, weir_services, ...      maps
+//!     weir_egress, weir_ingress            links (tcx); clsact filters stay by themselves
+//! ```
+//!
+//! The same name in another namespace is another interface, hence the numbers. A directory of another version
+//! hands over its links, not its maps. An interface that is gone leaves its directory behind, with links that lead
+//! nowhere: [`sweep`] deletes such.
+//!
+//! Source: bpf(2), BPF_OBJ_PIN; Documentation/filesystems/bpf.
+
+use crate::interface::Interface;
+use crate::netns;
+use crate::tables::VERSION;
+use aya::programs::links::{FdLink, PinnedLink};
+use std::ffi::CString;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+const BPF_FS: &str = "/sys/fs/bpf";
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+const ROOT: &str = "/sys/fs/bpf/weir";
+
+/// Why nothing can be pinned.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// The file system is not there and cannot be mounted.
+    #[error("{BPF_FS} is not mounted and cannot be ({0}); mount -t bpf bpf {BPF_FS}")]
+    NotMounted(#[source] io::Error),
+    /// A directory or file.
+    #[error("{}: {error}", .path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        error: io::Error,
+    },
+}
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> PinError {
+    let path = path.to_owned();
+    move |error| PinError::Io { path, error }
+}
+
+/// The directory of an interface's pins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pins {
+    directory: PathBuf,
+}
+
+impl Pins {
+    /// Of `interface`, in the namespace of the calling thread. Mounts the file system where it is missing.
+    pub(crate) fn of(interface: &Interface) -> Result<Self, PinError> {
+        mount()?;
+        let namespace = netns::current().and_then(|file| file.metadata());
+        let inode = namespace.map_err(io_error(Path::new("/proc/thread-self/ns/net")))?.ino();
+        Ok(Self { directory: Path::new(ROOT).join(format!("v{VERSION}-{inode}-{}", interface.index())) })
+    }
+
+    /// Whether an agent left anything here.
+    pub(crate) fn exist(&self) -> bool {
+        fs::read_dir(&self.directory).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// Removes everything in the directory, which stays.
+    pub(crate) fn clear(&self) -> Result<(), PinError> {
+        let entries = fs::read_dir(&self.directory).map_err(io_error(&self.directory))?;
+        for entry in entries.flatten() {
+            fs::remove_file(entry.path()).map_err(io_error(&entry.path()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directory, which only its owner may enter.
+    fn create(&self) -> Result<(), PinError> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&self.directory).map_err(io_error(&self.directory))
+    }
+
+    /// Makes the directory and holds it, as one agent at a time does; `None` while another holds it. Released with the file.
+    pub(crate) fn hold(&self) -> Result<Option<File>, PinError> {
+        self.create()?;
+        let directory = File::open(&self.directory).map_err(io_error(&self.directory))?;
+        match directory.try_lock() {
+            Ok(()) => Ok(Some(directory)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(PinError::Io { path: self.directory.clone(), error }),
+        }
+    }
+
+    /// Where the map or link of this name is pinned.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The pinned link of this name; `None` where there is none.
+    pub(crate) fn link(&self, name: &str) -> Option<FdLink> {
+        let path = self.path(name);
+        path.exists().then(|| PinnedLink::from_pin(&path).ok().map(FdLink::from)).flatten()
+    }
+
+    /// Removes one pin; what is not there is removed.
+    pub(crate) fn unpin(&self, name: &str) -> Result<(), PinError> {
+        let path = self.path(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(PinError::Io { path, error }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes all pins of this interface; whether there were any. What no process holds ends with them.
+    pub(crate) fn remove(&self) -> Result<bool, PinError> {
+        let there = self.exist();
+        remove(&self.directory)?;
+        Ok(there)
+    }
+
+    /// The directories of the same interface under other versions of the maps.
+    pub(crate) fn of_other_versions(&self) -> Vec<Self> {
+        let own = self.directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some((_, which)) = own.split_once('-') else { return Vec::new() };
+        let same = |name: &str| name != own && name.split_once('-').is_some_and(|(_, other)| other == which);
+        directories().into_iter().filter(|(name, _)| same(name)).map(|(_, directory)| Self { directory }).collect()
+    }
+}
+
+/// Deletes the pins of interfaces that are gone: those with a link that leads to no interface any more. Returns how many.
+pub fn sweep() -> usize {
+    let dead = |directory: &Path| {
+        let link = |name: &str| interface_of(&directory.join(name));
+        link("weir_egress").or_else(|| link("weir_ingress")) == Some(0)
+    };
+    directories().iter().filter(|(_, directory)| dead(directory) && remove(directory).is_ok()).count()
+}
+
+/// The index of the interface that a pinned tcx link leads to, 0 where that is gone; `None` where there is no such link.
+fn interface_of(path: &Path) -> Option<u32> {
+    const BPF_OBJ_GET: libc::c_long = 7;
+    #[repr(C)]
+    struct Attributes {
+        path: u64,
+        fd: u32,
+        flags: u32,
+    }
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    let attributes = Attributes { path: path.as_ptr() as u64, fd: 0, flags: 0 };
+    let (pointer, size) = (&raw const attributes, size_of::<Attributes>());
+    // SAFETY: reads the attributes and the path that they point to, both alive.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_OBJ_GET, pointer, size) };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: a file that was opened just now and belongs to nobody else.
+    let link = unsafe { OwnedFd::from_raw_fd(fd) };
+    let about = fs::read_to_string(format!("/proc/thread-self/fdinfo/{}", link.as_raw_fd())).ok()?;
+    about.lines().find_map(|line| line.strip_prefix("ifindex:"))?.trim().parse().ok()
+}
+
+fn directories() -> Vec<(String, PathBuf)> {
+    let Ok(entries) = fs::read_dir(ROOT) else { return Vec::new() };
+    entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            Some((entry.file_name().into_string().ok()?, entry.path()))
+        })
+        .collect()
+}
+
+fn remove(directory: &Path) -> Result<(), PinError> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(PinError::Io { path: directory.to_owned(), error })
+        }
+        _ => {
+            // The last interface's goes with it.
+            let _ = fs::remove_dir(ROOT);
+            Ok(())
+        }
+    }
+}
+
+/// Mounts the BPF file system where it is not; systemd does so at boot.
+fn mount() -> Result<(), PinError> {
+    let path = CString::new(Path::new(BPF_FS).as_os_str().as_bytes()).expect("a path without zeros");
+    // SAFETY: an all-zero statfs is valid, and is filled by the call.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: both point to what lives during the call.
+    if unsafe { libc::statfs(path.as_ptr(), &raw mut about) } == 0 && about.f_type as i64 == BPF_FS_MAGIC {
+        return Ok(());
+    }
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: the strings live during the call; the data is a string of options.
+    let mounted = unsafe {
+        libc::mount(c"bpf".as_ptr(), path.as_ptr(), c"bpf".as_ptr(), flags, c"mode=0700".as_ptr().cast())
+    };
+    if mounted == 0 { Ok(()) } else { Err(PinError::NotMounted(io::Error::last_os_error())) }
+}
