@@ -59,7 +59,7 @@ struct weir_config {
 	u32 horizon;        /* edt: us that a packet may have to wait before it is dropped */
 	u32 version;        /* WEIR_TABLES_VERSION */
 	u32 clsact;         /* for user space: 1 where it added clsact, and takes it away again */
-	u32 reserved;
+	u32 grain;          /* bytes: a meter's window is as long as its capacity takes to carry them */
 	u64 agent_address[2]; /* where brokers' datagrams may go to */
 	u64 agent_cookie;   /* of the agent's socket, which alone may send control traffic */
 	u64 epoch;          /* which start of the agent */

@@ -182,9 +182,13 @@ static long meter_slot(u32 index __attribute__((unused)), struct round *round)
 						   own->rx_weight);
 		limit = smaller(limit_of(round, own), own->rx_max);
 		if (receiver->generation != own->generation) {
-			if (is_another(receiver, own))
+			if (is_another(receiver, own)) {
 				weir_receive_meter_init(&receiver->meter, round->now, &own->law, smaller(share, limit),
 							own->feedback_bytes, own->feedback_interval, slot);
+				/* it was idle until now: as after any long pause R is C */
+				receiver->meter.rate = receiver->meter.capacity;
+				receiver->meter.drained = receiver->meter.capacity;
+			}
 			__builtin_memcpy(receiver->name, own->name, sizeof(own->name));
 			weir_law_set(&receiver->meter.law, &own->law);
 			receiver->generation = own->generation;
@@ -193,6 +197,9 @@ static long meter_slot(u32 index __attribute__((unused)), struct round *round)
 			weir_receive_meter_set_capacity(&receiver->meter, limit, 0);
 		else
 			weir_receive_meter_set_capacity(&receiver->meter, share, 1);
+		weir_receive_meter_set_interval(&receiver->meter,
+						weir_tick_interval(own->law.interval, receiver->meter.capacity,
+								   round->config->grain));
 		weir_tick_meter(&state->interface, &receiver->meter, round->now, receiver->taken.bytes,
 				receiver->taken.packets, receiver->counted, round->config->tick / 2);
 	}

@@ -49,6 +49,13 @@
  */
 #define WEIR_LAW_FLOOR 10000000ULL
 #define WEIR_LAW_FLOOR_PART 1000
+/*
+ * Under 100 Mb/s a thousandth is less than a packet in a tenth of a second. A sender that was taken down to it is not heard of
+ * again for seconds, and nothing raises R meanwhile: at 5 Mb/s a packet of 1,500 B would take 2.4 s. So there the floor is
+ * 100 kb/s, or a fiftieth of the capacity where that is less, and so many fewer senders can be held.
+ */
+#define WEIR_LAW_FLOOR_PACKETS 100000ULL
+#define WEIR_LAW_FLOOR_PACKETS_PART 50
 /* A usage above so many capacities counts as that. */
 #define WEIR_LAW_OVERUSE_MAX 16
 /* EyeQ counts at most three capacities: that alone takes the rate to its floor. */
@@ -58,7 +65,12 @@
 WEIR_INLINE u64 weir_law_floor(u64 capacity)
 {
 	u64 part = capacity / WEIR_LAW_FLOOR_PART;
+	u64 packets = capacity / WEIR_LAW_FLOOR_PACKETS_PART;
 
+	if (packets > WEIR_LAW_FLOOR_PACKETS)
+		packets = WEIR_LAW_FLOOR_PACKETS;
+	if (part < packets)
+		part = packets;
 	if (part > WEIR_LAW_FLOOR)
 		return WEIR_LAW_FLOOR;
 	return part ? part : 1;

@@ -16,11 +16,17 @@
  * Ticks are a little early or late. A window may close `slack` before its interval is over, half a tick; the usage
  * is divided by the true time, so that nothing is gained or lost.
  *
+ * Grain. Senders let go of some bytes at once: a segment of 64 KiB, a limiter's burst. A window must hold several of
+ * them, or its usage says more of them than of the rate: at 20 Mb/s ten frames of 1,500 B in 2 ms are three times the
+ * capacity, and take R to its floor, again and again (9.5 of 20 Mb/s were measured). So a window is at least as long as the
+ * capacity takes to carry the grain, four bursts.
+ *
  * Order, for all services that received anything in this tick:
  *
  *   1. weir_tick_marks            which marks count, by the interface's last window
  *   2. weir_tick_interface        once, with the bytes of all services
- *   3. weir_receive_meter_set_capacity, with the service's share of now or the brokers' limit
+ *   3. weir_receive_meter_set_capacity, with the service's share of now or the brokers' limit, and
+ *      weir_receive_meter_set_interval, with weir_tick_interval of it
  *   4. weir_tick_meter
  *
  * Worked example: C = 9 Gb/s, R = 5, a tick each 200 us. Since the last one 100 and 200 kB came on two CPUs: y = 12 Gb/s,
@@ -79,6 +85,17 @@ WEIR_INLINE int weir_tick_closes(u64 elapsed, u64 interval, u64 slack, u64 *coun
 {
 	*counted = elapsed > interval ? elapsed : interval;
 	return elapsed + slack >= interval && elapsed >= WEIR_INTERVAL_MIN / 2;
+}
+
+/* The interval of a meter of `capacity` bit/s that is to be `interval` ns at least, where senders send by `grain` bytes, at most 2^28. */
+WEIR_INLINE u64 weir_tick_interval(u64 interval, u64 capacity, u32 grain)
+{
+	u64 least;
+
+	if (!capacity)
+		return interval;
+	least = grain * 8000000000ULL / capacity;
+	return weir_interval_clamp(least > interval ? least : interval);
 }
 
 /* Counts the `bytes` of all services, more than none. 1: the services' shares are new. */

@@ -21,7 +21,7 @@ pub struct RateLaw {
 }
 
 impl RateLaw {
-    /// The least rate: 10 Mb/s, or a thousandth of the capacity where that is less.
+    /// The least rate: 10 Mb/s, or a thousandth of the capacity where that is less; under 100 Mb/s 100 kb/s, or a fiftieth.
     pub fn floor(&self) -> Bandwidth {
         Bandwidth::from_bps(native::weir_native_law_floor(self.capacity()))
     }
@@ -100,6 +100,7 @@ mod tests {
         assert_eq!(step(law, 50_000, 900_000_000, 10), 10.0);
         let small = RateLaw { capacity: Bandwidth::from_mbps(100), ..law };
         assert_eq!(small.floor(), Bandwidth::from_bps(100_000));
-        assert_eq!(RateLaw { capacity: Bandwidth::from_bps(10_000), ..law }.floor(), Bandwidth::from_bps(10));
+        assert_eq!(RateLaw { capacity: Bandwidth::from_bps(10_000), ..law }.floor(), Bandwidth::from_bps(200));
+        assert_eq!(RateLaw { capacity: Bandwidth::from_mbps(20), ..law }.floor(), Bandwidth::from_bps(100_000));
     }
 }

@@ -15,10 +15,10 @@ const T: Duration = Duration::from_micros(200);
 /// "Within 0.01 % of C".
 const PRECISION: f64 = 1e-4;
 
-/// R(t+T) = R (1 − α (y − C)/C − b/2), clamped to [10 Mb/s or C/1000, C].
+/// R(t+T) = R (1 − α (y − C)/C − b/2), clamped to [10 Mb/s or C/1000, at least 100 kb/s or C/50; C].
 fn model(rate: f64, capacity: f64, usage: f64, alpha: f64, marked: f64) -> f64 {
     let next = rate * (1.0 - alpha * (usage - capacity) / capacity - marked / 2.0);
-    next.max((capacity / 1000.0).min(1e7)).min(capacity)
+    next.max((capacity / 1000.0).min(1e7).max((capacity / 50.0).min(1e5))).min(capacity)
 }
 
 fn law(capacity: u64, marks: Marks) -> RateLaw {

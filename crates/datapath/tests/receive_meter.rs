@@ -24,15 +24,20 @@ struct Model {
     window: Vec<(u64, u32, u32)>,
 }
 
+/// A thousandth, at most 10 Mb/s; of small capacities 100 kb/s, at most a fiftieth.
+fn floor(capacity: f64) -> f64 {
+    (capacity / 1000.0).min(1e7).max((capacity / 50.0).min(1e5))
+}
+
 impl Model {
     fn new(now: u64, capacity: u64, interval: u64) -> Self {
         let capacity = capacity as f64;
-        let rate = (capacity / 512.0).max((capacity / 1000.0).min(1e7));
+        let rate = (capacity / 512.0).max(floor(capacity));
         Self { capacity, rate, error: 1.0, interval, opened: now, window: Vec::new() }
     }
 
     fn floor(&self) -> f64 {
-        (self.capacity / 1000.0).min(1e7)
+        floor(self.capacity)
     }
 
     fn set_capacity(&mut self, capacity: u64) {

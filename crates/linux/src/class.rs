@@ -154,9 +154,14 @@ impl Class {
     }
 }
 
+/// What a slow class lets go at once.
+pub(crate) fn burst_bytes(sending: Sending) -> Bytes {
+    Bytes::new(BURST_FRAMES * sending.frame.get())
+}
+
 /// The burst as the time that it takes at the rate.
 fn burst_ticks(rate: Bandwidth, sending: Sending) -> u32 {
-    let bytes = rate.bytes_in(BURST_TIME).get().max(BURST_FRAMES * sending.frame.get());
+    let bytes = rate.bytes_in(BURST_TIME).get().max(burst_bytes(sending).get());
     let ns = u128::from(bytes) * 8_000_000_000 / u128::from(rate.bps());
     u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX).max(1)
 }

@@ -61,7 +61,8 @@ impl Destinations {
         let mut maps = DestinationMaps::open(&datapath.pins)?;
         let news = maps.news.take().ok_or(LoaderError::Missing("weir_news"))?;
         let ring = RingBuf::try_from(aya::maps::Map::RingBuf(news))?;
-        let mails = Mails::of(maps.mails.fd().as_fd()).map_err(|error| LoaderError::Io { what: "map weir_mails", error })?;
+        let mails =
+            Mails::of(maps.mails.fd().as_fd()).map_err(|error| LoaderError::Io { what: "map weir_mails", error })?;
         Ok(Self { maps, ring, mails, places: HashMap::new() })
     }
 
@@ -123,7 +124,8 @@ impl Destinations {
         let all = (0..DESTINATIONS_MAX).filter_map(|destination| Some((destination, mails.get(destination)?)));
         let found: Vec<_> =
             all.filter(|(_, mail)| which(mail)).map(|(destination, mail)| (destination, rate(mail))).collect();
-        let whose = |(destination, rate)| Ok(DestinationRate { destination, slot: self.place(destination)?.service, rate });
+        let whose =
+            |(destination, rate)| Ok(DestinationRate { destination, slot: self.place(destination)?.service, rate });
         found.into_iter().map(whose).collect()
     }
 

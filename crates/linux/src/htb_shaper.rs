@@ -99,8 +99,11 @@ fn classes(service: &ServiceRate, held: &[(u32, Bandwidth)]) -> Vec<ClassSpec> {
         max: ceiling,
         ..others
     };
-    let destination =
-        |(id, rate): &(u32, Bandwidth)| ClassSpec { minor: minor(DESTINATION_FIRST, *id), max: (*rate).min(max), ..others };
+    let destination = |(id, rate): &(u32, Bandwidth)| ClassSpec {
+        minor: minor(DESTINATION_FIRST, *id),
+        max: (*rate).min(max),
+        ..others
+    };
     [inner, others, of_policy].into_iter().chain(held.iter().map(destination)).collect()
 }
 
@@ -157,13 +160,8 @@ impl Shaper for HtbShaper {
     }
 
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, HtbError> {
-        let empty = |service| ServiceQueue {
-            service,
-            sent: Bytes::ZERO,
-            backlog: Bytes::ZERO,
-            drops: 0,
-            destinations: 0,
-        };
+        let empty =
+            |service| ServiceQueue { service, sent: Bytes::ZERO, backlog: Bytes::ZERO, drops: 0, destinations: 0 };
         let mut queues: BTreeMap<Option<u32>, ServiceQueue> =
             self.services.values().map(|rate| (Some(rate.slot), empty(Some(rate.service)))).collect();
         queues.insert(None, empty(None));

@@ -15,10 +15,10 @@
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
 use crate::interface::Interface;
+use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours};
 use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
 use crate::pins::{PinError, Pins};
-use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours};
 use crate::slots::Slots;
 use crate::tables::{Config, DESTINATIONS_MAX, SERVICES_MAX, VERSION};
 use crate::tc;
@@ -269,7 +269,8 @@ impl InterfaceDatapath {
             }
             Ok(())
         };
-        let filters = netns::inside(&self.namespace, filters).unwrap_or_else(|error| Err(LoaderError::Namespace(error)));
+        let filters =
+            netns::inside(&self.namespace, filters).unwrap_or_else(|error| Err(LoaderError::Namespace(error)));
         // Links end with their pins.
         for (name, _) in PROGRAMS {
             self.pins.unpin(name)?;
@@ -356,12 +357,7 @@ fn attach_link(
 }
 
 /// Pins a link, unless it is pinned here already. Its file is closed then.
-fn pin(
-    program: &mut SchedClassifier,
-    link: SchedClassifierLinkId,
-    pins: &Pins,
-    name: &str,
-) -> Result<(), LoaderError> {
+fn pin(program: &mut SchedClassifier, link: SchedClassifierLinkId, pins: &Pins, name: &str) -> Result<(), LoaderError> {
     let link = FdLink::try_from(program.take_link(link)?)?;
     if !pins.path(name).exists() {
         link.pin(pins.path(name))?;

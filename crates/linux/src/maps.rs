@@ -6,8 +6,8 @@
 use crate::loader::LoaderError;
 use crate::pins::Pins;
 use crate::tables::{
-    ACTIVE, ANSWERING, ARRIVING, Config, Counting, Held, InterfaceEntry, KeyEntry, Mail, MeterValue, Peer, Place, Receiver, ServiceEntry, State,
-    Table, VERSION,
+    ACTIVE, ANSWERING, ARRIVING, Config, Counting, Held, InterfaceEntry, KeyEntry, Mail, MeterValue, Peer, Place,
+    Receiver, ServiceEntry, State, Table, VERSION,
 };
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, Queue};
 

@@ -199,8 +199,7 @@ fn mount() -> Result<(), PinError> {
     }
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     // SAFETY: the strings live during the call; the data is a string of options.
-    let mounted = unsafe {
-        libc::mount(c"bpf".as_ptr(), path.as_ptr(), c"bpf".as_ptr(), flags, c"mode=0700".as_ptr().cast())
-    };
+    let mounted =
+        unsafe { libc::mount(c"bpf".as_ptr(), path.as_ptr(), c"bpf".as_ptr(), flags, c"mode=0700".as_ptr().cast()) };
     if mounted == 0 { Ok(()) } else { Err(PinError::NotMounted(io::Error::last_os_error())) }
 }

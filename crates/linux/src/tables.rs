@@ -42,7 +42,7 @@ pub(crate) struct Config {
     pub(crate) horizon: u32,
     pub(crate) version: u32,
     pub(crate) clsact: u32,
-    pub(crate) reserved: u32,
+    pub(crate) grain: u32,
     pub(crate) agent_address: [u64; 2],
     pub(crate) agent_cookie: u64,
     pub(crate) epoch: u64,
@@ -227,7 +227,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 94];
+        static weir_tables_layout: [u32; 95];
     }
 
     #[test]
@@ -247,6 +247,7 @@ mod tests {
             offset_of!(Config, horizon),
             offset_of!(Config, version),
             offset_of!(Config, clsact),
+            offset_of!(Config, grain),
             offset_of!(Config, agent_address),
             offset_of!(Config, agent_cookie),
             offset_of!(Config, epoch),

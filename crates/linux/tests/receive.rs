@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Cable, interface, pause, received, skipped};
+use common::{Cable, interface, pause, skipped};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,7 +47,18 @@ struct Host {
     datapath: InterfaceDatapath,
     shaper: Box<HtbShaper>,
     destinations: Destinations,
-    _socket: UdpSocket,
+    socket: UdpSocket,
+}
+
+/// What a host says of its control traffic: no other machine is of its rack.
+fn control(machine: u32, socket: &UdpSocket) -> ControlSettings {
+    ControlSettings {
+        listen: socket.local_addr().unwrap_or_else(|error| panic!("machine {machine}: {error}")),
+        cookie: weir_linux::settings::cookie(socket).expect("a cookie"),
+        epoch: 1,
+        peers: Vec::new(),
+        timeout: weir_units::Duration::from_secs(5),
+    }
 }
 
 impl Host {
@@ -59,19 +70,13 @@ impl Host {
         let leaves = services.leaves().map(|(id, service)| (id, service.path()));
         datapath.set_rules(&classifier, leaves, Classes::Htb).expect("rules");
         let shaper = ShaperConfig::parley(policy, None, None);
-        datapath.set_shaper(policy, machine, &shaper).expect("the shaper");
+        let sending = Sending::over(&interface()).expect("offloads");
+        datapath.set_shaper(policy, machine, &shaper, sending).expect("the shaper");
         let keys = [FeedbackKey { id: 7, key: SipKey::new(key) }];
         datapath.set_keys(&keys).expect("keys");
         let own: IpAddr = if machine.0 == 0 { "10.77.0.1" } else { "10.77.0.2" }.parse().expect("an address");
         let socket = UdpSocket::bind(SocketAddr::new(own, 30_565)).expect("a socket");
-        let control = ControlSettings {
-            listen: SocketAddr::new(own, 30_565),
-            cookie: weir_linux::settings::cookie(&socket).expect("a cookie"),
-            epoch: 1,
-            peers: Vec::new(),
-            timeout: weir_units::Duration::from_secs(5),
-        };
-        datapath.set_control(&control).expect("control");
+        datapath.set_control(&control(machine.0, &socket)).expect("control");
         datapath.tell_alive().expect("alive");
         datapath.start_timer().expect("the timer");
         let nic = policy.machine_capacity(machine, Direction::Tx);
@@ -84,10 +89,9 @@ impl Host {
             weight: weir_units::Weight::ONE,
         };
         let rates: Vec<ServiceRate> = services.leaves().map(rate).collect();
-        let sending = Sending::over(&interface()).expect("offloads");
         let shaper = HtbShaper::install(&interface(), nic, &rates, &[], sending, false).expect("install");
         let destinations = Destinations::open(&datapath).expect("destinations");
-        Self { datapath, shaper: Box::new(shaper), destinations, _socket: socket }
+        Self { datapath, shaper: Box::new(shaper), destinations, socket }
     }
 
     /// What the agent's thread does.
@@ -119,6 +123,32 @@ fn with_hosts<T>(cable: &Cable, policy: &Policy, keys: [[u8; 16]; 2], work: impl
     })
 }
 
+/// Waits until a service receives, and `time` more: thirty windows of its meter, in which the law converges.
+fn settle(hosts: &Mutex<[Host; 2]>, service: ServiceId, time: Duration) {
+    for _ in 0..500 {
+        pause(Duration::from_millis(20));
+        let hosts = hosts.lock().expect("not poisoned");
+        if hosts[1].datapath.totals(Some(service)).expect("meters").rx.bytes().get() > 100_000 {
+            break;
+        }
+    }
+    pause(time);
+}
+
+/// What arrives at `b` of these services, in Mb/s of frames, over `time`.
+#[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
+fn arriving(hosts: &Mutex<[Host; 2]>, services: &[ServiceId], time: Duration) -> Vec<f64> {
+    let read = |service: &ServiceId| {
+        let hosts = hosts.lock().expect("not poisoned");
+        hosts[1].datapath.totals(Some(*service)).expect("meters").rx.bytes().get()
+    };
+    let (start, before): (_, Vec<u64>) = (std::time::Instant::now(), services.iter().map(read).collect());
+    pause(time);
+    let after: Vec<u64> = services.iter().map(read).collect();
+    let seconds = start.elapsed().as_secs_f64();
+    after.iter().zip(before).map(|(after, before)| (after - before) as f64 * 8.0 / 1e6 / seconds).collect()
+}
+
 fn within(measured: f64, expected: f64, percent: f64) {
     println!("{measured:.1} Mb/s of {expected:.1}");
     assert!((measured / expected - 1.0).abs() * 100.0 <= percent, "{measured} is not {expected} ± {percent} %");
@@ -130,21 +160,149 @@ fn a_receiver_holds_its_senders_to_its_limit() {
         return;
     }
     let _alone = alone();
-    let cable = Cable::new("r1");
-    // 100 Mb/s to receive, at a link of 1 Gb/s and T = 2 ms.
-    let policy = policy("machine: { rx: { max: 100Mb/s } }");
+    for limit in [5u32, 20, 100] {
+        let cable = Cable::new("r1");
+        // At a link of 1 Gb/s T is 2 ms; at 5 Mb/s windows are as long as four bursts take, 97 ms.
+        let policy = policy(&format!("machine: {{ rx: {{ max: {limit}Mb/s }} }}"));
+        with_hosts(&cable, &policy, [KEY; 2], |hosts| {
+            let _server = cable.server(7000);
+            let mut client = cable.client(7000, "20");
+            let window = (60_560 * 8 / u64::from(limit)).max(2000);
+            settle(hosts, ServiceId(0), Duration::from_micros(30 * window));
+            let came = arriving(hosts, &[ServiceId(0)], Duration::from_secs(2));
+            client.kill().expect("kill");
+            client.wait().expect("the client");
+            within(came[0], f64::from(limit), 3.0);
+            let hosts = hosts.lock().expect("not poisoned");
+            let [a, b] = &*hosts;
+            let meter = b.datapath.receive_reading(ServiceId(0)).expect("a meter");
+            assert_eq!(meter.capacity, Bandwidth::from_mbps(limit.into()));
+            assert!(meter.packets > 500, "packets could be marked: {meter:?}");
+            let told = a.datapath.control_counters().expect("counters");
+            assert!(told.feedback > 100 && told.forged + told.replayed + told.unknown == 0, "{told:?}");
+            let held = a.destinations.readings(weir_units::Duration::from_secs(1)).expect("readings");
+            assert_eq!(held.len(), 1, "{held:?}");
+            assert_eq!(held[0].address, "10.77.0.2".parse::<IpAddr>().expect("an address"));
+        });
+    }
+}
+
+#[test]
+fn what_another_key_signs_is_not_obeyed() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("r2");
+    let policy = policy("machine: { rx: { max: 5Mb/s } }");
+    with_hosts(&cable, &policy, [KEY, *b"another key here"], |hosts| {
+        let _server = cable.server(7000);
+        let mut client = cable.client(7000, "20");
+        settle(hosts, ServiceId(0), Duration::from_secs(1));
+        let came = arriving(hosts, &[ServiceId(0)], Duration::from_secs(1));
+        println!("{:.0} Mb/s", came[0]);
+        client.kill().expect("kill");
+        client.wait().expect("the client");
+        assert!(came[0] > 20.0, "nobody is held: {came:?}");
+        let hosts = hosts.lock().expect("not poisoned");
+        let told = hosts[0].datapath.control_counters().expect("counters");
+        assert!(told.forged > 100 && told.feedback == 0, "{told:?}");
+    });
+}
+
+#[test]
+fn keys_change_without_a_gap() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("r3");
+    let policy = policy("machine: { rx: { max: 20Mb/s } }");
+    let key = |id, bytes: &[u8; 16]| FeedbackKey { id, key: SipKey::new(*bytes) };
+    let (old, new) = (key(7, &KEY), key(9, b"the new key here"));
     with_hosts(&cable, &policy, [KEY; 2], |hosts| {
         let _server = cable.server(7000);
-        let goodput = received(cable.client(7000, "3"));
-        let hosts = hosts.lock().expect("not poisoned");
-        let [a, b] = &*hosts;
-        let meter = b.datapath.receive_reading(ServiceId(0)).expect("a meter");
-        println!("{meter:?}\n{:?}", b.datapath.timer().expect("the timer"));
-        println!("{:?}\n{:?}", a.datapath.control_counters(), b.datapath.control_counters());
-        println!("{:?}", a.destinations.readings(weir_units::Duration::from_secs(10)));
-        within(goodput, 100.0 * 1448.0 / 1514.0, 5.0);
-        let counters = a.datapath.control_counters().expect("counters");
-        assert!(counters.feedback > 100 && counters.forged == 0, "{counters:?}");
-        assert!(meter.packets > 1000, "packets could be marked");
+        let mut client = cable.client(7000, "20");
+        settle(hosts, ServiceId(0), Duration::from_secs(1));
+        let set = |host: usize, keys: &[FeedbackKey]| {
+            hosts.lock().expect("not poisoned")[host].datapath.set_keys(keys).expect("keys");
+            pause(Duration::from_millis(100));
+        };
+        // Everybody learns the new one, then everybody signs with it, then the old one goes.
+        for keys in [[old, new].as_slice(), &[new, old], &[new]] {
+            set(0, keys);
+            set(1, keys);
+        }
+        let before = hosts.lock().expect("not poisoned")[0].datapath.control_counters().expect("counters");
+        within(arriving(hosts, &[ServiceId(0)], Duration::from_secs(1))[0], 20.0, 3.0);
+        client.kill().expect("kill");
+        client.wait().expect("the client");
+        let after = hosts.lock().expect("not poisoned")[0].datapath.control_counters().expect("counters");
+        assert_eq!(after.forged, 0, "{after:?}");
+        assert!(after.feedback > before.feedback + 50);
+    });
+}
+
+/// Control traffic is the hosts' own: what tenants send to its port does not leave, and what comes from elsewhere does not arrive.
+#[test]
+fn tenants_neither_send_nor_see_control_traffic() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("r4");
+    let policy = policy("machine: { rx: { max: 20Mb/s } }");
+    with_hosts(&cable, &policy, [KEY; 2], |hosts| {
+        // A tenant of `a` writes to the agent of `b`, and from that port.
+        let send = |from: u16, to: u16| {
+            let send = || {
+                let socket = UdpSocket::bind(SocketAddr::new("10.77.0.1".parse().expect("an address"), from));
+                let socket = socket.expect("a socket");
+                for _ in 0..10 {
+                    // Refused at the interface: the sender hears nothing of it, or that it is not permitted.
+                    let _ = socket.send_to(b"WEIR\x02\x01 and so on", ("10.77.0.2", to));
+                }
+            };
+            cable.a.run(send).expect("enter");
+        };
+        send(0, 30_565);
+        send(30_566, 40_000);
+        let counters = |host: usize| {
+            let hosts = hosts.lock().expect("not poisoned");
+            hosts[host].datapath.control_counters().expect("counters")
+        };
+        assert_eq!(counters(0).imitated, 10, "{:?}", counters(0));
+        // The agent's own socket may; `b` knows no machine of its rack at that address.
+        {
+            let hosts = hosts.lock().expect("not poisoned");
+            for _ in 0..5 {
+                hosts[0].socket.send_to(b"WEIR\x02\x01 and so on", "10.77.0.2:30565").expect("sent");
+                hosts[0].socket.send_to(b"nonsense here", "10.77.0.2:30565").expect("sent");
+                hosts[0].socket.send_to(b"WEIR\x09\x01 another version", "10.77.0.2:30565").expect("sent");
+            }
+        }
+        pause(Duration::from_millis(100));
+        let arrived = counters(1);
+        assert_eq!((arrived.strangers, arrived.foreign, arrived.other_version), (5, 5, 5), "{arrived:?}");
+        let mut hosts = hosts.lock().expect("not poisoned");
+        let heard = |host: &Host| {
+            host.socket.set_nonblocking(true).expect("a socket");
+            let mut buffer = [0; 100];
+            std::iter::from_fn(|| host.socket.recv(&mut buffer).ok()).count()
+        };
+        assert_eq!(heard(&hosts[1]), 0);
+        // A machine of the rack is heard, and no more of it than one may send.
+        let control =
+            ControlSettings { peers: vec!["10.77.0.1".parse().expect("an address")], ..control(1, &hosts[1].socket) };
+        hosts[1].datapath.set_control(&control).expect("control");
+        let datagram = [b"WEIR\x02\x01".as_slice(), &[0; 1000]].concat();
+        for _ in 0..500 {
+            hosts[0].socket.send_to(&datagram, "10.77.0.2:30565").expect("sent");
+        }
+        pause(Duration::from_millis(100));
+        let heard = heard(&hosts[1]);
+        let flooded = hosts[1].datapath.control_counters().expect("counters").flooded;
+        println!("{heard} heard, {flooded} refused");
+        assert!((60..200).contains(&heard) && heard as u64 + flooded == 500, "{heard} and {flooded}");
     });
 }
