@@ -55,18 +55,24 @@ static __noinline int genuine(const u64 *body, const struct weir_packet *packet,
 	return 0;
 }
 
-/* Says to the agent that a destination's rate is new; one word is under way at most. */
+/*
+ * Says to the agent that a destination's rate is new; one word is under way at most. Less than a part of 128 is not worth a change of
+ * classes: what it leaves unused makes the next rate larger, until it is.
+ */
 static __always_inline void mail(u32 slot, u64 rate, u64 now)
 {
 	struct weir_mail *mail = bpf_map_lookup_elem(&weir_mails, &slot);
-	u64 before;
+	u64 before, change;
 
 	if (!mail)
 		return;
-	before = mail->rate;
-	mail->rate = rate;
 	mail->heard_at = now;
-	if (before != rate && !__sync_lock_test_and_set(&mail->unread, 1))
+	before = mail->rate;
+	change = before > rate ? before - rate : rate - before;
+	if (change <= before / 128)
+		return;
+	mail->rate = rate;
+	if (!__sync_lock_test_and_set(&mail->unread, 1))
 		bpf_ringbuf_output(&weir_news, &slot, sizeof(slot), 0);
 }
 

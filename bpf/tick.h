@@ -290,8 +290,12 @@ static int tick(void *map __attribute__((unused)), u32 *key __attribute__((unuse
 	}
 	next = round.config->tick > WEIR_TICK_MIN ? round.config->tick : WEIR_TICK_MIN;
 	next = next_tick(round.state, bpf_ktime_get_ns(), next);
-	if (bpf_timer_start(&timer->timer, next, BPF_F_TIMER_ABS))
-		bpf_timer_start(&timer->timer, next - bpf_ktime_get_ns(), 0);
+	if (bpf_timer_start(&timer->timer, next, BPF_F_TIMER_ABS)) {
+		/* the CPU may have been held up past it by now */
+		u64 now = bpf_ktime_get_ns();
+
+		bpf_timer_start(&timer->timer, next > now ? next - now : 0, 0);
+	}
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 //! cannot be written) is logged and counted; what makes enforcement impossible ends the agent with the host as it was found.
 
 use crate::fabric_line::FabricLine;
-use crate::host::{Host, HostError};
+use crate::host::{Host, HostError, Standing};
 use crate::status::{self, Period, Teller};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{debug, info, warn};
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{Line, LineConfig, LineError};
+use weir_linux::settings::{self, ControlSettings};
 use weir_observe::{Publisher, server};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection};
@@ -45,6 +46,8 @@ pub struct AgentConfig {
     pub status: Option<PathBuf>,
     /// Where to serve `/status` and `/metrics`, if anywhere; nothing listens otherwise.
     pub metrics: Option<SocketAddr>,
+    /// Leave everything in force at the end, for the next agent.
+    pub keep: bool,
     /// How to reach the fabric broker, if there is one.
     pub fabric: Option<LineConfig>,
 }
@@ -116,7 +119,16 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let socket = UdpSocket::bind(config.listen).await.map_err(io_error(format!("listen on {}", config.listen)))?;
         let watched = config.metrics.map(listen).transpose()?;
         let line = config.fabric.clone().map(Line::start).transpose()?;
-        let host = Host::install(&config.policy, config.machine, &config.interface, config.force)?;
+        let cookie = settings::cookie(&socket).map_err(io_error("ask for the socket's cookie"))?;
+        let control = ControlSettings {
+            listen: config.listen,
+            cookie,
+            epoch: config.epoch,
+            peers: config.peers.iter().map(|(_, address)| address.ip()).collect(),
+            timeout: config.broker.timeout,
+        };
+        let standing = Standing { key: &config.key, control };
+        let host = Host::install(&config.policy, config.machine, &config.interface, &standing, config.force)?;
         let publisher = watched.is_some().then(Publisher::new);
         // On a thread of its own, which ends when this does.
         let _server = match (watched, &publisher) {
@@ -133,9 +145,14 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
             _ = terminate.recv() => Ok(()),
             _ = interrupt.recv() => Ok(()),
         };
-        info!("taking down what was put on {}", daemon.config.interface);
         daemon.teller.end();
-        daemon.host.remove()?;
+        if daemon.config.keep && result.is_ok() {
+            info!("leaving what was put on {} in force", daemon.config.interface);
+            daemon.host.leave();
+        } else {
+            info!("taking down what was put on {}", daemon.config.interface);
+            daemon.host.remove()?;
+        }
         result
     })
 }
@@ -176,6 +193,9 @@ impl Daemon {
             host.backend(),
             config.listen
         );
+        if host.is_adopted() {
+            info!("went on where an earlier agent ended");
+        }
         for absent in host.absent() {
             let service = config.policy.services().get(*absent).path();
             warn!("packets of `{service}` are not on {}: not limited here", config.interface);
@@ -250,6 +270,8 @@ impl Daemon {
                 Output::Broadcast(report) => self.broadcast(&report.into()).await,
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
                 Output::ReportRack(report) => self.line.report(report),
+                // What an earlier agent left holds until this one has heard somebody, or nobody for the timeout.
+                Output::SetLimits(_) if self.resumes() => self.write_status(),
                 Output::SetLimits(limits) => {
                     let changed = self.host.set_limits(&limits)?;
                     self.tell(&changed);
@@ -258,6 +280,12 @@ impl Daemon {
             }
         }
         Ok(())
+    }
+
+    /// Whether this agent has adopted limits and knows no better yet.
+    fn resumes(&self) -> bool {
+        let young = self.now() < Instant::ZERO + self.config.broker.timeout;
+        self.host.is_adopted() && young && self.broker.mode() == Mode::Static
     }
 
     fn measure(&mut self, now: Instant, readings: &[MeterReading]) {

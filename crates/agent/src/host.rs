@@ -3,8 +3,8 @@
 //! Problem: the broker speaks of services and limits; the kernel of programs, classes and rates. Approach:
 //! each leaf service has a class whose guarantee is the service's machine minimum and whose ceiling is the
 //! least of the interface, the machine maxima of the service and of those it is nested in, and the runtime
-//! limit. Only transmit limits are enforced here: the receive direction is measured and shared by the
-//! broker, and its limits are kept for whoever asks.
+//! limit; a receive meter with its share of the interface and the brokers' limit upon that, which tells its senders how fast
+//! they may send; and limits towards the destinations whose receivers tell it the same.
 //!
 //! Worked example: `vm` with a machine maximum of 1 Gb/s on a 10 Gb/s interface starts with a ceiling of
 //! 1 Gb/s; a runtime limit of 500 Mb/s lowers it to that, and when the limit is lifted 1 Gb/s returns.
@@ -13,15 +13,23 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use weir_control::{MeterReading, RuntimeLimit};
-use weir_datapath::{Classifier, ClassifierError};
+use std::sync::{Arc, Mutex, PoisonError};
+use weir_control::{MeterReading, NetworkReading, RuntimeLimit};
+use weir_datapath::{Classifier, ClassifierError, ShaperConfig, SipKey};
 use weir_linux::class::Sending;
+use weir_linux::destinations::{DestinationReading, Destinations};
 use weir_linux::htb::{HtbError, HtbTree};
+use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::interface::{Interface, InterfaceError};
-use weir_linux::loader::{Attachment, Classes, InterfaceDatapath, LoaderError};
-use weir_linux::shaper::{self, Backend, HtbShaper, NoBackend, ServiceRate, Shaper};
+use weir_linux::loader::{Attachment, InterfaceDatapath, LoaderError};
+use weir_linux::readings::{ControlCounters, ReceiveReading, TimerReading};
+use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
+use weir_linux::shaper::{self, Backend, NoBackend, ServiceQueue, ServiceRate, Shaper};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, MachineId, PerDirection, ServiceId};
+use weir_wire::Key;
+
+use crate::destination_limits::{DestinationLimits, SharedShaper};
 
 /// Where locks are; a directory that only root writes and that a restart empties.
 const LOCKS: &str = "/run";
@@ -61,61 +69,153 @@ pub enum HostError {
     /// No way to enforce rates.
     #[error(transparent)]
     NoBackend(#[from] NoBackend),
+    /// Nothing can be waited for, or no thread be started.
+    #[error("wait for news of destinations: {0}")]
+    Wait(#[source] io::Error),
+    /// A bug of ours.
+    #[error("the thread that holds destinations panicked")]
+    DestinationThread,
     /// A backend that this version cannot drive.
     #[error("the backend {0} is not built yet")]
     Backend(Backend),
 }
 
+/// What the agent is to the rest of the network.
+pub struct Standing<'a> {
+    /// The key that the deployment shares.
+    pub key: &'a Key,
+    /// Who sends and gets control traffic.
+    pub control: ControlSettings,
+}
+
 /// An interface that is classified, metered and shaped; as it was found again when dropped.
 pub struct Host {
     datapath: InterfaceDatapath,
-    shaper: Box<dyn Shaper>,
+    /// Before the shaper goes.
+    destinations: DestinationLimits,
+    shaper: SharedShaper,
+    backend: Backend,
     rates: Vec<ServiceRate>,
-    /// The ceilings of the static policy, by leaf.
-    ceilings: Vec<Bandwidth>,
     leaves: Vec<ServiceId>,
+    /// By leaf: what was counted before this agent came.
+    before: Vec<PerDirection<Bytes>>,
     /// Leaf services whose packets are not on this interface.
     absent: Vec<ServiceId>,
-    /// Receive limits of the runtime policy: known, not enforced.
+    /// Receive limits of the runtime policy.
     receive_limits: Vec<Bandwidth>,
     /// Held until all else is gone: fields are dropped in this order.
     _lock: File,
 }
 
 impl Host {
-    /// Brings the interface under the policy of `machine`. On failure it is left as it was found.
-    pub fn install(policy: &Policy, machine: MachineId, interface: &str, force: bool) -> Result<Self, HostError> {
+    /// Brings the interface under the policy of `machine`. What an earlier agent left in force is taken over. On failure the
+    /// interface is left as it was found.
+    pub fn install(
+        policy: &Policy,
+        machine: MachineId,
+        interface: &str,
+        standing: &Standing<'_>,
+        force: bool,
+    ) -> Result<Self, HostError> {
         let interface = Interface::named(interface)?;
         // Declared first and so released last, also on failure.
         let lock = lock(Path::new(LOCKS), &interface)?;
-        let classifier = Classifier::new(policy.services().classification_order(), Some(interface.name()))?;
+        let services = policy.services();
+        let classifier = Classifier::new(services.classification_order(), Some(interface.name()))?;
         let backend = shaper::choose(shaper::probe())?;
-        let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
-        let nic = policy.machine_capacity(machine, Direction::Tx);
-        let ceilings: Vec<Bandwidth> =
-            leaves.iter().map(|leaf| policy.machine_ceiling(*leaf, Direction::Tx).min(nic)).collect();
-        let rate = |(service, ceiling): (&ServiceId, &Bandwidth)| {
-            let share = policy.services().get(*service).share(ContentionPoint::Machine, Direction::Tx);
-            ServiceRate { service: *service, min: share.min.min(*ceiling), max: *ceiling, weight: share.weight }
-        };
-        let rates: Vec<ServiceRate> = leaves.iter().zip(&ceilings).map(rate).collect();
+        let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
         let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
         let absent = absent.copied().collect();
-        // The programs come first, still without rules: with tcx they refuse an interface that another holds, even
-        // one that does not see our lock because its /run is another.
+        let sending = Sending::over(&interface)?;
+        // The programs come first: they refuse an interface that another holds, even one that does not see our lock because its
+        // /run is another.
         let mut datapath = InterfaceDatapath::attach(&interface, None)?;
-        let shaper: Box<dyn Shaper> = match backend {
-            Backend::Htb => Box::new(HtbShaper::install(&interface, nic, &rates, Sending::over(&interface)?, force)?),
+        let classes = match backend {
+            Backend::Htb => Classes::Htb,
             backend => return Err(HostError::Backend(backend)),
         };
-        datapath.set_rules(&classifier, Classes::Htb)?;
-        let receive_limits = vec![Bandwidth::UNLIMITED; leaves.len()];
-        Ok(Self { datapath, shaper, rates, ceilings, leaves, absent, receive_limits, _lock: lock })
+        datapath.set_slots(services.leaves().map(|(id, service)| (id, service.path())))?;
+        datapath.set_shaper(policy, machine, &ShaperConfig::parley(policy, None, None), sending)?;
+        let nic = policy.machine_capacity(machine, Direction::Tx);
+        let in_force = datapath.limits()?;
+        let rate = |leaf: &ServiceId| -> Result<ServiceRate, HostError> {
+            let ceiling = policy.machine_ceiling(*leaf, Direction::Tx).min(nic);
+            let share = services.get(*leaf).share(ContentionPoint::Machine, Direction::Tx);
+            let limit = in_force.iter().find(|(service, _)| service == leaf);
+            Ok(ServiceRate {
+                service: *leaf,
+                slot: datapath.slot(*leaf)?,
+                min: share.min.min(ceiling),
+                max: limit.map_or(ceiling, |(_, limits)| limits.tx.min(ceiling)),
+                ceiling,
+                weight: share.weight,
+            })
+        };
+        let rates: Vec<ServiceRate> = leaves.iter().map(rate).collect::<Result<_, _>>()?;
+        let receive_limits = leaves.iter().map(|leaf| {
+            let limit = in_force.iter().find(|(service, _)| service == leaf);
+            limit.map_or(Bandwidth::UNLIMITED, |(_, limits)| limits.rx)
+        });
+        let receive_limits = receive_limits.collect();
+        let mut destinations = Destinations::open(&datapath)?;
+        let held = destinations.held()?;
+        let shaper: Box<dyn Shaper> = Box::new(HtbShaper::install(&interface, nic, &rates, &held, sending, force)?);
+        let shaper = Arc::new(Mutex::new(Some(shaper)));
+        let secret = standing.key.feedback();
+        datapath.set_keys(&[FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }])?;
+        datapath.set_control(&standing.control)?;
+        datapath.tell_alive()?;
+        // Last, so that no packet is sent to a class that is not there yet.
+        datapath.set_rules(&classifier, classes)?;
+        datapath.start_timer()?;
+        let before = leaves.iter().map(|leaf| {
+            let totals = datapath.totals(Some(*leaf))?;
+            Ok(PerDirection { tx: totals.tx.bytes(), rx: totals.rx.bytes() })
+        });
+        let before = before.collect::<Result<_, LoaderError>>()?;
+        let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
+        Ok(Self { datapath, destinations, shaper, backend, rates, leaves, before, absent, receive_limits, _lock: lock })
     }
 
     /// The mechanism that enforces rates.
     pub fn backend(&self) -> Backend {
-        self.shaper.backend()
+        self.backend
+    }
+
+    /// Whether this goes on where an earlier agent ended.
+    pub fn is_adopted(&self) -> bool {
+        self.datapath.is_adopted()
+    }
+
+    /// Whether destinations are set by a real-time thread.
+    pub fn is_prompt(&self) -> bool {
+        self.destinations.is_prompt()
+    }
+
+    /// Destinations that answered lately.
+    pub fn destinations(&self) -> Result<Vec<DestinationReading>, HostError> {
+        self.destinations.readings()
+    }
+
+    /// The receive meter of a leaf service.
+    pub fn receive_reading(&self, service: ServiceId) -> Result<ReceiveReading, HostError> {
+        Ok(self.datapath.receive_reading(service)?)
+    }
+
+    /// What waits and what was dropped, by service.
+    pub fn queues(&mut self) -> Result<Vec<ServiceQueue>, HostError> {
+        let mut shaper = self.shaper.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(shaper.as_mut().map_or_else(|| Ok(Vec::new()), |shaper| shaper.queues())?)
+    }
+
+    /// Events of control traffic at this interface.
+    pub fn control_counters(&self) -> Result<ControlCounters, HostError> {
+        Ok(self.datapath.control_counters()?)
+    }
+
+    /// The kernel's timer.
+    pub fn timer(&self) -> Result<TimerReading, HostError> {
+        Ok(self.datapath.timer()?)
     }
 
     /// How the programs are held on the interface.
@@ -128,17 +228,25 @@ impl Host {
         &self.absent
     }
 
-    /// All meters now.
-    pub fn read_meters(&self) -> Result<Vec<MeterReading>, HostError> {
-        let reading = |service: &ServiceId| {
+    /// All meters now, counted from when this agent came. Says to the kernel that the agent is alive.
+    pub fn read_meters(&mut self) -> Result<Vec<MeterReading>, HostError> {
+        self.destinations.check()?;
+        self.datapath.tell_alive()?;
+        let reading = |(service, before): (&ServiceId, &PerDirection<Bytes>)| {
             let totals = self.datapath.totals(Some(*service))?;
-            Ok(MeterReading {
-                service: *service,
-                bytes: PerDirection { tx: totals.tx.bytes(), rx: totals.rx.bytes() },
-                network: Default::default(),
-            })
+            let meter = self.datapath.receive_reading(*service)?;
+            let network = NetworkReading {
+                packets: meter.packets,
+                marked: meter.marked,
+                rate: (!meter.rate.is_unlimited()).then_some(meter.rate),
+            };
+            let bytes = PerDirection {
+                tx: totals.tx.bytes().saturating_sub(before.tx),
+                rx: totals.rx.bytes().saturating_sub(before.rx),
+            };
+            Ok(MeterReading { service: *service, bytes, network })
         };
-        self.leaves.iter().map(reading).collect()
+        self.leaves.iter().zip(&self.before).map(reading).collect()
     }
 
     /// Puts runtime limits in force; the static policy holds where they are unlimited. Returns those that
@@ -147,34 +255,50 @@ impl Host {
         let mut changed = Vec::new();
         for limit in limits {
             let Ok(leaf) = self.leaves.binary_search(&limit.service) else { continue };
-            match limit.direction {
-                Direction::Tx => {
-                    let max = limit.limit.min(self.ceilings[leaf]);
-                    if self.rates[leaf].max != max {
-                        self.rates[leaf].max = max;
-                        changed.push(*limit);
-                    }
-                }
-                Direction::Rx => {
-                    if self.receive_limits[leaf] != limit.limit {
-                        self.receive_limits[leaf] = limit.limit;
-                        changed.push(*limit);
-                    }
-                }
+            let wanted = match limit.direction {
+                Direction::Tx => limit.limit.min(self.rates[leaf].ceiling),
+                Direction::Rx => limit.limit,
+            };
+            let in_force = match limit.direction {
+                Direction::Tx => &mut self.rates[leaf].max,
+                Direction::Rx => &mut self.receive_limits[leaf],
+            };
+            if *in_force != wanted {
+                *in_force = wanted;
+                changed.push(*limit);
             }
         }
         let capped = |rate: &ServiceRate| ServiceRate { min: rate.min.min(rate.max), ..*rate };
         let rates: Vec<ServiceRate> = self.rates.iter().map(capped).collect();
-        self.shaper.set(&rates)?;
+        if let Some(shaper) = self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            shaper.set(&rates)?;
+        }
+        let limits = self.leaves.iter().zip(&self.rates).zip(&self.receive_limits);
+        let limits = limits.map(|((leaf, rate), rx)| (*leaf, PerDirection { tx: rate.max, rx: *rx }));
+        self.datapath.set_limits(&limits.collect::<Vec<_>>())?;
         Ok(changed)
     }
 
     /// Leaves the interface as it was found.
     pub fn remove(self) -> Result<(), HostError> {
+        let Self { datapath, destinations, shaper, _lock, .. } = self;
+        drop(destinations);
         // Programs first: then nothing points at the classes that go. Both are tried whatever the first says.
-        let programs = self.datapath.remove();
-        self.shaper.remove()?;
+        let programs = datapath.remove();
+        if let Some(shaper) = shaper.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            shaper.remove()?;
+        }
         Ok(programs?)
+    }
+
+    /// Goes, and leaves everything in force for the next agent; the kernel takes the static policy when none comes.
+    pub fn leave(self) {
+        let Self { datapath, destinations, shaper, _lock, .. } = self;
+        drop(destinations);
+        datapath.leave();
+        if let Some(shaper) = shaper.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            shaper.leave();
+        }
     }
 }
 
@@ -182,9 +306,8 @@ impl Host {
 pub fn remove(interface: &str) -> Result<bool, HostError> {
     let interface = Interface::named(interface)?;
     let _lock = lock(Path::new(LOCKS), &interface)?;
-    // Attaching takes over the programs of a killed agent.
-    InterfaceDatapath::attach(&interface, None)?.remove()?;
-    Ok(HtbTree::remove_leftover(&interface)?)
+    let programs = InterfaceDatapath::remove_leftover(&interface)?;
+    Ok(HtbTree::remove_leftover(&interface)? || programs)
 }
 
 /// Takes the lock of an interface, which one agent or removal holds at a time; released when the file is closed, also

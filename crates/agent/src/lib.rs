@@ -7,16 +7,19 @@
 //! | module | does |
 //! |---|---|
 //! | [`host`] | the interface under policy: classifier, meters, rates |
+//! | `destination_limits` | the thread that holds destinations to what their receivers say |
 //! | `fabric_line` | what goes to the fabric broker and comes back, if there is one |
 //! | [`daemon`] | the loop: socket, timer, signals |
 //! | [`key_file`] | the shared key on disk |
 //! | `status` | what the agent is doing, for whoever watches: a file, and an address to ask |
 //!
 //! Life: the host is changed only after policy, key, socket and state are in order. SIGTERM and SIGINT end
-//! the loop and leave the interface as it was found. A killed agent leaves its HTB tree, which holds nobody
-//! since nothing chooses its classes any more; the next agent adopts it and [`host::remove`] deletes it.
+//! the loop and leave the interface as it was found, or with `keep` as it is. A killed agent leaves programs, classes and rates
+//! in force, and after the timeout the kernel takes the static policy; the next agent adopts them and [`host::remove`]
+//! deletes them.
 
 pub mod daemon;
+mod destination_limits;
 mod fabric_line;
 pub mod host;
 pub mod key_file;

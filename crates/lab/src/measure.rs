@@ -7,8 +7,9 @@
 use crate::network::{Network, UPLINK};
 use weir_datapath::{Classifier, ClassifierError};
 use weir_linux::interface::{Interface, InterfaceError};
-use weir_linux::loader::{Classes, InterfaceDatapath, LoaderError};
+use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::netns::NetnsError;
+use weir_linux::settings::Classes;
 use weir_scenario::{Measure, Sample, Scenario};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, ServiceId};
 
@@ -49,6 +50,8 @@ impl UplinkMeter {
             // By the name of a machine's interface, so that filters on it find their packets here too.
             let classifier = Classifier::new(order, Some(crate::network::NIC))?;
             let mut datapath = InterfaceDatapath::attach(&interface, None)?;
+            let services = scenario.policy().services();
+            datapath.set_slots(services.leaves().map(|(id, service)| (id, service.path())))?;
             datapath.set_rules(&classifier, Classes::None)?;
             Ok(datapath)
         })??;

@@ -18,7 +18,7 @@ use crate::settings::kernel_time;
 use crate::shaper::DestinationRate;
 use crate::tables::{DESTINATIONS_MAX, Held, Mail, Place};
 use aya::maps::{MapData, RingBuf};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -53,6 +53,8 @@ pub struct Destinations {
     mails: Mails,
     /// Whose slot is whose, as far as was asked.
     places: HashMap<u32, Place>,
+    /// Those that have a class.
+    classed: BTreeSet<u32>,
 }
 
 impl Destinations {
@@ -63,7 +65,7 @@ impl Destinations {
         let ring = RingBuf::try_from(aya::maps::Map::RingBuf(news))?;
         let mails =
             Mails::of(maps.mails.fd().as_fd()).map_err(|error| LoaderError::Io { what: "map weir_mails", error })?;
-        Ok(Self { maps, ring, mails, places: HashMap::new() })
+        Ok(Self { maps, ring, mails, places: HashMap::new(), classed: BTreeSet::new() })
     }
 
     /// What becomes readable when there is news.
@@ -93,7 +95,12 @@ impl Destinations {
     }
 
     /// Tells the kernel which class holds a destination; 0: its service's.
-    pub fn set_class(&self, destination: u32, class: u16) {
+    pub fn set_class(&mut self, destination: u32, class: u16) {
+        if class == 0 {
+            self.classed.remove(&destination);
+        } else {
+            self.classed.insert(destination);
+        }
         if let Some(mail) = self.mails.get(destination) {
             mail.class.store(u32::from(class), Ordering::Release);
         }
@@ -101,32 +108,28 @@ impl Destinations {
 
     /// Destinations that have a class: those to take over from an earlier agent.
     pub fn held(&mut self) -> Result<Vec<DestinationRate>, LoaderError> {
-        let with_class = |mail: &SharedMail| mail.class.load(Ordering::Acquire) != 0;
-        self.list(with_class, |mail| Some(Bandwidth::from_bps(mail.rate.load(Ordering::Acquire))))
+        let class = |slot: &u32| self.mails.get(*slot).is_some_and(|mail| mail.class.load(Ordering::Acquire) != 0);
+        self.classed = (0..DESTINATIONS_MAX).filter(class).collect();
+        let rate = |mail: &SharedMail| Bandwidth::from_bps(mail.rate.load(Ordering::Acquire));
+        let all: Vec<(u32, Option<Bandwidth>)> =
+            self.classed.iter().map(|slot| (*slot, self.mails.get(*slot).map(rate))).collect();
+        self.whose(&all)
     }
 
     /// Destinations that have a class but whose receiver was silent for `silence`: nobody is held any more.
     pub fn silent(&mut self, silence: Duration) -> Result<Vec<DestinationRate>, LoaderError> {
         let now = kernel_time();
-        let silent = |mail: &SharedMail| {
-            let age = now.saturating_sub(mail.heard_at.load(Ordering::Acquire));
-            mail.class.load(Ordering::Acquire) != 0 && age >= silence.nanos()
-        };
-        self.list(silent, |_| None)
+        let age = |mail: &SharedMail| now.saturating_sub(mail.heard_at.load(Ordering::Acquire));
+        let silent = |slot: &&u32| self.mails.get(**slot).is_some_and(|mail| age(mail) >= silence.nanos());
+        let all: Vec<_> = self.classed.iter().filter(silent).map(|slot| (*slot, None)).collect();
+        self.whose(&all)
     }
 
-    fn list(
-        &mut self,
-        which: impl Fn(&SharedMail) -> bool,
-        rate: impl Fn(&SharedMail) -> Option<Bandwidth>,
-    ) -> Result<Vec<DestinationRate>, LoaderError> {
-        let mails = &self.mails;
-        let all = (0..DESTINATIONS_MAX).filter_map(|destination| Some((destination, mails.get(destination)?)));
-        let found: Vec<_> =
-            all.filter(|(_, mail)| which(mail)).map(|(destination, mail)| (destination, rate(mail))).collect();
-        let whose =
-            |(destination, rate)| Ok(DestinationRate { destination, slot: self.place(destination)?.service, rate });
-        found.into_iter().map(whose).collect()
+    fn whose(&mut self, rates: &[(u32, Option<Bandwidth>)]) -> Result<Vec<DestinationRate>, LoaderError> {
+        let one = |&(destination, rate): &(u32, Option<Bandwidth>)| {
+            Ok(DestinationRate { destination, slot: self.place(destination)?.service, rate })
+        };
+        rates.iter().map(one).collect()
     }
 
     /// Forgets the longest silent destinations where little room is left, but none that was heard of within `memory`. Returns how many. They

@@ -177,8 +177,8 @@ impl Shaper for HtbShaper {
                 _ => None,
             };
             let Some(queue) = queues.get_mut(&place) else { continue };
-            queue.sent = queue.sent + class.bytes;
-            queue.backlog = queue.backlog + class.backlog;
+            queue.sent += class.bytes;
+            queue.backlog += class.backlog;
             queue.drops += u64::from(class.drops);
             queue.destinations += u32::from(class.minor >= DESTINATION_FIRST);
         }

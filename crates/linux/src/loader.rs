@@ -18,7 +18,7 @@ use crate::interface::Interface;
 use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours};
 use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
-use crate::pins::{PinError, Pins};
+use crate::pins::{PinError, Pins, sweep};
 use crate::slots::Slots;
 use crate::tables::{Config, DESTINATIONS_MAX, SERVICES_MAX, VERSION};
 use crate::tc;
@@ -140,6 +140,7 @@ impl InterfaceDatapath {
             return Err(LoaderError::NotEthernet(interface.name().into()));
         }
         let pins = Pins::of(interface)?;
+        sweep();
         let already = || LoaderError::AlreadyAttached(interface.name().into());
         let held = pins.hold()?.ok_or_else(already)?;
         if !are_whole(&pins) {

@@ -207,6 +207,10 @@ impl Netns {
             // SAFETY: plain system call on a process that is inside our namespace.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
+        // Programs and timers that agents left in force would outlive the interfaces.
+        if let Ok(about) = fs::metadata(self.path()) {
+            crate::pins::remove_of_namespace(about.ino());
+        }
         ip(["netns", "del", &self.name]).map(|_| ())
     }
 }

@@ -144,6 +144,17 @@ pub fn sweep() -> usize {
     directories().iter().filter(|(_, directory)| dead(directory) && remove(directory).is_ok()).count()
 }
 
+/// Deletes the pins of all interfaces of a namespace, which is about to go.
+pub(crate) fn remove_of_namespace(inode: u64) {
+    let which = format!("-{inode}-");
+    for (name, directory) in directories() {
+        if name.contains(&which) {
+            // What cannot be deleted is found by `sweep` when the interface has gone.
+            let _ = remove(&directory);
+        }
+    }
+}
+
 /// The index of the interface that a pinned tcx link leads to, 0 where that is gone; `None` where there is no such link.
 fn interface_of(path: &Path) -> Option<u32> {
     const BPF_OBJ_GET: libc::c_long = 7;

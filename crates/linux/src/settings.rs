@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use weir_datapath::{Address, Classifier, Rule, ShaperConfig, SipKey};
 use weir_policy::{Policy, Sharing};
-use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, ServiceId};
+use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
 /// Bursts in a window of a receive meter, at least: then one more or less is a quarter of its usage, as a segment of 64 KiB is of
 /// what 10 Gb/s carry in Parley's 200 µs.
@@ -78,28 +78,9 @@ pub fn cookie(socket: &impl AsRawFd) -> io::Result<u64> {
 }
 
 impl InterfaceDatapath {
-    /// From the next packet on, packets are classified by `classifier` (made for this interface's name) and
-    /// find their class as `classes` says. Meters go on counting. `services` are all that the classifier may name, with their paths.
-    pub fn set_rules<'a>(
-        &mut self,
-        classifier: &Classifier,
-        services: impl Iterator<Item = (ServiceId, &'a str)>,
-        classes: Classes,
-    ) -> Result<(), LoaderError> {
-        let freed = self.slots.assign(services)?;
-        let rule = |rule: &Rule| Ok(Rule { service: self.slots.of(ServiceId(rule.service))?, ..*rule });
-        let rules: Vec<Rule> = classifier.rules().iter().map(rule).collect::<Result<_, LoaderError>>()?;
-        let next = 1 - self.config.table;
-        self.maps.tables.set(next, Table::new(&rules), 0)?;
-        self.config.table = next;
-        (self.config.class_major, self.config.class_static) = match classes {
-            Classes::Htb => (u32::from(htb::MAJOR) << 16, u32::from(htb::STATIC_FIRST)),
-            Classes::None => (0, 0),
-        };
-        self.config.class_first = u32::from(htb::OTHERS_FIRST);
-        self.config.class_default = u32::from(htb::DEFAULT_MINOR);
-        self.write_config()?;
-        for slot in freed {
+    /// Gives every service of the policy, by its path, its slot. Those that the policy does not have any more lose theirs.
+    pub fn set_slots<'a>(&mut self, services: impl Iterator<Item = (ServiceId, &'a str)>) -> Result<(), LoaderError> {
+        for slot in self.slots.assign(services)? {
             let generation = self.maps.services.get(&slot, 0)?.generation;
             self.maps.services.set(slot, ServiceEntry { generation, ..ServiceEntry::default() }, 0)?;
         }
@@ -115,8 +96,25 @@ impl InterfaceDatapath {
         Ok(())
     }
 
+    /// From the next packet on, packets are classified by `classifier` (made for this interface's name), which names services that have
+    /// slots, and find their class as `classes` says. Meters go on counting.
+    pub fn set_rules(&mut self, classifier: &Classifier, classes: Classes) -> Result<(), LoaderError> {
+        let rule = |rule: &Rule| Ok(Rule { service: self.slots.of(ServiceId(rule.service))?, ..*rule });
+        let rules: Vec<Rule> = classifier.rules().iter().map(rule).collect::<Result<_, LoaderError>>()?;
+        let next = 1 - self.config.table;
+        self.maps.tables.set(next, Table::new(&rules), 0)?;
+        self.config.table = next;
+        (self.config.class_major, self.config.class_static) = match classes {
+            Classes::Htb => (u32::from(htb::MAJOR) << 16, u32::from(htb::STATIC_FIRST)),
+            Classes::None => (0, 0),
+        };
+        self.config.class_first = u32::from(htb::OTHERS_FIRST);
+        self.config.class_default = u32::from(htb::DEFAULT_MINOR);
+        self.write_config()
+    }
+
     /// Receive meters and feedback as the policy has them for this machine, whose interface sends like `sending`. After
-    /// [`InterfaceDatapath::set_rules`].
+    /// [`InterfaceDatapath::set_slots`].
     pub fn set_shaper(
         &mut self,
         policy: &Policy,
@@ -187,17 +185,28 @@ impl InterfaceDatapath {
         self.write_config()
     }
 
-    /// What the brokers let services receive; unlimited lifts it.
-    pub fn set_receive_limits(&mut self, limits: &[(ServiceId, Bandwidth)]) -> Result<(), LoaderError> {
-        for (service, rate) in limits {
+    /// What the brokers let services send and receive; unlimited lifts it. What is sent is held by the shaper, and kept here
+    /// for the next agent.
+    pub fn set_limits(&mut self, limits: &[(ServiceId, PerDirection<Bandwidth>)]) -> Result<(), LoaderError> {
+        for (service, rates) in limits {
             let slot = self.slots.of(*service)?;
-            let mut entry = self.maps.services.get(&slot, 0)?;
-            if entry.rx_limit != limit(*rate) {
-                entry.rx_limit = limit(*rate);
-                self.maps.services.set(slot, entry, 0)?;
+            let there = self.maps.services.get(&slot, 0)?;
+            let wanted = ServiceEntry { rx_limit: limit(rates.rx), tx_limit: limit(rates.tx), ..there };
+            if wanted != there {
+                self.maps.services.set(slot, wanted, 0)?;
             }
         }
         Ok(())
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> Result<Vec<(ServiceId, PerDirection<Bandwidth>)>, LoaderError> {
+        let rate = |bps: u64| if bps == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(bps) };
+        let of = |(service, slot, _)| {
+            let entry = self.maps.services.get(&slot, 0)?;
+            Ok((service, PerDirection { tx: rate(entry.tx_limit), rx: rate(entry.rx_limit) }))
+        };
+        self.slots.iter().map(of).collect()
     }
 
     /// The keys that verify feedback, of which the first signs. What is signed with any other is forged from the next packet on.

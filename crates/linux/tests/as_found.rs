@@ -101,7 +101,8 @@ fn programs_leave_no_trace() {
         let attach = || {
             let mut datapath = InterfaceDatapath::attach(&interface(), wanted).expect("attach");
             let classifier = Classifier::new([], Some("eth")).expect("rules");
-            datapath.set_rules(&classifier, services(2), Classes::Htb).expect("rules");
+            datapath.set_slots(services(2)).expect("slots");
+            datapath.set_rules(&classifier, Classes::Htb).expect("rules");
             assert_eq!(datapath.attachment(), expected);
             datapath
         };
@@ -126,7 +127,8 @@ fn what_a_killed_agent_left_is_adopted() {
         let first = || {
             let mut first = attach();
             assert!(!first.is_adopted());
-            first.set_rules(&classifier(), services(3), Classes::None).expect("rules");
+            first.set_slots(services(3)).expect("slots");
+            first.set_rules(&classifier(), Classes::None).expect("rules");
             first.start_timer().expect("the timer");
             first.leave();
         };
@@ -144,7 +146,8 @@ fn what_a_killed_agent_left_is_adopted() {
             assert!(counted > 0, "packets were counted while no agent ran");
             // Another order, one service less: slots stay.
             let services = [("c", 0), ("a", 1)].map(|(path, id)| (ServiceId(id), path));
-            second.set_rules(&classifier(), services.into_iter(), Classes::None).expect("rules");
+            second.set_slots(services.into_iter()).expect("slots");
+            second.set_rules(&classifier(), Classes::None).expect("rules");
             let slots = [0, 1].map(|id| second.slot(ServiceId(id)).expect("a slot"));
             assert_eq!(slots, [2, 0]);
             second.start_timer().expect("the timer");

@@ -42,7 +42,8 @@ fn attach(classes: Classes) -> InterfaceDatapath {
     let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
     let filters = filters();
     let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), Some("eth")).expect("supported");
-    datapath.set_rules(&classifier, services(3), classes).expect("rules");
+    datapath.set_slots(services(3)).expect("slots");
+    datapath.set_rules(&classifier, classes).expect("rules");
     datapath
 }
 

@@ -14,6 +14,21 @@ pub const TAG_LEN: usize = 16;
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
+/// The derived key of feedback. It is not printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FeedbackSecret {
+    /// Which key it is, on the wire; two keys have the same one time in 65,536.
+    pub number: u16,
+    /// The key of SipHash.
+    pub bytes: [u8; 16],
+}
+
+impl fmt::Debug for FeedbackSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FeedbackSecret({:#06x})", self.number)
+    }
+}
+
 /// Why a text is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -43,6 +58,16 @@ impl Key {
             *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
         }
         Self::new(bytes)
+    }
+
+    /// What feedback is signed with, which the kernel checks: a key of its own, derived from this one, and the number by which
+    /// receivers know it. Whoever learns the derived key can forge feedback, but no datagram.
+    pub fn feedback(&self) -> FeedbackSecret {
+        let derived = |purpose: &str| self.mac(purpose.as_bytes()).finalize().into_bytes();
+        let (key, number) = (derived("weir feedback key 1"), derived("weir feedback number 1"));
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&key[..16]);
+        FeedbackSecret { number: u16::from_be_bytes([number[0], number[1]]), bytes }
     }
 
     /// The tag of a message.
@@ -96,6 +121,15 @@ mod tests {
             tag,
             [0xb0, 0x34, 0x4c, 0x61, 0xd8, 0xdb, 0x38, 0x53, 0x5c, 0xa8, 0xaf, 0xce, 0xaf, 0x0b, 0xf1, 0x2b]
         );
+    }
+
+    #[test]
+    fn feedback_has_a_key_of_its_own() {
+        let of = |byte| Key::new([byte; 32]).expect("a key").feedback();
+        assert_eq!(of(7), of(7));
+        assert!(of(7).bytes != of(8).bytes && of(7).number != of(8).number);
+        assert_ne!(of(7).bytes, [7; 16]);
+        assert!(!format!("{:?}", of(7)).contains(&format!("{:?}", of(7).bytes)));
     }
 
     #[test]

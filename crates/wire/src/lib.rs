@@ -9,5 +9,5 @@ mod rows;
 mod varint;
 
 pub use datagram::{DecodeError, Message, decode, encode};
-pub use key::{Key, KeyError};
+pub use key::{FeedbackSecret, Key, KeyError};
 pub use rows::rows_fit;

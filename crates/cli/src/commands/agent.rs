@@ -93,6 +93,9 @@ pub(crate) struct Args {
     /// Replace a queueing discipline that somebody else put on the interface
     #[arg(long)]
     force: bool,
+    /// At the end leave all limits in force for the next agent; without one the static policy holds after 5 s
+    #[arg(long)]
+    keep: bool,
     /// Delete what a killed agent left on the interface, and do nothing else
     #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "status", "metrics", "dashboard", "forget_silent", "force", "fabric"])]
     remove: bool,
@@ -172,6 +175,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         epoch,
         broker,
         force: args.force,
+        keep: args.keep,
         status: args.status.clone(),
         metrics: args.metrics,
         fabric,
