@@ -271,7 +271,7 @@ impl Daemon {
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
                 Output::ReportRack(report) => self.line.report(report),
                 // What an earlier agent left holds until this one has heard somebody, or nobody for the timeout.
-                Output::SetLimits(_) if self.resumes() => self.write_status(),
+                Output::SetLimits(_) if self.resumes() => self.tell_status(),
                 Output::SetLimits(limits) => {
                     let changed = self.host.set_limits(&limits)?;
                     self.tell(&changed);
@@ -334,7 +334,12 @@ impl Daemon {
 
     fn tell_status(&mut self) {
         let uptime = self.now().saturating_since(Instant::ZERO);
+        let kernel = self.host.kernel_readings();
+        if let Err(error) = &kernel {
+            debug!("the kernel's readings: {error}");
+        }
         self.teller.tell(&Period {
+            kernel: kernel.ok().as_ref(),
             uptime,
             broker: &self.broker,
             readings: &self.meters.1,

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_control::{MeterReading, NetworkReading, RuntimeLimit};
 use weir_datapath::{Classifier, ClassifierError, ShaperConfig, SipKey};
 use weir_linux::class::Sending;
-use weir_linux::destinations::{DestinationReading, Destinations};
+use weir_linux::destinations::Destinations;
 use weir_linux::htb::{HtbError, HtbTree};
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::interface::{Interface, InterfaceError};
@@ -78,6 +78,20 @@ pub enum HostError {
     /// A backend that this version cannot drive.
     #[error("the backend {0} is not built yet")]
     Backend(Backend),
+}
+
+/// What the kernel counted and computed on an interface.
+pub struct KernelReadings {
+    /// By leaf: its receive meter.
+    pub meters: Vec<ReceiveReading>,
+    /// By leaf: what waits and what was dropped.
+    pub queues: Vec<Option<ServiceQueue>>,
+    /// By leaf: feedback of the destinations that answered lately.
+    pub told: Vec<u64>,
+    /// Events of control traffic.
+    pub counters: ControlCounters,
+    /// The timer.
+    pub timer: TimerReading,
 }
 
 /// What the agent is to the rest of the network.
@@ -192,30 +206,29 @@ impl Host {
         self.destinations.is_prompt()
     }
 
-    /// Destinations that answered lately.
-    pub fn destinations(&self) -> Result<Vec<DestinationReading>, HostError> {
-        self.destinations.readings()
-    }
-
-    /// The receive meter of a leaf service.
-    pub fn receive_reading(&self, service: ServiceId) -> Result<ReceiveReading, HostError> {
-        Ok(self.datapath.receive_reading(service)?)
-    }
-
-    /// What waits and what was dropped, by service.
-    pub fn queues(&mut self) -> Result<Vec<ServiceQueue>, HostError> {
-        let mut shaper = self.shaper.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(shaper.as_mut().map_or_else(|| Ok(Vec::new()), |shaper| shaper.queues())?)
-    }
-
-    /// Events of control traffic at this interface.
-    pub fn control_counters(&self) -> Result<ControlCounters, HostError> {
-        Ok(self.datapath.control_counters()?)
-    }
-
-    /// The kernel's timer.
-    pub fn timer(&self) -> Result<TimerReading, HostError> {
-        Ok(self.datapath.timer()?)
+    /// What the kernel counted and computed, for whoever watches.
+    pub fn kernel_readings(&mut self) -> Result<KernelReadings, HostError> {
+        let meter = |leaf: &ServiceId| Ok(self.datapath.receive_reading(*leaf)?);
+        let meters = self.leaves.iter().map(meter).collect::<Result<_, HostError>>()?;
+        let queues = match self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(shaper) => shaper.queues()?,
+            None => Vec::new(),
+        };
+        let queue = |leaf: &ServiceId| queues.iter().find(|queue| queue.service == Some(*leaf)).copied();
+        let mut told = vec![0; self.leaves.len()];
+        for destination in self.destinations.readings()? {
+            let service = self.datapath.service(destination.slot);
+            if let Some(leaf) = service.and_then(|service| self.leaves.binary_search(&service).ok()) {
+                told[leaf] += destination.told;
+            }
+        }
+        Ok(KernelReadings {
+            meters,
+            queues: self.leaves.iter().map(queue).collect(),
+            told,
+            counters: self.datapath.control_counters()?,
+            timer: self.datapath.timer()?,
+        })
     }
 
     /// How the programs are held on the interface.

@@ -6,6 +6,7 @@
 
 use crate::daemon::DatagramCounters;
 use crate::fabric_line::FabricLine;
+use crate::host::KernelReadings;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
@@ -14,7 +15,7 @@ use weir_linux::loader::Attachment;
 use weir_observe::Publisher;
 use weir_policy::Policy;
 use weir_state::replace;
-use weir_status::{AgentStatus, Status};
+use weir_status::{AgentStatus, KernelCounters, Status};
 use weir_units::{Bandwidth, Duration, MachineId, PerDirection};
 
 /// What is known of one period.
@@ -28,6 +29,8 @@ pub(crate) struct Period<'a> {
     pub(crate) usage: &'a [PerDirection<Bandwidth>],
     pub(crate) datagrams: &'a DatagramCounters,
     pub(crate) line: &'a FabricLine,
+    /// Absent when it cannot be read.
+    pub(crate) kernel: Option<&'a KernelReadings>,
 }
 
 /// Tells what the agent is doing.
@@ -66,6 +69,9 @@ impl Teller {
         counters.datagrams_unsent = datagrams.unsent;
         counters.rack_reports_unsent = period.line.unsent();
         status.fabric = period.line.status(period.broker);
+        if let Some(kernel) = period.kernel {
+            tell_kernel(status, kernel);
+        }
         let status = Status::Agent(status.clone());
         self.write(&status);
         if let Some(publisher) = &self.publisher {
@@ -93,6 +99,35 @@ impl Teller {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// What the kernel counted and computed.
+fn tell_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
+    for (service, meter) in status.services.iter_mut().zip(&kernel.meters) {
+        let held = |rate: Bandwidth| (!rate.is_unlimited()).then_some(rate);
+        service.rx.meter_capacity = held(meter.capacity);
+        service.rx.sender_rate = held(meter.rate);
+        service.rx.packets_markable = Some(meter.packets);
+        service.rx.packets_marked = Some(meter.marked);
+        service.rx.feedback_sent = Some(meter.answered);
+    }
+    for ((service, queue), told) in status.services.iter_mut().zip(&kernel.queues).zip(&kernel.told) {
+        service.tx.feedback_received = Some(*told);
+        service.tx.backlog_bytes = queue.map(|queue| queue.backlog.get());
+        service.tx.drops = queue.map(|queue| queue.drops);
+        service.tx.destinations_held = queue.map(|queue| u64::from(queue.destinations));
+    }
+    let counted = &kernel.counters;
+    status.kernel = Some(KernelCounters {
+        feedback_forged: counted.forged,
+        feedback_replayed: counted.replayed,
+        control_packets_dropped: counted.imitated + counted.misdirected + counted.strangers + counted.flooded,
+        destinations_without_room: counted.crowded,
+        ticks_late: kernel.timer.late,
+    });
+    // Dropped at the interface, before the agent could count them.
+    status.counters.datagrams_foreign += counted.foreign;
+    status.counters.datagrams_other_version += counted.other_version;
 }
 
 /// What the policy and the host say of this machine.
