@@ -4,6 +4,7 @@ mod common;
 
 use common::{Cable, interface, services, skipped};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use weir_datapath::Classifier;
 use weir_linux::class::{ClassSpec, Sending};
 use weir_linux::htb::{FIRST_MINOR, HtbError, HtbTree};
@@ -175,9 +176,19 @@ fn an_interface_that_goes_takes_its_pins_along() {
     }
     let cable = Cable::new("fa");
     cable.a.run(|| InterfaceDatapath::attach(&interface(), None).expect("attach").leave()).expect("enter");
+    let inode =
+        cable.a.run(|| std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino()).expect("enter");
+    let pinned = || {
+        let names = std::fs::read_dir("/sys/fs/bpf/weir").into_iter().flatten().flatten();
+        names.filter(|entry| entry.file_name().to_string_lossy().contains(&format!("-{inode}-"))).count()
+    };
+    assert_eq!(pinned(), 1);
+    weir_linux::pins::sweep();
+    assert_eq!(pinned(), 1, "the interface is there");
     cable.a.ip(["link", "del", "eth"]).expect("ip");
-    assert!(weir_linux::pins::sweep() >= 1);
-    assert_eq!(weir_linux::pins::sweep(), 0);
+    // Here or by whoever attaches at this moment.
+    weir_linux::pins::sweep();
+    assert_eq!(pinned(), 0);
 }
 
 #[test]
