@@ -64,6 +64,15 @@ impl HtbShaper {
         Ok(Self { tree: HtbTree::install(interface, nic, &specs, sending, force)?, services, destinations })
     }
 
+    /// What was sent through the classes of the static policy, by slot.
+    pub fn static_bytes(&mut self) -> Result<Vec<Bytes>, HtbError> {
+        let classes = self.tree.status()?.into_iter();
+        Ok(classes
+            .filter(|class| (STATIC_FIRST..DESTINATION_FIRST).contains(&class.minor))
+            .map(|class| class.bytes)
+            .collect())
+    }
+
     /// The classes of one service as they are to be now.
     fn of(&self, slot: u32) -> Vec<ClassSpec> {
         let Some(service) = self.services.get(&slot) else { return Vec::new() };

@@ -15,7 +15,7 @@ use weir_linux::loader::InterfaceDatapath;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{ServiceRate, Shaper};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Direction, MachineId, ServiceId};
+use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId};
 
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
@@ -307,4 +307,59 @@ fn tenants_neither_send_nor_see_control_traffic() {
         println!("{heard} heard, {flooded} refused");
         assert!((60..200).contains(&heard) && heard as u64 + flooded == 500, "{heard} and {flooded}");
     });
+}
+
+/// While no agent says that it is alive the kernel takes the static policy by itself, and gives it back when one is.
+#[test]
+fn without_an_agent_the_static_policy_holds() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("r5");
+    let policy = policy("machine: { rx: { max: 100Mb/s } }");
+    let mut a = cable.a.run(|| Host::new(&policy, 0, KEY)).expect("enter");
+    let mut b = cable.b.run(|| Host::new(&policy, 1, KEY)).expect("enter");
+    for (machine, host) in [(0, &mut a), (1, &mut b)] {
+        let timeout = weir_units::Duration::from_secs(1);
+        let control = ControlSettings { timeout, ..control(machine, &host.socket) };
+        host.datapath.set_control(&control).expect("control");
+    }
+    let limits = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::from_mbps(10) };
+    b.datapath.set_limits(&[(ServiceId(0), limits)]).expect("limits");
+    let _server = cable.server(7000);
+    let mut client = cable.client(7000, "30");
+    let serve = |a: &mut Host, b: &mut Host| {
+        for _ in 0..1500 {
+            a.serve();
+            b.serve();
+            pause(Duration::from_millis(1));
+        }
+    };
+    let capacity = |b: &Host| b.datapath.receive_reading(ServiceId(0)).expect("a meter").capacity;
+    serve(&mut a, &mut b);
+    assert_eq!(capacity(&b), Bandwidth::from_mbps(10), "the brokers' limit");
+    assert!(!b.datapath.timer().expect("the timer").fallback);
+    // Nobody serves.
+    pause(Duration::from_millis(2500));
+    for host in [&a, &b] {
+        let timer = host.datapath.timer().expect("the timer");
+        assert_eq!((timer.fallback, timer.fallbacks), (true, 1), "{timer:?}");
+    }
+    // The policy's own maximum, or what the interface shares out at the moment.
+    let own = Bandwidth::from_mbps(20)..=Bandwidth::from_mbps(100);
+    assert!(own.contains(&capacity(&b)), "{}", capacity(&b));
+    let of_policy = |a: &mut Host| {
+        let classes = a.shaper.static_bytes().expect("classes");
+        classes.iter().map(|bytes| bytes.get()).sum::<u64>()
+    };
+    assert!(of_policy(&mut a) > 100_000, "packets go to the static class");
+    // Somebody does again.
+    serve(&mut a, &mut b);
+    assert_eq!(capacity(&b), Bandwidth::from_mbps(10));
+    let before = of_policy(&mut a);
+    serve(&mut a, &mut b);
+    assert_eq!(of_policy(&mut a), before, "packets go to the service's classes");
+    client.kill().expect("kill");
+    client.wait().expect("the client");
 }

@@ -32,10 +32,9 @@ Examples:
 The agent classifies and counts every packet of the interface, holds each service to its limit, and
 tells the other machines of its rack what its services use. Addresses come from the policy
 (`network: machines: m1: { address: 10.0.0.1 }`) unless they are given here; it listens on one
-address only. SIGTERM or Ctrl-C leaves the host as it was found. After a crash, start it again or
-use --remove.
+address only. SIGTERM or Ctrl-C leaves the host as it was found. After a crash all stays in force
+for 5 s, then the static policy: start it again, or use --remove.
 
-Only transmit limits are enforced in this version; receive limits are computed and shown.
 What it says is set by the environment: RUST_LOG=debug shows every limit.")]
 pub(crate) struct Args {
     /// The policy file
