@@ -71,11 +71,18 @@ function totals(place) {
   return { usage, guarantee: place.level === 2 ? guarantee || null : null, limit: null, by: held && !(place.level === 2 && state(place).away) ? `${held} limited` : "", held: held > 0 };
 }
 
+/** What is never heard is not lost: it may be starting, like the dashboard itself. */
+function lostText({ lost, services }) {
+  const since = `for ${about(lost.for_s)}`;
+  if (services) return `lost ${since}`;
+  return lost.for_s < 2 ? "no answer yet" : `no answer ${since}`;
+}
+
 /** How a machine is. */
 function state(place) {
   const machine = now?.machines[place.index];
   if (!machine?.asked) return { text: "not asked yet", bad: false, away: true };
-  if (machine.lost) return { text: `lost for ${about(machine.lost.for_s)}`, why: machine.lost.why, bad: true, away: true };
+  if (machine.lost) return { text: lostText(machine), why: machine.lost.why, bad: true, away: true };
   if (machine.same_policy === false) return { text: "another policy", bad: true, away: false };
   if (machine.mode === "static") return { text: "static policy", bad: true, away: false };
   if (machine.peers_heard < machine.peers) return { text: `hears ${machine.peers_heard} of ${machine.peers}`, bad: true, away: false };
