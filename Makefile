@@ -37,7 +37,7 @@ lint:          ## Format and lints, warnings refused
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 unit:          ## All tests of the workspace, the fault worlds and the lab's among them
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 test-edt:      ## The tests of tools/edt/tests on Debian's own kernel, emulated by qemu: TESTS=words, LIMIT=seconds
 	@./tools/setup.sh edt

@@ -105,10 +105,10 @@ fn machines_come_move_and_are_lost() {
     browser.open(&format!("http://{}/", dashboard.address()));
 
     // Racks are open, machines closed; numbers come.
-    // The second cell is the usage; a rack's is the sum of its machines that have answered.
+    // The third cell is the usage; a rack's is the sum of its machines that have answered.
     browser.wait(
         "usage of all machines",
-        &format!("{ROWS}.filter((row) => row.split('|')[1].includes('b/s')).length === 6"),
+        &format!("{ROWS}.filter((row) => row.split('|')[2].includes('b/s')).length === 6"),
     );
     browser.wait("answers of all machines", &format!("{ROWS}.every((row) => !row.includes('no answer'))"));
     browser.wait("the fabric broker", "document.getElementById('summary').textContent.includes('hears 2 of 2')");
@@ -248,7 +248,7 @@ fn a_hundred_machines_are_no_trouble() {
     take(&shared, &policy, 0);
     take(&shared, &policy, 1);
     browser.open(&format!("http://{}/", server.address()));
-    browser.wait("all racks", &format!("{ROWS}.filter((row) => row.split('|')[1].includes('b/s')).length === 5"));
+    browser.wait("all racks", &format!("{ROWS}.filter((row) => row.split('|')[2].includes('b/s')).length === 5"));
     // All open: 5 + 100 + 2,000 rows.
     browser.value("(() => { const box = document.getElementById('filter'); box.value = 'm'; box.dispatchEvent(new Event('input')); })()");
     assert_eq!(browser.value("document.querySelectorAll('#tree tbody tr').length"), 2_105);
