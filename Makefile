@@ -68,10 +68,11 @@ pictures: demo ## Draw the pictures of the documents again: the demo's, Parley's
 	./tools/plan-pictures.sh
 	./tools/dashboard-picture.sh
 
-bench:         ## The water-filling table, the fabric broker's period and the simulator's speed (docs/performance.md)
+bench:         ## The water-filling table, the fabric broker's period, the simulator's speed and packets on Linux (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling
 	$(CARGO) bench --locked -p weir-control --bench fabric_broker
 	$(CARGO) bench --locked -p weir-sim --bench engine
+	$(CARGO) bench --locked -p weir-linux --bench cost
 
 bench-sim:     ## The simulator on the common work: packet-hops/s, memory, growth, checkers, instructions (some minutes)
 	$(CARGO) bench --locked -p weir-sim --bench common_work

@@ -61,7 +61,7 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct weir_answering 
 	u32 place = config->sign, slot = note->service;
 	struct weir_service *service;
 	struct weir_key *key;
-	u8 hardware[12], swapped[12];
+	u8 hardware[12] WEIR_ALIGNED, swapped[12];
 	u32 length;
 
 	key = bpf_map_lookup_elem(&weir_keys, &place);

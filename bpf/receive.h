@@ -3,7 +3,8 @@
  * What happens to a packet that arrives at the interface: control traffic is taken out, the rest is counted, has the ECN bits that
  * its tenant sent, and is answered when that is due.
  *
- * Each CPU counts by itself; the timer (tick.h) adds up and computes the rate that an answer tells.
+ * Each CPU counts by itself; the timer (tick.h) adds up and computes the rate that an answer tells. The time of the timer's next
+ * run stands in for the clock where that is enough: reading the clock takes 40 ns where a whole packet takes 60.
  */
 #ifndef WEIR_RECEIVE_H
 #define WEIR_RECEIVE_H
@@ -17,7 +18,7 @@
 static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const struct weir_packet *packet)
 {
 	struct weir_ecn found = {};
-	u8 header[WEIR_ECN_IPV4];
+	u8 header[WEIR_ECN_IPV4] WEIR_ALIGNED;
 
 	/* switches leave Not-ECT alone */
 	if (packet->ecn == WEIR_NOT_ECT)
@@ -59,6 +60,8 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_pac
 	struct weir_ecn ecn = restore(skb, packet);
 	struct weir_receiver *receiver;
 	struct weir_service *own;
+	struct weir_state *state;
+	u32 key = 0;
 	u64 rate, now;
 	int due;
 
@@ -75,14 +78,17 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_pac
 		return;
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	own = bpf_map_lookup_elem(&weir_services, &slot);
-	if (!receiver || !own)
+	state = bpf_map_lookup_elem(&weir_states, &key);
+	if (!receiver || !own || !state)
 		return;
 	rate = *(volatile u64 *)&receiver->meter.rate;
 	if (!rate)
 		return;
-	now = bpf_ktime_get_ns();
 	counting->answers.bytes = own->feedback_bytes;
 	counting->answers.interval = own->feedback_interval;
+	if (!ecn.asks && weir_answer_waits(&counting->answers, *(volatile u64 *)&state->due, bytes))
+		return;
+	now = bpf_ktime_get_ns();
 	due = weir_answer_due(&counting->answers, now, bytes);
 	if (due || ecn.asks)
 		counting->answered += answer(skb, packet, slot, rate, now);

@@ -43,7 +43,7 @@ static __always_inline void count(u32 service, u32 direction, u64 bytes, u32 pac
 /* Makes the packet one that switches may mark, where that can be undone. */
 static __always_inline void expose(struct __sk_buff *skb, const struct weir_packet *packet, u32 segments, int asks)
 {
-	u8 header[WEIR_ECN_IPV4];
+	u8 header[WEIR_ECN_IPV4] WEIR_ALIGNED;
 
 	if (packet->family == 4) {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV4))
@@ -59,7 +59,8 @@ static __always_inline void expose(struct __sk_buff *skb, const struct weir_pack
 }
 
 /* A packet of a service leaves: the class of its destination, 0 where that has none. */
-static __always_inline u32 transmit(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u32 segments)
+static __always_inline u32 transmit(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet,
+				    u32 service, u32 segments)
 {
 	struct weir_place place = {};
 	struct weir_held *held;
@@ -78,7 +79,7 @@ static __always_inline u32 transmit(struct __sk_buff *skb, const struct weir_pac
 	mail = bpf_map_lookup_elem(&weir_mails, &at);
 	if (!held || !mail)
 		return 0;
-	now = bpf_ktime_get_ns();
+	now = lately(config->tick);
 	if (weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP)
 		return 0;
 	held->sent += skb->wire_len;

@@ -60,7 +60,7 @@ int weir_egress(struct __sk_buff *skb)
 	count(service, WEIR_TX, skb->wire_len, segments);
 	key = 0;
 	if (config->holds && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
-		key = transmit(skb, &packet, service, segments);
+		key = transmit(skb, config, &packet, service, segments);
 	choose_class(skb, config, service, key);
 	return NEXT;
 }

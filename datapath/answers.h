@@ -10,6 +10,9 @@
  * the same R come in the same order every round; a fixed 10 kB, seven packets of 1,500 B, would always hit the
  * same one of seven.
  *
+ * Reading the clock takes longer than all the rest: weir_answer_waits says of most packets, by a time that is not past yet and costs
+ * nothing, that no answer is due.
+ *
  * Bounds: `bytes` up to WEIR_FEEDBACK_BYTES_MAX and `interval` up to 10^9 keep mean * draw inside 64 bits.
  *
  * Worked example: a mean of 10 kB, a draw of 2^31: due after 10 kB. 9 kB came, then a packet of 1.5 kB: it is
@@ -49,6 +52,23 @@ WEIR_INLINE void weir_answers_init(struct weir_answers *answers, u64 now, u32 by
 WEIR_INLINE u64 weir_drawn(u64 mean, u32 draw)
 {
 	return mean / 2 + ((mean * (draw >> 16)) >> 16);
+}
+
+/*
+ * Counts a packet of `bytes` that comes at `last` or before, when it need not be answered. 1: so it is; 0: nothing is counted, and
+ * weir_answer_due decides.
+ */
+WEIR_INLINE int weir_answer_waits(struct weir_answers *answers, u64 last, u64 bytes)
+{
+	u64 unanswered = answers->unanswered + bytes;
+
+	if (bytes >= WEIR_FEEDBACK_BYTES_MAX || unanswered >= weir_drawn(answers->bytes, answers->draw))
+		return 0;
+	if (answers->interval && last >= answers->answered_at &&
+	    last - answers->answered_at >= weir_drawn(answers->interval, answers->draw))
+		return 0;
+	answers->unanswered = unanswered;
+	return 1;
 }
 
 /* Counts a packet of `bytes`. 1: it is to be answered. */

@@ -7,6 +7,7 @@
  */
 #include <stddef.h>
 
+#include "answers.h"
 #include "classify.h"
 #include "destination.h"
 #include "ecn.h"
@@ -45,6 +46,8 @@ u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct we
 			       u32 packets, u32 marked, u64 entitled);
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
 				      u32 weight);
+int weir_native_answer_waits(struct weir_answers *answers, u64 last, u64 bytes);
+int weir_native_answer_due(struct weir_answers *answers, u64 now, u64 bytes);
 void weir_native_destination_init(struct weir_destination *destination, u64 now,
 				  const struct weir_destination_rules *rules, u64 rate);
 int weir_native_destination_feedback(struct weir_destination *destination, u64 now, u64 rate, u32 weight);
@@ -186,6 +189,16 @@ u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, 
 				      u32 weight)
 {
 	return weir_interface_meter_share(meter, sharing, min, max, weight);
+}
+
+int weir_native_answer_waits(struct weir_answers *answers, u64 last, u64 bytes)
+{
+	return weir_answer_waits(answers, last, bytes);
+}
+
+int weir_native_answer_due(struct weir_answers *answers, u64 now, u64 bytes)
+{
+	return weir_answer_due(answers, now, bytes);
 }
 
 void weir_native_destination_init(struct weir_destination *destination, u64 now,

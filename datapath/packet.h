@@ -61,7 +61,7 @@ struct weir_packet {
 /* The transport header at `offset`, of the protocol in `packet`. */
 WEIR_INLINE int weir_parse_transport(weir_frame *frame, u32 offset, struct weir_packet *packet)
 {
-	u8 header[14];
+	u8 header[14] WEIR_ALIGNED;
 
 	packet->header_bytes = offset;
 	if (packet->protocol == WEIR_PROTOCOL_TCP) {
@@ -74,7 +74,7 @@ WEIR_INLINE int weir_parse_transport(weir_frame *frame, u32 offset, struct weir_
 			return WEIR_MALFORMED;
 		packet->header_bytes = offset + size;
 	} else if (packet->protocol == WEIR_PROTOCOL_UDP) {
-		u8 vxlan[8];
+		u8 vxlan[8] WEIR_ALIGNED;
 
 		if (weir_load(frame, offset, header, 8))
 			return WEIR_MALFORMED;
@@ -106,7 +106,7 @@ WEIR_INLINE void weir_map_ipv4(u64 *address, const u8 *ipv4)
 
 WEIR_INLINE int weir_parse_ipv4(weir_frame *frame, u32 offset, struct weir_packet *packet)
 {
-	u8 header[20];
+	u8 header[20] WEIR_ALIGNED;
 	u32 size;
 
 	if (weir_load(frame, offset, header, 20))
@@ -130,7 +130,7 @@ WEIR_INLINE int weir_parse_ipv4(weir_frame *frame, u32 offset, struct weir_packe
 
 WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packet *packet)
 {
-	u8 header[40];
+	u8 header[40] WEIR_ALIGNED;
 	u8 next;
 	u32 i;
 
@@ -146,7 +146,7 @@ WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packe
 	next = header[6];
 	offset += 40;
 	for (i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
-		u8 extension[4];
+		u8 extension[4] WEIR_ALIGNED;
 		u8 kind = next;
 
 		/* hop-by-hop, routing, destination options, mobility; fragment; authentication */
@@ -175,8 +175,8 @@ WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packe
 /* Fills `packet` from an Ethernet frame: WEIR_PARSED, or WEIR_MALFORMED with the fields undefined. */
 WEIR_INLINE int weir_parse(weir_frame *frame, struct weir_packet *packet)
 {
-	u8 ethernet[14];
-	u8 tag[4];
+	u8 ethernet[14] WEIR_ALIGNED;
+	u8 tag[4] WEIR_ALIGNED;
 	u32 offset = 14;
 	u16 type;
 	u32 i;

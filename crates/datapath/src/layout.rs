@@ -376,8 +376,8 @@ pub(crate) const DESTINATION_DROP: i32 = 1;
 /// All are plain computations on what they are handed: no globals, no allocation, no callbacks.
 pub(crate) mod native {
     use super::{
-        FEEDBACK_WORDS, Packet, RawArrivals, RawDestination, RawDestinationRules, RawFeedback, RawInterfaceMeter,
-        RawLaw, RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, Rule,
+        FEEDBACK_WORDS, Packet, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback,
+        RawInterfaceMeter, RawLaw, RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, Rule,
     };
 
     unsafe extern "C" {
@@ -466,6 +466,8 @@ pub(crate) mod native {
             max: u64,
             weight: u32,
         ) -> u64;
+        pub(crate) safe fn weir_native_answer_waits(answers: &mut RawAnswers, last: u64, bytes: u64) -> i32;
+        pub(crate) safe fn weir_native_answer_due(answers: &mut RawAnswers, now: u64, bytes: u64) -> i32;
         pub(crate) safe fn weir_native_destination_init(
             destination: &mut RawDestination,
             now: u64,

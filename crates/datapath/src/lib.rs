@@ -13,6 +13,7 @@
 //! | [`Limiter`] | packet → departure time | `limiter.h` |
 //! | [`ReceiveMeter`] | a service's packets → the rate of its senders | `receive_meter.h`, `usage_window.h`, `rate_law.h` |
 //! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h`, `receive_tick.h` |
+//! | [`Answers`] | a service's packets → which are answered | `answers.h` |
 //! | [`Destination`] | feedback → the pace towards one destination | `destination.h` |
 //! | [`Feedback`] | a rate, told to the source of a packet | `feedback.h`, `siphash.h` |
 //! | [`ecn`] | marks for packets that do not speak ECN | `ecn.h` |
@@ -22,6 +23,7 @@
 //! Worked example: a [`Limiter`] at 1 Gb/s lets 1,500 B packets that are offered at once leave at 0, 12 and
 //! 24 µs.
 
+mod answers;
 mod classifier;
 mod config;
 mod destination;
@@ -35,6 +37,7 @@ mod parameters;
 mod rate_law;
 mod receive_meter;
 
+pub use answers::Answers;
 pub use classifier::{Classifier, ClassifierError, Fields, parse};
 pub use config::{ServiceShaper, ShaperConfig};
 pub use destination::{Destination, Verdict};

@@ -32,7 +32,7 @@ use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::fmt;
 use std::fs::File;
 use std::io;
-use weir_units::{PerDirection, ServiceId};
+use weir_units::{Direction, ServiceId};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/weir.bpf.o"));
 /// The compiled programs that tests compare with the native code.
@@ -233,14 +233,22 @@ impl InterfaceDatapath {
         if step == 0 { Ok(()) } else { Err(LoaderError::Timer(step)) }
     }
 
-    /// The average cost of a packet in each program, measured by the kernel on `frame`, `repeat` times. Counts
-    /// in the meters.
-    pub fn cost(&mut self, frame: &[u8], repeat: u32) -> Result<PerDirection<std::time::Duration>, LoaderError> {
-        let mut run = |name| -> Result<_, LoaderError> {
-            let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::new() };
-            Ok(program(&mut self.object, name)?.test_run(options)?.duration)
-        };
-        Ok(PerDirection { tx: run(PROGRAMS[0].0)?, rx: run(PROGRAMS[1].0)? })
+    /// The average time of the program of a direction, measured by the kernel on `frame`, `repeat` times, as if it were on the
+    /// network namespace's loopback, or on `interface`. Counts in the meters.
+    pub fn cost(
+        &mut self,
+        direction: Direction,
+        frame: &[u8],
+        repeat: u32,
+        interface: Option<u32>,
+    ) -> Result<std::time::Duration, LoaderError> {
+        // struct __sk_buff: ifindex is its eleventh word.
+        let mut context = [0u8; 192];
+        context[40..44].copy_from_slice(&interface.unwrap_or(0).to_ne_bytes());
+        let context = interface.map(|_| context.as_slice());
+        let options = TestRunOptions { data_in: Some(frame), ctx_in: context, repeat, ..TestRunOptions::new() };
+        let name = PROGRAMS[usize::from(direction == Direction::Rx)].0;
+        Ok(program(&mut self.object, name)?.test_run(options)?.duration)
     }
 
     /// Goes without taking anything down: programs, timer and rates stay in force, and the next agent adopts them.

@@ -228,23 +228,14 @@ fn guarantees_hold_under_contention_and_what_is_left_goes_by_weight() {
     }
 }
 
-/// Prints what a packet and a change cost; `cargo test -p weir-linux --test traffic -- --nocapture cost`.
+/// Prints what a change costs; a packet's cost is in benches/cost.rs. `cargo test -p weir-linux --test traffic -- --nocapture cost`.
 #[test]
-fn cost_of_packets_and_changes() {
+fn cost_of_changes() {
     if skipped() {
         return;
     }
     let _alone = alone();
     let cable = Cable::new("t6");
-    let tcp: Vec<u8> = [
-        [0; 12].as_slice(),
-        &[8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 77, 0, 1, 10, 77, 0, 2],
-        &[0x9c, 0x40, 0x1b, 0x58, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 0, 0, 0, 0, 0, 0],
-    ]
-    .concat();
-    let mut datapath = cable.a.run(|| attach(Classes::Htb)).expect("enter");
-    let cost = datapath.cost(&tcp, 1_000_000).expect("test run");
-    println!("egress {:?}, ingress {:?} per packet (3 rules, the first matches)", cost.tx, cost.rx);
     for count in [1u32, 100, 1000] {
         let rates = |max: u64| (0..count).map(|i| rate(i, 0, Bandwidth::from_mbps(max))).collect::<Vec<_>>();
         let mut shaper = cable.a.run(|| shape(&rates(100))).expect("enter");

@@ -1,0 +1,51 @@
+//! Which packets are answered: what is said without a clock never differs from what a clock would say.
+
+use proptest::prelude::*;
+use weir_datapath::{Answers, RawAnswers};
+use weir_units::{Bytes, Instant};
+
+/// A packet: nanoseconds since the one before, bytes, and how far off the time is by which it surely has come.
+fn packet() -> impl Strategy<Value = (u64, u64, u64)> {
+    (prop_oneof![0..2_000u64, 0..400_000u64], prop_oneof![64..1_515u64, 64..65_536u64], 0..300_000u64)
+}
+
+proptest! {
+    #[test]
+    fn waiting_is_what_the_clock_would_have_said(
+        packets in prop::collection::vec(packet(), 1..400),
+        bytes in prop_oneof![Just(0u32), 1..30_000u32],
+        interval in prop_oneof![Just(0u64), 1_000..1_000_000u64],
+        seed in any::<u32>(),
+    ) {
+        let start = RawAnswers { interval, bytes, answered_at: 0, unanswered: 0, draw: seed };
+        let (mut model, mut fast) = (Answers(start), Answers(start));
+        let mut now = 0;
+        for (gap, bytes, off) in packets {
+            now += gap;
+            let (at, bytes) = (Instant::from_nanos(now), Bytes::new(bytes));
+            let answered = model.is_due(at, bytes);
+            if fast.waits(Instant::from_nanos(now + off), bytes) {
+                prop_assert!(!answered);
+            } else {
+                prop_assert_eq!(fast.is_due(at, bytes), answered);
+            }
+            prop_assert_eq!(fast, model);
+        }
+    }
+}
+
+#[test]
+fn most_packets_wait() {
+    // 64 B packets each 100 ns, ticks of 200 us, the product's 10 kB and T.
+    let mut answers = Answers(RawAnswers { interval: 200_000, bytes: 10_000, answered_at: 0, unanswered: 0, draw: 7 });
+    let (mut asked, mut answered) = (0, 0);
+    for i in 0..1_000_000u64 {
+        let (now, tick) = (i * 100, (i * 100 / 200_000 + 1) * 200_000);
+        if !answers.waits(Instant::from_nanos(tick), Bytes::new(64)) {
+            asked += 1;
+            answered += u32::from(answers.is_due(Instant::from_nanos(now), Bytes::new(64)));
+        }
+    }
+    assert!((6_300..6_500).contains(&answered), "one in 10 kB: {answered}");
+    assert!(asked < 150_000, "{asked} of a million read the clock");
+}
