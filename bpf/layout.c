@@ -101,6 +101,7 @@ const u32 weir_tables_layout[] = {
 	SIZE(weir_active),
 	SIZE(weir_answering),
 	SIZE(weir_arriving),
+	SIZE(weir_told),
 	WEIR_TABLES_VERSION,
 	WEIR_SERVICES_MAX,
 	WEIR_DESTINATIONS_MAX,

@@ -44,6 +44,7 @@ WEIR_ARRAY(weir_alive, u64, 1); /* ns: when the agent was last alive */
 WEIR_PERCPU(weir_meters, struct weir_meter, WEIR_METERS);
 WEIR_PERCPU(weir_counting, struct weir_counting, WEIR_SERVICES_MAX + 1);
 WEIR_PERCPU(weir_active, struct weir_active, 1);
+WEIR_PERCPU(weir_told, struct weir_told, WEIR_TOLD);
 WEIR_PERCPU(weir_answering, struct weir_answering, 1);
 WEIR_PERCPU(weir_arriving, struct weir_arriving, 1);
 WEIR_PERCPU(weir_counts, u64, WEIR_COUNTS);

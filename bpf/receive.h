@@ -51,6 +51,15 @@ static __always_inline void activate(u32 slot)
 		active->words[word] |= bit;
 }
 
+/* Whether the sender of a packet knows `rate` from this round of the meters. */
+static __always_inline int repeats(const struct weir_packet *packet, u32 slot, u64 rate, u64 round)
+{
+	u32 place = weir_told_place(packet->source, packet->destination, slot, WEIR_TOLD);
+	struct weir_told *told = bpf_map_lookup_elem(&weir_told, &place);
+
+	return told && weir_answer_repeats(told, packet->source, packet->destination, slot, rate, round);
+}
+
 /* Counts a packet of `bytes` and `segments` for the timer, and answers it when that is due. */
 static __always_inline void receive(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 bytes,
 				    u32 segments)
@@ -90,7 +99,9 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_pac
 		return;
 	now = bpf_ktime_get_ns();
 	due = weir_answer_due(&counting->answers, now, bytes);
-	if (due || ecn.asks)
+	if (!due && !ecn.asks)
+		return;
+	if (!repeats(packet, slot, rate, *(volatile u64 *)&state->due) || ecn.asks)
 		counting->answered += answer(skb, packet, slot, rate, now);
 }
 

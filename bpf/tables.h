@@ -182,6 +182,9 @@ struct weir_peer {
 	u64 refused; /* beyond its rate */
 };
 
+/* Senders of whom a CPU knows what they were told. */
+#define WEIR_TOLD 256
+
 /* Nothing; the copy of a packet that is to become an answer; the answer itself. */
 #define WEIR_ANSWERING_NOTHING 0
 #define WEIR_ANSWERING_COPY 1

@@ -10,6 +10,9 @@
  * the same R come in the same order every round; a fixed 10 kB, seven packets of 1,500 B, would always hit the
  * same one of seven.
  *
+ * Between two runs of the meter a rate stays, so that the kernel, whose meter runs once in T, need not tell one sender twice:
+ * weir_answer_repeats. The 10 kB go on choosing whom to tell.
+ *
  * Reading the clock takes longer than all the rest: weir_answer_waits says of most packets, by a time that is not past yet and costs
  * nothing, that no answer is due.
  *
@@ -94,6 +97,46 @@ WEIR_INLINE int weir_answer_due(struct weir_answers *answers, u64 now, u64 bytes
 	/* Knuth's "quick and dirty" generator as in Numerical Recipes; its upper half is used */
 	answers->draw = answers->draw * 1664525 + 1013904223;
 	return 1;
+}
+
+/* What one sender was told last, towards one of the receiver's addresses. */
+struct weir_told {
+	u64 source[2];      /* the sender */
+	u64 destination[2]; /* the receiver as the sender knows it */
+	u64 rate;           /* bit/s */
+	u64 round;          /* of the meter, in which no rate changes */
+	u32 service;
+	u32 reserved;
+};
+
+/* The place among `places`, a power of two, of what a sender was told. Whoever else has it is forgotten. */
+WEIR_INLINE u32 weir_told_place(const u64 *source, const u64 *destination, u32 service, u32 places)
+{
+	u64 mixed = source[0] ^ source[1] * 3 ^ destination[0] * 5 ^ destination[1] * 7 ^ service;
+
+	/* hosts of a network differ in the last bytes, the highest here; then Fibonacci hashing: Knuth, volume 3, section 6.4 */
+	mixed ^= mixed >> 32;
+	return (u32)(mixed * 0x9e3779b97f4a7c15ULL >> 32) & (places - 1);
+}
+
+/*
+ * 1: this sender was told this very rate in this round of the meter, and is not told again; 0: it is noted now. A sender of 36 Gb/s
+ * would be told the same rate ninety times in 200 us.
+ */
+WEIR_INLINE int weir_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
+				    u64 round)
+{
+	if (told->round == round && told->rate == rate && told->service == service && told->source[0] == source[0] &&
+	    told->source[1] == source[1] && told->destination[0] == destination[0] && told->destination[1] == destination[1])
+		return 1;
+	told->source[0] = source[0];
+	told->source[1] = source[1];
+	told->destination[0] = destination[0];
+	told->destination[1] = destination[1];
+	told->service = service;
+	told->rate = rate;
+	told->round = round;
+	return 0;
 }
 
 #endif

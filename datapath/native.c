@@ -48,6 +48,9 @@ u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, 
 				      u32 weight);
 int weir_native_answer_waits(struct weir_answers *answers, u64 last, u64 bytes);
 int weir_native_answer_due(struct weir_answers *answers, u64 now, u64 bytes);
+u32 weir_native_told_place(const u64 *source, const u64 *destination, u32 service, u32 places);
+int weir_native_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
+			       u64 round);
 void weir_native_destination_init(struct weir_destination *destination, u64 now,
 				  const struct weir_destination_rules *rules, u64 rate);
 int weir_native_destination_feedback(struct weir_destination *destination, u64 now, u64 rate, u32 weight);
@@ -199,6 +202,17 @@ int weir_native_answer_waits(struct weir_answers *answers, u64 last, u64 bytes)
 int weir_native_answer_due(struct weir_answers *answers, u64 now, u64 bytes)
 {
 	return weir_answer_due(answers, now, bytes);
+}
+
+u32 weir_native_told_place(const u64 *source, const u64 *destination, u32 service, u32 places)
+{
+	return weir_told_place(source, destination, service, places);
+}
+
+int weir_native_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
+			       u64 round)
+{
+	return weir_answer_repeats(told, source, destination, service, rate, round);
 }
 
 void weir_native_destination_init(struct weir_destination *destination, u64 now,

@@ -139,6 +139,24 @@ pub struct RawAnswers {
     pub draw: u32,
 }
 
+/// `struct weir_told`: what one sender was told last (`datapath/answers.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawTold {
+    /// The sender's address.
+    pub source: [u64; 2],
+    /// The receiver's.
+    pub destination: [u64; 2],
+    /// Bits per second.
+    pub rate: u64,
+    /// Of the meter.
+    pub round: u64,
+    /// Of the packets.
+    pub service: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
 /// `struct weir_receive_meter`: a service's meter at its receiver (`datapath/receive_meter.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -377,7 +395,7 @@ pub(crate) const DESTINATION_DROP: i32 = 1;
 pub(crate) mod native {
     use super::{
         FEEDBACK_WORDS, Packet, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback,
-        RawInterfaceMeter, RawLaw, RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, Rule,
+        RawInterfaceMeter, RawLaw, RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, RawTold, Rule,
     };
 
     unsafe extern "C" {
@@ -467,6 +485,20 @@ pub(crate) mod native {
             weight: u32,
         ) -> u64;
         pub(crate) safe fn weir_native_answer_waits(answers: &mut RawAnswers, last: u64, bytes: u64) -> i32;
+        pub(crate) safe fn weir_native_told_place(
+            source: &[u64; 2],
+            destination: &[u64; 2],
+            service: u32,
+            places: u32,
+        ) -> u32;
+        pub(crate) safe fn weir_native_answer_repeats(
+            told: &mut RawTold,
+            source: &[u64; 2],
+            destination: &[u64; 2],
+            service: u32,
+            rate: u64,
+            round: u64,
+        ) -> i32;
         pub(crate) safe fn weir_native_answer_due(answers: &mut RawAnswers, now: u64, bytes: u64) -> i32;
         pub(crate) safe fn weir_native_destination_init(
             destination: &mut RawDestination,

@@ -37,7 +37,7 @@ mod parameters;
 mod rate_law;
 mod receive_meter;
 
-pub use answers::Answers;
+pub use answers::{Answers, Told};
 pub use classifier::{Classifier, ClassifierError, Fields, parse};
 pub use config::{ServiceShaper, ShaperConfig};
 pub use destination::{Destination, Verdict};
@@ -46,7 +46,7 @@ pub use interface_meter::{InterfaceMeter, Received};
 pub use layout::{
     CONTROL_PORT, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI,
     RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback, RawInterfaceMeter, RawLaw,
-    RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, RawWindow, Rule, UNCLASSIFIED,
+    RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, RawTold, RawWindow, Rule, UNCLASSIFIED,
 };
 pub use limiter::Limiter;
 pub use meter::{Meter, segments, wire_bytes};

@@ -1,8 +1,9 @@
 //! Which packets are answered: what is said without a clock never differs from what a clock would say.
 
 use proptest::prelude::*;
-use weir_datapath::{Answers, RawAnswers};
-use weir_units::{Bytes, Instant};
+use std::collections::HashMap;
+use weir_datapath::{Address, Answers, RawAnswers, Told};
+use weir_units::{Bandwidth, Bytes, Instant, ServiceId};
 
 /// A packet: nanoseconds since the one before, bytes, and how far off the time is by which it surely has come.
 fn packet() -> impl Strategy<Value = (u64, u64, u64)> {
@@ -32,6 +33,48 @@ proptest! {
             prop_assert_eq!(fast, model);
         }
     }
+}
+
+/// IPv4 addresses of one network, and IPv6 ones that differ in one half or the other.
+fn address() -> impl Strategy<Value = Address> {
+    let ipv4 = (0..40u64).prop_map(|host| [0, (0x0a00_0000 + host).swap_bytes() | 0xffff_0000]);
+    let ipv6 = (0..6u64, 0..6u64).prop_map(|(network, host)| [network, host]);
+    prop_oneof![ipv4, ipv6]
+}
+
+proptest! {
+    /// Nobody is spared who does not know the rate of this round.
+    #[test]
+    fn only_who_was_told_is_spared(
+        answers in prop::collection::vec((address(), address(), 0..3u32, 1..4u64, 0..2u64), 1..300),
+    ) {
+        let mut told = Told::<16>::default();
+        let mut known: HashMap<(Address, Address, u32), (u64, u64)> = HashMap::new();
+        let mut round = 1;
+        for (source, destination, service, rate, on) in answers {
+            round += on;
+            let now = (rate, round);
+            if told.repeats((&source, &destination), ServiceId(service), Bandwidth::from_bps(rate), round) {
+                prop_assert_eq!(known.get(&(source, destination, service)), Some(&now));
+            }
+            known.insert((source, destination, service), now);
+        }
+    }
+}
+
+#[test]
+fn one_sender_is_told_once_in_a_round() {
+    let mut told = Told::<256>::default();
+    let hosts: Vec<Address> = (1..=32u64).map(|host| [0, (0x0a4d_0000 + host).swap_bytes() | 0xffff_0000]).collect();
+    let mut answers = 0;
+    for round in 1..=10 {
+        for packet in 0..1_000 {
+            let ends = (&hosts[1 + packet % 31], &hosts[0]);
+            answers += u32::from(!told.repeats(ends, ServiceId(0), Bandwidth::from_mbps(5), round));
+        }
+    }
+    // 31 senders in 256 places: few share one, and those are told more often.
+    assert!((310..2_000).contains(&answers), "{answers} of 10,000");
 }
 
 #[test]

@@ -7,12 +7,12 @@ use crate::loader::LoaderError;
 use crate::pins::Pins;
 use crate::tables::{
     ACTIVE, ANSWERING, ARRIVING, Config, Counting, Held, InterfaceEntry, KeyEntry, Mail, MeterValue, Peer, Place,
-    Receiver, ServiceEntry, State, Table, VERSION,
+    Receiver, ServiceEntry, State, TOLD, Table, VERSION,
 };
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, Queue};
 
 /// All maps, and the bytes of a value; 0 for those that have none.
-pub(crate) const MAPS: [(&str, usize); 20] = [
+pub(crate) const MAPS: [(&str, usize); 21] = [
     ("weir_config", size_of::<Config>()),
     ("weir_tables", size_of::<Table>()),
     ("weir_keys", size_of::<KeyEntry>()),
@@ -22,6 +22,7 @@ pub(crate) const MAPS: [(&str, usize); 20] = [
     ("weir_meters", size_of::<MeterValue>()),
     ("weir_counting", size_of::<Counting>()),
     ("weir_active", ACTIVE),
+    ("weir_told", TOLD),
     ("weir_answering", ANSWERING),
     ("weir_arriving", ARRIVING),
     ("weir_counts", size_of::<u64>()),

@@ -20,10 +20,11 @@ pub const KEYS_MAX: usize = 4;
 #[cfg(test)]
 pub(crate) const COUNTS: u32 = 13;
 
-/// Bytes of `struct weir_active`, `weir_answering` and `weir_arriving`, which only the kernel reads.
+/// Bytes of `struct weir_active`, `weir_answering`, `weir_arriving` and `weir_told`, which only the kernel reads.
 pub(crate) const ACTIVE: usize = 136;
 pub(crate) const ANSWERING: usize = 240;
 pub(crate) const ARRIVING: usize = 168;
+pub(crate) const TOLD: usize = 56;
 
 /// `struct weir_config`.
 #[repr(C)]
@@ -227,7 +228,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 95];
+        static weir_tables_layout: [u32; 96];
     }
 
     #[test]
@@ -323,6 +324,7 @@ mod tests {
             ACTIVE,
             ANSWERING,
             ARRIVING,
+            TOLD,
             VERSION as usize,
             SERVICES_MAX as usize,
             DESTINATIONS_MAX as usize,
