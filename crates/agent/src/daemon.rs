@@ -3,39 +3,39 @@
 //! One thread, four sources: the socket, the fabric broker's line, the broker's timer, and signals. Each input goes to the broker,
 //! then all its outputs are carried out. What fails while running (a datagram that cannot be sent, a status that
 //! cannot be written) is logged and counted; what makes enforcement impossible ends the agent with the host as it was found.
+//!
+//! SIGHUP puts what the files say in force ([`reload`]). While the interface is gone nothing is enforced and nobody told;
+//! it is looked for once a period, and brought under the policy when it is there ([`presence`]).
+
+mod presence;
+mod reload;
 
 use crate::fabric_line::FabricLine;
 use crate::host::{Host, HostError, Standing};
+use crate::notify;
 use crate::status::{self, Period, Teller};
+use crate::terms::{Source, Terms};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::Arc;
 use tokio::net::UdpSocket;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{Line, LineConfig, LineError};
 use weir_linux::settings::{self, ControlSettings};
 use weir_observe::{Publisher, server};
-use weir_policy::Policy;
-use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection};
-use weir_wire::{DecodeError, Key, Message};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, PerDirection};
+use weir_wire::{DecodeError, Message};
 
 /// Everything that an agent needs to know.
 pub struct AgentConfig {
-    /// The policy.
-    pub policy: Arc<Policy>,
-    /// The machine that this is.
-    pub machine: MachineId,
+    /// What the files said at the start.
+    pub terms: Terms,
+    /// Who says what they say now.
+    pub source: Box<dyn Source>,
     /// The interface to shape.
     pub interface: String,
-    /// Where to listen for rack datagrams; nothing else listens.
-    pub listen: SocketAddr,
-    /// Where the other machines of the rack listen.
-    pub peers: Vec<(MachineId, SocketAddr)>,
-    /// The key that tags datagrams.
-    pub key: Key,
     /// Higher than at any earlier start, see [`weir_state::epoch`].
     pub epoch: u64,
     /// How the broker is timed.
@@ -61,7 +61,16 @@ pub enum AgentError {
     /// The line to the fabric broker.
     #[error(transparent)]
     Fabric(#[from] LineError),
-    /// The socket or the signals.
+    /// Somebody else has the address, or this host does not.
+    #[error("listen on {address}: {error}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// The system's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// The signals, or the event loop.
     #[error("{what}: {error}")]
     Io {
         /// What was attempted.
@@ -116,19 +125,15 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         // Whatever can be refused is tried before the host is touched.
         let mut terminate = signal(SignalKind::terminate()).map_err(io_error("listen for SIGTERM"))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(io_error("listen for SIGINT"))?;
-        let socket = UdpSocket::bind(config.listen).await.map_err(io_error(format!("listen on {}", config.listen)))?;
+        let hangup = signal(SignalKind::hangup()).map_err(io_error("listen for SIGHUP"))?;
+        let listening = config.terms.listen;
+        let socket =
+            UdpSocket::bind(listening).await.map_err(|error| AgentError::Listen { address: listening, error })?;
         let watched = config.metrics.map(listen).transpose()?;
         let line = config.fabric.clone().map(Line::start).transpose()?;
         let cookie = settings::cookie(&socket).map_err(io_error("ask for the socket's cookie"))?;
-        let control = ControlSettings {
-            listen: config.listen,
-            cookie,
-            epoch: config.epoch,
-            peers: config.peers.iter().map(|(_, address)| address.ip()).collect(),
-            timeout: config.broker.timeout,
-        };
-        let standing = Standing { key: &config.key, control };
-        let host = Host::install(&config.policy, config.machine, &config.interface, &standing, config.force)?;
+        let standing = standing(&config.terms, cookie, config.epoch, config.broker.timeout);
+        let host = Host::install(&config.interface, &standing, config.force)?;
         let publisher = watched.is_some().then(Publisher::new);
         // On a thread of its own, which ends when this does.
         let _server = match (watched, &publisher) {
@@ -139,19 +144,26 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
             }
             _ => None,
         };
-        let mut daemon = Daemon::new(config, host, socket, line, publisher);
+        let mut daemon = Daemon::new(config, host, socket, cookie, line, publisher);
+        notify::ready();
         let result = tokio::select! {
-            result = daemon.serve() => result,
+            result = daemon.serve(hangup) => result,
             _ = terminate.recv() => Ok(()),
             _ = interrupt.recv() => Ok(()),
         };
+        notify::stopping();
         daemon.teller.end();
-        if daemon.config.keep && result.is_ok() {
-            info!("leaving what was put on {} in force", daemon.config.interface);
-            daemon.host.leave();
-        } else {
-            info!("taking down what was put on {}", daemon.config.interface);
-            daemon.host.remove()?;
+        let keep = daemon.config.keep && result.is_ok();
+        match daemon.host.take() {
+            Some(host) if keep => {
+                info!("leaving what was put on {} in force", daemon.config.interface);
+                host.leave();
+            }
+            Some(host) => {
+                info!("taking down what was put on {}", daemon.config.interface);
+                host.remove()?;
+            }
+            None => {}
         }
         result
     })
@@ -159,16 +171,31 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
 
 /// Listens for whoever watches, which is refused before the host is touched if it cannot be.
 fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
-    server::listen(address).map_err(io_error(format!("listen on {address}")))
+    server::listen(address).map_err(|error| AgentError::Listen { address, error })
+}
+
+/// What this machine is to the rest of the network, by the terms.
+fn standing(terms: &Terms, cookie: u64, epoch: u64, timeout: Duration) -> Standing<'_> {
+    let peers = terms.peers.iter().map(|(_, address)| address.ip()).collect();
+    let control = ControlSettings { listen: terms.listen, cookie, epoch, peers, timeout };
+    Standing { policy: &terms.policy, machine: terms.machine, keys: &terms.keys, control }
 }
 
 struct Daemon {
     config: AgentConfig,
-    host: Host,
+    /// Absent while the interface is.
+    host: Option<Host>,
     socket: UdpSocket,
+    /// The kernel's number of the socket.
+    cookie: u64,
+    epoch: u64,
     broker: RackBroker,
     line: FabricLine,
     started: tokio::time::Instant,
+    /// Until when limits stay that the broker knows nothing of yet.
+    resumes_until: Instant,
+    /// When the interface is looked for again.
+    look: Instant,
     mode: Mode,
     datagrams: DatagramCounters,
     /// Last readings and when, to show usage.
@@ -182,43 +209,74 @@ impl Daemon {
         config: AgentConfig,
         host: Host,
         socket: UdpSocket,
+        cookie: u64,
         line: Option<Line>,
         publisher: Option<Publisher>,
     ) -> Self {
-        let broker = RackBroker::new(&config.policy, config.machine, config.epoch, config.broker, Instant::ZERO);
-        info!(
-            "agent ready: {} on {} by {}, listening on {}",
-            config.policy.network().machine(config.machine).name(),
-            config.interface,
-            host.backend(),
-            config.listen
-        );
+        let Terms { policy, machine, listen, .. } = &config.terms;
+        let epoch = config.epoch;
+        let broker = RackBroker::new(policy, *machine, epoch, config.broker, Instant::ZERO);
+        let name = policy.network().machine(*machine).name();
+        info!("agent ready: {name} on {} by {}, listening on {listen}", config.interface, host.backend());
+        notify::status(&format!("{name} on {} by {}", config.interface, host.backend()));
+        let mut resumes_until = Instant::ZERO;
         if host.is_adopted() {
             info!("went on where an earlier agent ended");
+            resumes_until = Instant::ZERO + config.broker.timeout;
         }
-        for absent in host.absent() {
-            let service = config.policy.services().get(*absent).path();
-            warn!("packets of `{service}` are not on {}: not limited here", config.interface);
-        }
-        let line = FabricLine::new(line, &config.policy);
-        let (epoch, period) = (config.epoch, config.broker.period);
-        let outline = status::outline(&config.policy, config.machine, &config.interface, &host, epoch, period);
+        let mut line = FabricLine::new(line);
+        line.concern(policy);
+        let outline = status::outline(&config, &host, epoch);
         let teller = Teller::new(outline, config.status.clone(), publisher);
-        let (mode, meters) = (broker.mode(), (Instant::ZERO, Vec::new()));
-        let started = tokio::time::Instant::now();
-        let datagrams = DatagramCounters::default();
-        Self { config, host, socket, broker, line, started, mode, datagrams, meters, usage: Vec::new(), teller }
+        let daemon = Self {
+            mode: broker.mode(),
+            host: Some(host),
+            socket,
+            cookie,
+            epoch,
+            broker,
+            line,
+            started: tokio::time::Instant::now(),
+            resumes_until,
+            look: Instant::ZERO,
+            datagrams: DatagramCounters::default(),
+            meters: (Instant::ZERO, Vec::new()),
+            usage: Vec::new(),
+            teller,
+            config,
+        };
+        daemon.tell_absent();
+        daemon
+    }
+
+    /// Says which services are not on the interface.
+    fn tell_absent(&self) {
+        for absent in self.host.iter().flat_map(Host::absent) {
+            let service = self.config.terms.policy.services().get(*absent).path();
+            warn!("packets of `{service}` are not on {}: not limited here", self.config.interface);
+        }
+    }
+
+    /// A broker that knows nothing yet, with an epoch of its own.
+    fn begin_anew(&mut self, epoch: u64) {
+        let Terms { policy, machine, .. } = &self.config.terms;
+        self.epoch = epoch;
+        self.broker = RackBroker::new(policy, *machine, epoch, self.config.broker, self.now());
+        (self.meters, self.usage) = ((self.now(), Vec::new()), Vec::new());
     }
 
     fn now(&self) -> Instant {
         Instant::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    async fn serve(&mut self) -> Result<(), AgentError> {
+    async fn serve(&mut self, mut hangup: Signal) -> Result<(), AgentError> {
         // One byte more than a datagram can have shows nothing new; UDP cuts what is longer.
         let mut buffer = vec![0; 65_536];
         loop {
-            let due = self.broker.poll_timeout().unwrap_or(Instant::from_nanos(u64::MAX));
+            let due = match self.host {
+                Some(_) => self.broker.poll_timeout().unwrap_or(Instant::from_nanos(u64::MAX)),
+                None => self.look,
+            };
             let wait = due.saturating_since(self.now());
             tokio::select! {
                 received = self.socket.recv_from(&mut buffer) => match received {
@@ -230,17 +288,22 @@ impl Daemon {
                     let now = self.now();
                     self.broker.handle_input(now, Input::Fabric(&limits));
                 }
+                _ = hangup.recv() => self.reload()?,
                 () = tokio::time::sleep(std(wait)) => {
                     let now = self.now();
-                    self.broker.handle_input(now, Input::Timeout);
+                    if self.is_present() {
+                        self.broker.handle_input(now, Input::Timeout);
+                    }
                 }
             }
-            self.carry_out().await?;
+            if let Err(error) = self.carry_out().await {
+                self.outlive(error)?;
+            }
         }
     }
 
     fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
-        match weir_wire::decode(datagram, &self.config.key) {
+        match weir_wire::decode(datagram, &self.config.terms.keys) {
             Ok(message) => match message.rack_input() {
                 Some(input) => {
                     let now = self.now();
@@ -263,7 +326,8 @@ impl Daemon {
             match output {
                 Output::ReadMeters => {
                     let now = self.now();
-                    let readings = self.host.read_meters()?;
+                    let Some(host) = &mut self.host else { continue };
+                    let readings = host.read_meters()?;
                     self.measure(now, &readings);
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
@@ -273,7 +337,8 @@ impl Daemon {
                 // What an earlier agent left holds until this one has heard somebody, or nobody for the timeout.
                 Output::SetLimits(_) if self.resumes() => self.tell_status(),
                 Output::SetLimits(limits) => {
-                    let changed = self.host.set_limits(&limits)?;
+                    let Some(host) = &mut self.host else { continue };
+                    let changed = host.set_limits(&limits)?;
                     self.tell(&changed);
                     self.tell_status();
                 }
@@ -282,10 +347,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// Whether this agent has adopted limits and knows no better yet.
+    /// Whether limits of an earlier agent or broker are in force, and this one knows no better yet.
     fn resumes(&self) -> bool {
-        let young = self.now() < Instant::ZERO + self.config.broker.timeout;
-        self.host.is_adopted() && young && self.broker.mode() == Mode::Static
+        self.now() < self.resumes_until && self.broker.mode() == Mode::Static
     }
 
     fn measure(&mut self, now: Instant, readings: &[MeterReading]) {
@@ -304,11 +368,12 @@ impl Daemon {
     }
 
     async fn broadcast(&mut self, message: &Message) {
-        let datagram = weir_wire::encode(message, &self.config.key);
-        for (machine, address) in &self.config.peers {
+        let Terms { policy, peers, keys, .. } = &self.config.terms;
+        let datagram = weir_wire::encode(message, keys.signing());
+        for (machine, address) in peers {
             if let Err(error) = self.socket.send_to(&datagram, address).await {
                 self.datagrams.unsent += 1;
-                let name = self.config.policy.network().machine(*machine).name();
+                let name = policy.network().machine(*machine).name();
                 debug!("datagram to {name} at {address}: {error}");
             }
         }
@@ -327,19 +392,20 @@ impl Daemon {
             }
         }
         for limit in changed {
-            let service = self.config.policy.services().get(limit.service).path();
+            let service = self.config.terms.policy.services().get(limit.service).path();
             debug!("{service} {}: limit {}", limit.direction, limit.limit);
         }
     }
 
     fn tell_status(&mut self) {
         let uptime = self.now().saturating_since(Instant::ZERO);
-        let kernel = self.host.kernel_readings();
-        if let Err(error) = &kernel {
+        let kernel = self.host.as_mut().map(Host::kernel_readings);
+        if let Some(Err(error)) = &kernel {
             debug!("the kernel's readings: {error}");
         }
         self.teller.tell(&Period {
-            kernel: kernel.ok().as_ref(),
+            kernel: kernel.and_then(Result::ok).as_ref(),
+            interface_absent: self.host.is_none(),
             uptime,
             broker: &self.broker,
             readings: &self.meters.1,

@@ -80,6 +80,11 @@ impl DestinationLimits {
         self.prompt.load(Ordering::Relaxed)
     }
 
+    /// Does `work` while nobody sets classes. The shaper is locked inside, if at all: the thread takes both in this order.
+    pub(crate) fn pause<T>(&self, work: impl FnOnce(&mut Destinations) -> T) -> T {
+        work(&mut lock(&self.destinations))
+    }
+
     /// Destinations heard of lately.
     pub(crate) fn readings(&self) -> Result<Vec<DestinationReading>, HostError> {
         Ok(lock(&self.destinations).readings(SILENCE)?)

@@ -17,16 +17,20 @@ pub(crate) struct FabricLine {
 }
 
 impl FabricLine {
-    /// Says what will not work between this line and the policy.
-    pub(crate) fn new(line: Option<Line>, policy: &Policy) -> Self {
-        match (&line, weir_alloc::speaks_of_fabric(policy)) {
+    /// The line, if one is configured.
+    pub(crate) fn new(line: Option<Line>) -> Self {
+        Self { line, unsent: 0 }
+    }
+
+    /// Says what will not work between this line and a policy that comes into force.
+    pub(crate) fn concern(&mut self, policy: &Policy) {
+        match (&self.line, weir_alloc::speaks_of_fabric(policy)) {
             (None, true) => {
                 warn!("what the policy says of the fabric is not enforced: no fabric broker is given (--fabric)");
             }
             (Some(_), false) => warn!("the policy says nothing of the fabric: its broker is not called"),
             _ => {}
         }
-        Self { line, unsent: 0 }
     }
 
     /// The next limits of the rack; never without a line. Nothing is lost when the future is dropped.
@@ -90,7 +94,8 @@ mod tests {
                     services: { a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 1Gb/s } } }\n";
         let policy = Arc::new(Policy::parse("policy.yaml", text).expect("valid").0);
         let broker = RackBroker::new(&policy, MachineId(0), 1, RackBrokerConfig::default(), Instant::ZERO);
-        let mut line = FabricLine::new(None, &policy);
+        let mut line = FabricLine::new(None);
+        line.concern(&policy);
         let (first, last) = (ServiceId(0), ServiceId(9));
         let policy = policy.digest();
         line.report(RackReport { machine: MachineId(0), policy, epoch: 1, round: 1, first, last, rows: vec![] });

@@ -9,101 +9,73 @@
 //! Worked example: `vm` with a machine maximum of 1 Gb/s on a 10 Gb/s interface starts with a ceiling of
 //! 1 Gb/s; a runtime limit of 500 Mb/s lowers it to that, and when the limit is lifted 1 Gb/s returns.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+mod error;
+mod lock;
+mod readings;
+
+pub use error::HostError;
+pub use readings::KernelReadings;
+
+use lock::{LOCKS, lock};
+use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_control::{MeterReading, NetworkReading, RuntimeLimit};
-use weir_datapath::{Classifier, ClassifierError, ShaperConfig, SipKey};
+use weir_control::RuntimeLimit;
+use weir_datapath::{Classifier, ShaperConfig, SipKey};
+use weir_linux::SERVICES_MAX;
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
-use weir_linux::htb::{HtbError, HtbTree};
+use weir_linux::htb::HtbTree;
 use weir_linux::htb_shaper::HtbShaper;
-use weir_linux::interface::{Interface, InterfaceError};
+use weir_linux::interface::Interface;
 use weir_linux::loader::{Attachment, InterfaceDatapath, LoaderError};
-use weir_linux::readings::{ControlCounters, ReceiveReading, TimerReading};
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
-use weir_linux::shaper::{self, Backend, NoBackend, ServiceQueue, ServiceRate, Shaper};
+use weir_linux::shaper::{self, Backend, DestinationRate, ServiceRate, Shaper};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, MachineId, PerDirection, ServiceId};
-use weir_wire::Key;
+use weir_wire::Keys;
 
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 
-/// Where locks are; a directory that only root writes and that a restart empties.
-const LOCKS: &str = "/run";
-
-/// Why a host cannot be brought under a policy.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    /// Somebody else holds the interface.
-    #[error("another agent runs on {interface} ({} is locked)", .lock.display())]
-    Taken {
-        /// The interface.
-        interface: String,
-        /// The file that is locked.
-        lock: PathBuf,
-    },
-    /// Whether somebody else holds the interface cannot be told.
-    #[error("{}: {error}", .lock.display())]
-    Lock {
-        /// The file to lock.
-        lock: PathBuf,
-        /// The system's answer.
-        #[source]
-        error: io::Error,
-    },
-    /// The interface.
-    #[error(transparent)]
-    Interface(#[from] InterfaceError),
-    /// The policy's filters.
-    #[error(transparent)]
-    Classifier(#[from] ClassifierError),
-    /// The BPF programs.
-    #[error(transparent)]
-    Loader(#[from] LoaderError),
-    /// The HTB tree.
-    #[error(transparent)]
-    Htb(#[from] HtbError),
-    /// No way to enforce rates.
-    #[error(transparent)]
-    NoBackend(#[from] NoBackend),
-    /// Nothing can be waited for, or no thread be started.
-    #[error("wait for news of destinations: {0}")]
-    Wait(#[source] io::Error),
-    /// A bug of ours.
-    #[error("the thread that holds destinations panicked")]
-    DestinationThread,
-    /// A backend that this version cannot drive.
-    #[error("the backend {0} is not built yet")]
-    Backend(Backend),
-}
-
-/// What the kernel counted and computed on an interface.
-pub struct KernelReadings {
-    /// By leaf: its receive meter.
-    pub meters: Vec<ReceiveReading>,
-    /// By leaf: what waits and what was dropped.
-    pub queues: Vec<Option<ServiceQueue>>,
-    /// By leaf: feedback of the destinations that answered lately.
-    pub told: Vec<u64>,
-    /// Events of control traffic.
-    pub counters: ControlCounters,
-    /// The timer.
-    pub timer: TimerReading,
-}
-
-/// What the agent is to the rest of the network.
+/// What this machine is to the rest of the network.
 pub struct Standing<'a> {
-    /// The key that the deployment shares.
-    pub key: &'a Key,
+    /// The policy in force.
+    pub policy: &'a Policy,
+    /// The machine that this is.
+    pub machine: MachineId,
+    /// The keys that the deployment shares.
+    pub keys: &'a Keys,
     /// Who sends and gets control traffic.
     pub control: ControlSettings,
 }
 
+/// What a policy has for an interface, found out without touching anything.
+struct Plan {
+    classifier: Classifier,
+    leaves: Vec<ServiceId>,
+    absent: Vec<ServiceId>,
+    sending: Sending,
+    nic: Bandwidth,
+}
+
+impl Plan {
+    fn new(standing: &Standing<'_>, interface: &Interface) -> Result<Self, HostError> {
+        let services = standing.policy.services();
+        let classifier = Classifier::new(services.classification_order(), Some(interface.name()))?;
+        let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
+        if leaves.len() > SERVICES_MAX as usize {
+            return Err(LoaderError::TooManyServices.into());
+        }
+        let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
+        let absent = absent.copied().collect();
+        let nic = standing.policy.machine_capacity(standing.machine, Direction::Tx);
+        Ok(Self { classifier, leaves, absent, sending: Sending::over(interface)?, nic })
+    }
+}
+
 /// An interface that is classified, metered and shaped; as it was found again when dropped.
 pub struct Host {
+    interface: Interface,
     datapath: InterfaceDatapath,
     /// Before the shaper goes.
     destinations: DestinationLimits,
@@ -111,7 +83,7 @@ pub struct Host {
     backend: Backend,
     rates: Vec<ServiceRate>,
     leaves: Vec<ServiceId>,
-    /// By leaf: what was counted before this agent came.
+    /// By leaf: what was counted before the broker came.
     before: Vec<PerDirection<Bytes>>,
     /// Leaf services whose packets are not on this interface.
     absent: Vec<ServiceId>,
@@ -122,73 +94,89 @@ pub struct Host {
 }
 
 impl Host {
-    /// Brings the interface under the policy of `machine`. What an earlier agent left in force is taken over. On failure the
+    /// Brings the interface under the policy. What an earlier agent left in force is taken over. On failure the
     /// interface is left as it was found.
-    pub fn install(
-        policy: &Policy,
-        machine: MachineId,
-        interface: &str,
-        standing: &Standing<'_>,
-        force: bool,
-    ) -> Result<Self, HostError> {
+    pub fn install(interface: &str, standing: &Standing<'_>, force: bool) -> Result<Self, HostError> {
         let interface = Interface::named(interface)?;
         // Declared first and so released last, also on failure.
         let lock = lock(Path::new(LOCKS), &interface)?;
-        let services = policy.services();
-        let classifier = Classifier::new(services.classification_order(), Some(interface.name()))?;
+        let plan = Plan::new(standing, &interface)?;
         let backend = shaper::choose(shaper::probe())?;
-        let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
-        let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
-        let absent = absent.copied().collect();
-        let sending = Sending::over(&interface)?;
+        let classes = classes(backend)?;
         // The programs come first: they refuse an interface that another holds, even one that does not see our lock because its
         // /run is another.
         let mut datapath = InterfaceDatapath::attach(&interface, None)?;
-        let classes = match backend {
-            Backend::Htb => Classes::Htb,
-            backend => return Err(HostError::Backend(backend)),
-        };
-        datapath.set_slots(services.leaves().map(|(id, service)| (id, service.path())))?;
-        datapath.set_shaper(policy, machine, &ShaperConfig::parley(policy, None, None), sending)?;
-        let nic = policy.machine_capacity(machine, Direction::Tx);
-        let in_force = datapath.limits()?;
-        let rate = |leaf: &ServiceId| -> Result<ServiceRate, HostError> {
-            let ceiling = policy.machine_ceiling(*leaf, Direction::Tx).min(nic);
-            let share = services.get(*leaf).share(ContentionPoint::Machine, Direction::Tx);
-            let limit = in_force.iter().find(|(service, _)| service == leaf);
-            Ok(ServiceRate {
-                service: *leaf,
-                slot: datapath.slot(*leaf)?,
-                min: share.min.min(ceiling),
-                max: limit.map_or(ceiling, |(_, limits)| limits.tx.min(ceiling)),
-                ceiling,
-                weight: share.weight,
-            })
-        };
-        let rates: Vec<ServiceRate> = leaves.iter().map(rate).collect::<Result<_, _>>()?;
-        let receive_limits = leaves.iter().map(|leaf| {
-            let limit = in_force.iter().find(|(service, _)| service == leaf);
-            limit.map_or(Bandwidth::UNLIMITED, |(_, limits)| limits.rx)
-        });
-        let receive_limits = receive_limits.collect();
+        configure(&mut datapath, standing, plan.sending)?;
+        let rates = rates(&datapath, standing, &plan, &[])?;
+        let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let held = destinations.held()?;
-        let shaper: Box<dyn Shaper> = Box::new(HtbShaper::install(&interface, nic, &rates, &held, sending, force)?);
-        let shaper = Arc::new(Mutex::new(Some(shaper)));
-        let secret = standing.key.feedback();
-        datapath.set_keys(&[FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }])?;
-        datapath.set_control(&standing.control)?;
-        datapath.tell_alive()?;
+        let shaper = Arc::new(Mutex::new(Some(shaper_of(backend, &interface, &plan, &rates, &held, force)?)));
+        trust(&mut datapath, standing)?;
         // Last, so that no packet is sent to a class that is not there yet.
-        datapath.set_rules(&classifier, classes)?;
+        datapath.set_rules(&plan.classifier, classes)?;
         datapath.start_timer()?;
-        let before = leaves.iter().map(|leaf| {
-            let totals = datapath.totals(Some(*leaf))?;
-            Ok(PerDirection { tx: totals.tx.bytes(), rx: totals.rx.bytes() })
-        });
-        let before = before.collect::<Result<_, LoaderError>>()?;
+        let before = totals(&datapath, &plan.leaves)?;
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
-        Ok(Self { datapath, destinations, shaper, backend, rates, leaves, before, absent, receive_limits, _lock: lock })
+        let Plan { leaves, absent, .. } = plan;
+        Ok(Self {
+            interface,
+            datapath,
+            destinations,
+            shaper,
+            backend,
+            rates,
+            leaves,
+            before,
+            absent,
+            receive_limits,
+            _lock: lock,
+        })
+    }
+
+    /// Puts another policy, other keys or other peers in the place of those in force, without a packet that nothing holds: services
+    /// that both policies have keep their slots, meters and limits, the classes of new ones are there before packets are sent to them,
+    /// and packets change from one set of filters to the other between two of them. `anew` says that the meters are read by a
+    /// broker that has just begun.
+    ///
+    /// An error of [`HostError::is_refusal`] means that nothing has changed; after another one, it takes the old policy again.
+    pub fn renew(&mut self, standing: &Standing<'_>, anew: bool) -> Result<(), HostError> {
+        let plan = Plan::new(standing, &self.interface)?;
+        let classes = classes(self.backend)?;
+        configure(&mut self.datapath, standing, plan.sending)?;
+        let old: Vec<(u32, PerDirection<Bytes>)> =
+            self.rates.iter().zip(&self.before).map(|(rate, before)| (rate.slot, *before)).collect();
+        let rates = rates(&self.datapath, standing, &plan, &self.rates)?;
+        let mut before = totals(&self.datapath, &plan.leaves)?;
+        if !anew {
+            // The broker goes on with its meters as they were.
+            for (rate, before) in rates.iter().zip(&mut before) {
+                if let Some((_, known)) = old.iter().find(|(slot, _)| *slot == rate.slot) {
+                    *before = *known;
+                }
+            }
+        }
+        let (shaper, interface, backend) = (&self.shaper, &self.interface, self.backend);
+        self.destinations.pause(|destinations| {
+            let held = destinations.held()?;
+            let mut shaper = shaper.lock().unwrap_or_else(PoisonError::into_inner);
+            // The kernel keeps its classes, and whoever takes them over brings them to the new rates.
+            if let Some(old) = shaper.take() {
+                old.leave();
+            }
+            *shaper = Some(shaper_of(backend, interface, &plan, &rates, &held, false)?);
+            Ok::<(), HostError>(())
+        })?;
+        trust(&mut self.datapath, standing)?;
+        self.datapath.set_rules(&plan.classifier, classes)?;
+        self.receive_limits = receive_limits(&self.datapath, &plan.leaves)?;
+        (self.rates, self.leaves, self.absent, self.before) = (rates, plan.leaves, plan.absent, before);
+        Ok(())
+    }
+
+    /// Whether the interface is still the one that has this name.
+    pub fn is_there(&self) -> bool {
+        Interface::named(self.interface.name()).is_ok_and(|now| now.index() == self.interface.index())
     }
 
     /// The mechanism that enforces rates.
@@ -206,31 +194,6 @@ impl Host {
         self.destinations.is_prompt()
     }
 
-    /// What the kernel counted and computed, for whoever watches.
-    pub fn kernel_readings(&mut self) -> Result<KernelReadings, HostError> {
-        let meter = |leaf: &ServiceId| Ok(self.datapath.receive_reading(*leaf)?);
-        let meters = self.leaves.iter().map(meter).collect::<Result<_, HostError>>()?;
-        let queues = match self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            Some(shaper) => shaper.queues()?,
-            None => Vec::new(),
-        };
-        let queue = |leaf: &ServiceId| queues.iter().find(|queue| queue.service == Some(*leaf)).copied();
-        let mut told = vec![0; self.leaves.len()];
-        for destination in self.destinations.readings()? {
-            let service = self.datapath.service(destination.slot);
-            if let Some(leaf) = service.and_then(|service| self.leaves.binary_search(&service).ok()) {
-                told[leaf] += destination.told;
-            }
-        }
-        Ok(KernelReadings {
-            meters,
-            queues: self.leaves.iter().map(queue).collect(),
-            told,
-            counters: self.datapath.control_counters()?,
-            timer: self.datapath.timer()?,
-        })
-    }
-
     /// How the programs are held on the interface.
     pub fn attachment(&self) -> Attachment {
         self.datapath.attachment()
@@ -239,27 +202,6 @@ impl Host {
     /// The leaf services whose filters name only other interfaces: nothing of theirs is metered or limited here.
     pub fn absent(&self) -> &[ServiceId] {
         &self.absent
-    }
-
-    /// All meters now, counted from when this agent came. Says to the kernel that the agent is alive.
-    pub fn read_meters(&mut self) -> Result<Vec<MeterReading>, HostError> {
-        self.destinations.check()?;
-        self.datapath.tell_alive()?;
-        let reading = |(service, before): (&ServiceId, &PerDirection<Bytes>)| {
-            let totals = self.datapath.totals(Some(*service))?;
-            let meter = self.datapath.receive_reading(*service)?;
-            let network = NetworkReading {
-                packets: meter.packets,
-                marked: meter.marked,
-                rate: (!meter.rate.is_unlimited()).then_some(meter.rate),
-            };
-            let bytes = PerDirection {
-                tx: totals.tx.bytes().saturating_sub(before.tx),
-                rx: totals.rx.bytes().saturating_sub(before.rx),
-            };
-            Ok(MeterReading { service: *service, bytes, network })
-        };
-        self.leaves.iter().zip(&self.before).map(reading).collect()
     }
 
     /// Puts runtime limits in force; the static policy holds where they are unlimited. Returns those that
@@ -323,48 +265,84 @@ pub fn remove(interface: &str) -> Result<bool, HostError> {
     Ok(HtbTree::remove_leftover(&interface)? || programs)
 }
 
-/// Takes the lock of an interface, which one agent or removal holds at a time; released when the file is closed, also
-/// by a kill. The file itself stays: deleting it would let two processes lock two files of the same name.
-///
-/// Its name has the namespace's inode and the interface's index, since the same name or index is another interface elsewhere.
-fn lock(directory: &Path, interface: &Interface) -> Result<File, HostError> {
-    const NAMESPACE: &str = "/proc/thread-self/ns/net";
-    let namespace = std::fs::metadata(NAMESPACE);
-    let namespace = namespace.map_err(|error| HostError::Lock { lock: NAMESPACE.into(), error })?;
-    let path = directory.join(format!("weir-agent-{}-{}.lock", namespace.ino(), interface.index()));
-    let failed = |error| HostError::Lock { lock: path.clone(), error };
-    // Not cut off before it is ours: the holder's process number is in it.
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = open.map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(HostError::Taken { interface: interface.name().into(), lock: path });
-        }
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+fn classes(backend: Backend) -> Result<Classes, HostError> {
+    match backend {
+        Backend::Htb => Ok(Classes::Htb),
+        backend => Err(HostError::Backend(backend)),
     }
-    // For people only; the lock is what counts.
-    let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    written.map_err(failed)?;
-    Ok(file)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Slots, meters and feedback by the policy.
+fn configure(datapath: &mut InterfaceDatapath, standing: &Standing<'_>, sending: Sending) -> Result<(), HostError> {
+    let policy = standing.policy;
+    datapath.set_slots(policy.services().leaves().map(|(id, service)| (id, service.path())))?;
+    Ok(datapath.set_shaper(policy, standing.machine, &ShaperConfig::parley(policy, None, None), sending)?)
+}
 
-    #[test]
-    fn one_holds_an_interface_at_a_time() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let loopback = Interface::named("lo").expect("lo");
-        let first = lock(directory.path(), &loopback).expect("free");
-        let second = lock(directory.path(), &loopback).expect_err("taken");
-        assert!(second.to_string().starts_with("another agent runs on lo ("), "{second}");
-        let HostError::Taken { lock: path, .. } = second else { panic!("{second}") };
-        let holder = std::fs::read_to_string(&path).expect("the lock file");
-        assert_eq!(holder, format!("{}\n", std::process::id()));
-        drop(first);
-        drop(lock(directory.path(), &loopback).expect("free again"));
-        assert!(path.exists(), "the file stays");
+/// Whom to believe, and that the agent is alive.
+fn trust(datapath: &mut InterfaceDatapath, standing: &Standing<'_>) -> Result<(), HostError> {
+    let secrets = standing.keys.all().iter().map(weir_wire::Key::feedback);
+    let keys: Vec<FeedbackKey> =
+        secrets.map(|secret| FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }).collect();
+    datapath.set_keys(&keys)?;
+    datapath.set_control(&standing.control)?;
+    Ok(datapath.tell_alive()?)
+}
+
+/// What services may send: by the policy, and the brokers' limits that are in force. Of `old` is known which services the
+/// policy before held, and not the brokers: its maximum is no limit on the new one.
+fn rates(
+    datapath: &InterfaceDatapath,
+    standing: &Standing<'_>,
+    plan: &Plan,
+    old: &[ServiceRate],
+) -> Result<Vec<ServiceRate>, HostError> {
+    let in_force = datapath.limits()?;
+    let rate = |leaf: &ServiceId| -> Result<ServiceRate, HostError> {
+        let ceiling = standing.policy.machine_ceiling(*leaf, Direction::Tx).min(plan.nic);
+        let share = standing.policy.services().get(*leaf).share(ContentionPoint::Machine, Direction::Tx);
+        let slot = datapath.slot(*leaf)?;
+        let free = old.iter().any(|old| old.slot == slot && old.max >= old.ceiling);
+        let limit = in_force.iter().find(|(service, _)| service == leaf).filter(|_| !free);
+        Ok(ServiceRate {
+            service: *leaf,
+            slot,
+            min: share.min.min(ceiling),
+            max: limit.map_or(ceiling, |(_, limits)| limits.tx.min(ceiling)),
+            ceiling,
+            weight: share.weight,
+        })
+    };
+    plan.leaves.iter().map(rate).collect()
+}
+
+fn receive_limits(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<Vec<Bandwidth>, HostError> {
+    let in_force = datapath.limits()?;
+    let limit = |leaf: &ServiceId| {
+        let limit = in_force.iter().find(|(service, _)| service == leaf);
+        limit.map_or(Bandwidth::UNLIMITED, |(_, limits)| limits.rx)
+    };
+    Ok(leaves.iter().map(limit).collect())
+}
+
+fn shaper_of(
+    backend: Backend,
+    interface: &Interface,
+    plan: &Plan,
+    rates: &[ServiceRate],
+    held: &[DestinationRate],
+    force: bool,
+) -> Result<Box<dyn Shaper>, HostError> {
+    match backend {
+        Backend::Htb => Ok(Box::new(HtbShaper::install(interface, plan.nic, rates, held, plan.sending, force)?)),
+        backend => Err(HostError::Backend(backend)),
     }
+}
+
+fn totals(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<Vec<PerDirection<Bytes>>, HostError> {
+    let total = |leaf: &ServiceId| {
+        let totals = datapath.totals(Some(*leaf))?;
+        Ok(PerDirection { tx: totals.tx.bytes(), rx: totals.rx.bytes() })
+    };
+    leaves.iter().map(total).collect()
 }

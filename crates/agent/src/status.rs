@@ -4,7 +4,7 @@
 //! sees a whole status or the one before, and hands the status over to the thread that serves `/status` and `/metrics`,
 //! which never makes the loop wait. Nothing reads either to decide.
 
-use crate::daemon::DatagramCounters;
+use crate::daemon::{AgentConfig, DatagramCounters};
 use crate::fabric_line::FabricLine;
 use crate::host::KernelReadings;
 use std::path::PathBuf;
@@ -13,10 +13,9 @@ use tracing::{info, warn};
 use weir_control::{MeterReading, RackBroker};
 use weir_linux::loader::Attachment;
 use weir_observe::Publisher;
-use weir_policy::Policy;
 use weir_state::replace;
 use weir_status::{AgentStatus, KernelCounters, Status};
-use weir_units::{Bandwidth, Duration, MachineId, PerDirection};
+use weir_units::{Bandwidth, Duration, PerDirection};
 
 /// What is known of one period.
 pub(crate) struct Period<'a> {
@@ -29,6 +28,8 @@ pub(crate) struct Period<'a> {
     pub(crate) usage: &'a [PerDirection<Bandwidth>],
     pub(crate) datagrams: &'a DatagramCounters,
     pub(crate) line: &'a FabricLine,
+    /// Whether the interface is gone.
+    pub(crate) interface_absent: bool,
     /// Absent when it cannot be read.
     pub(crate) kernel: Option<&'a KernelReadings>,
 }
@@ -46,6 +47,19 @@ impl Teller {
     /// Tells into a file, to a publisher, to both or to nobody. `status` is the machine's, as far as it does not change.
     pub(crate) fn new(status: AgentStatus, file: Option<PathBuf>, publisher: Option<Publisher>) -> Self {
         Self { status, file, publisher, warned: false }
+    }
+
+    /// From now on another policy is in force, or another broker runs; what this counts goes on.
+    pub(crate) fn renew(&mut self, status: AgentStatus) {
+        let unwritten = self.status.counters.statuses_unwritten;
+        let refused = self.status.policy_refused.take();
+        self.status = AgentStatus { policy_refused: refused, ..status };
+        self.status.counters.statuses_unwritten = unwritten;
+    }
+
+    /// Why the last reload was refused, if it was.
+    pub(crate) fn refused(&mut self, reason: Option<String>) {
+        self.status.policy_refused = reason;
     }
 
     /// Tells a period. A status that cannot be written ends nothing: limits matter more than who reads about them. It is
@@ -69,6 +83,7 @@ impl Teller {
         counters.datagrams_unsent = datagrams.unsent;
         counters.rack_reports_unsent = period.line.unsent();
         status.fabric = period.line.status(period.broker);
+        status.interface_absent = period.interface_absent;
         if let Some(kernel) = period.kernel {
             tell_kernel(status, kernel);
         }
@@ -131,24 +146,17 @@ fn tell_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
 }
 
 /// What the policy and the host say of this machine.
-pub(crate) fn outline(
-    policy: &Policy,
-    machine: MachineId,
-    interface: &str,
-    host: &crate::host::Host,
-    epoch: u64,
-    period: Duration,
-) -> AgentStatus {
+pub(crate) fn outline(config: &AgentConfig, host: &crate::host::Host, epoch: u64) -> AgentStatus {
     AgentStatus {
-        interface: interface.to_owned(),
+        interface: config.interface.clone(),
         attachment: Some(match host.attachment() {
             Attachment::Tcx => "tcx".to_owned(),
             Attachment::Clsact => "clsact".to_owned(),
         }),
         backend: host.backend().to_string(),
         epoch,
-        period_ms: period.nanos() / 1_000_000,
-        ..AgentStatus::outline(policy, machine)
+        period_ms: config.broker.period.nanos() / 1_000_000,
+        ..AgentStatus::outline(&config.terms.policy, config.terms.machine)
     }
 }
 

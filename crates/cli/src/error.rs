@@ -90,6 +90,15 @@ impl CommandError {
             Cause::NobodyReads => Exit::Done,
         }
     }
+    /// The same for a log: without colours.
+    pub(crate) fn text(&self) -> String {
+        let message = match &self.cause {
+            Cause::Failed(message) | Cause::Refused(message) | Cause::Interrupted(message) => message.clone(),
+            Cause::Document(diagnostics) => diagnostics.render(false).trim_end().to_owned(),
+            Cause::NobodyReads => String::new(),
+        };
+        self.hints.iter().fold(message, |text, hint| format!("{text}\nhint: {hint}"))
+    }
     /// Prints it for people. What cannot be printed is lost: there is nowhere left to say so.
     pub(crate) fn print(&self, ui: &mut Ui) {
         let title = ui.on_err(Style::Error, "error:");

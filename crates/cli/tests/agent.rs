@@ -1,89 +1,21 @@
 //! `weir agent` as an operator would run it, on a veth pair between two namespaces.
 
+mod agent_pair;
 mod common;
 
-use common::{WEIR, one_at_a_time, signal, skipped, wait_for, weir};
+use agent_pair::{POLICY, Pair, end};
+use common::{WEIR, one_at_a_time, signal, skipped, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use weir_control::{Demand, UsageReport, UsageRow};
-use weir_linux::netns::{Netns, Prefix, connect};
+use weir_linux::netns::Netns;
 use weir_policy::Policy;
 use weir_status::Status;
 use weir_units::{Bandwidth, MachineId, ServiceId};
 use weir_wire::Key;
-
-const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks: { r: { uplink: 100Mb/s, machines: [m1, m2] } }\n  \
-                      machines: { m1: { address: 10.78.0.1 }, m2: { address: 10.78.0.2 } }\nservices:\n  a:\n    \
-                      match: [ { protocol: tcp, port: 5001 } ]\n    rack: { max: 20Mb/s }\n";
-
-struct Pair {
-    m1: Netns,
-    m2: Netns,
-    directory: tempfile::TempDir,
-    policy: PathBuf,
-    key: PathBuf,
-}
-
-impl Pair {
-    fn new(prefix: &str) -> Self {
-        let prefix = Prefix::new(prefix).expect("a prefix");
-        prefix.cleanup().expect("leftovers of an earlier run go");
-        let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
-        connect((&m1, "eth0", Some("10.78.0.1/24")), (&m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
-        let directory = tempfile::tempdir().expect("a directory");
-        let (policy, key) = (directory.path().join("policy.yaml"), directory.path().join("key"));
-        fs::write(&policy, POLICY).expect("written");
-        assert!(weir(&["key"]).arg(&key).status().expect("runs").success());
-        Self { m1, m2, directory, policy, key }
-    }
-
-    fn agent(&self, netns: &Netns, machine: &str) -> Command {
-        self.agent_with(&self.policy, netns, machine)
-    }
-
-    fn agent_with(&self, policy: &Path, netns: &Netns, machine: &str) -> Command {
-        let mut command = netns.command(WEIR).expect("a command");
-        command.arg("agent").arg(policy).args(["--machine", machine, "--interface", "eth0"]);
-        command.arg("--key").arg(&self.key).arg("--state").arg(self.directory.path());
-        command.arg("--status").arg(self.status_path(machine)).env("NO_COLOR", "1");
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-        command
-    }
-
-    fn status_path(&self, machine: &str) -> PathBuf {
-        self.directory.path().join(format!("status-{machine}.json"))
-    }
-
-    fn status(&self, machine: &str) -> Option<Value> {
-        serde_json::from_str(&fs::read_to_string(self.status_path(machine)).ok()?).ok()
-    }
-
-    fn running(&self, netns: &Netns, machine: &str) -> Child {
-        let child = self.agent(netns, machine).spawn().expect("starts");
-        wait_for("the agent's first status", 20, || self.status(machine).is_some());
-        child
-    }
-
-    /// What `tc` and `ip` say of m1's interface: the host as found.
-    fn picture(&self) -> String {
-        let run = |arguments: &[&str]| {
-            let output =
-                self.m1.command(arguments[0]).expect("a command").args(&arguments[1..]).output().expect("runs");
-            String::from_utf8(output.stdout).expect("text")
-        };
-        let tc = ["qdisc", "class", "filter"].map(|what| run(&["tc", what, "show", "dev", "eth0"])).concat();
-        tc + &run(&["ip", "-d", "link", "show", "dev", "eth0"]) + &run(&["ss", "-lun"])
-    }
-}
-
-fn end(child: Child) -> (Option<i32>, String) {
-    let output = child.wait_with_output().expect("ends");
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-}
 
 #[test]
 fn sigterm_leaves_the_host_as_it_was_found() {

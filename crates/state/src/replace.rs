@@ -9,21 +9,31 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Replaces the file; a crash of the host may bring the old content back.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    replace(path, content, |_| Ok(()))
+    replace(path, content, 0o666, |_| Ok(()))
 }
 
 /// Replaces the file. Once this returns, the new content outlives a crash of the host.
 pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
-    replace(path, content, File::sync_all)?;
+    write_and_settle(path, content, 0o666)
+}
+
+/// The same for a file that only its owner reads.
+pub(crate) fn write_secretly(path: &Path, content: &[u8]) -> io::Result<()> {
+    write_and_settle(path, content, 0o600)
+}
+
+fn write_and_settle(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    replace(path, content, mode, File::sync_all)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent)?.sync_all()
 }
 
-fn replace(path: &Path, content: &[u8], settle: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+fn replace(path: &Path, content: &[u8], mode: u32, settle: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
     };
@@ -37,7 +47,7 @@ fn replace(path: &Path, content: &[u8], settle: impl FnOnce(&File) -> io::Result
         _ => {}
     }
     // O_CREAT with O_EXCL never follows a link, not even one that was planted since.
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
     let written = file.write_all(content).and_then(|()| settle(&file));
     let replaced = written.and_then(|()| std::fs::rename(&temporary, path));
     if replaced.is_err() {

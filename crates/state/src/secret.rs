@@ -1,8 +1,9 @@
 //! A file that only its owner reads.
 //!
 //! A key that others can read is no secret, so a file with permissions for group or others is refused, as ssh refuses
-//! its keys. [`create`] makes a new one that only its owner can read, and never replaces one.
+//! its keys. [`create`] makes a new one that only its owner can read, and never replaces one; [`replace`] does, in one step.
 
+use crate::replace;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -58,6 +59,12 @@ pub fn create(path: &Path, text: &str) -> Result<(), SecretError> {
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io)
 }
 
+/// Replaces a secret in one step; the new one only its owner can read.
+pub fn replace(path: &Path, text: &str) -> Result<(), SecretError> {
+    let io = |error| SecretError::Io { path: path.display().to_string(), error };
+    replace::write_secretly(path, text.as_bytes()).map_err(io)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +79,16 @@ mod tests {
         assert!(matches!(create(&path, "other"), Err(SecretError::Io { .. })));
         assert_eq!(read(&path, 100).expect("ours"), "word");
         assert!(read(&directory.path().join("none"), 1).expect_err("none").is_missing());
+    }
+
+    #[test]
+    fn what_is_replaced_stays_secret() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("secret");
+        create(&path, "word").expect("created");
+        replace(&path, "other").expect("replaced");
+        assert_eq!(read(&path, 100).expect("ours"), "other");
+        assert_eq!(std::fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
     }
 
     #[test]

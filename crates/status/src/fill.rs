@@ -57,6 +57,8 @@ impl AgentStatus {
             rack: rack.name().to_owned(),
             interface: String::new(),
             attachment: None,
+            policy_refused: None,
+            interface_absent: false,
             backend: String::new(),
             mode: Mode::Static,
             policy: fingerprint(policy),

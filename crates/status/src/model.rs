@@ -116,6 +116,12 @@ pub struct AgentStatus {
     pub mode: Mode,
     /// The policy's fingerprint, 16 hexadecimal digits.
     pub policy: String,
+    /// Why the policy and the keys that were to take their place were refused, where the last ones were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_refused: Option<String>,
+    /// Whether the interface is gone, so that nothing is limited here until it is back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interface_absent: bool,
     /// Which start of the machine's broker this is.
     pub epoch: u64,
     /// How many other machines the rack has.

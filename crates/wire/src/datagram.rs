@@ -217,8 +217,8 @@ pub fn encode(message: &Message, key: &Key) -> Vec<u8> {
     out
 }
 
-/// The message in a datagram.
-pub fn decode(datagram: &[u8], key: &Key) -> Result<Message, DecodeError> {
+/// The message in a datagram that any of the keys verifies: a [`Key`] or [`crate::Keys`].
+pub fn decode(datagram: &[u8], keys: &(impl AsRef<[Key]> + ?Sized)) -> Result<Message, DecodeError> {
     if datagram.len() < 5 {
         return Err(DecodeError::Truncated);
     }
@@ -232,7 +232,7 @@ pub fn decode(datagram: &[u8], key: &Key) -> Result<Message, DecodeError> {
         return Err(DecodeError::Truncated);
     }
     let (message, tag) = datagram.split_at(datagram.len() - TAG_LEN);
-    if !key.verify(message, tag) {
+    if !keys.as_ref().iter().any(|key| key.verify(message, tag)) {
         return Err(DecodeError::Forged);
     }
     let mut fields = Fields(&message[6..]);

@@ -2,6 +2,11 @@
 //!
 //! Rack datagrams carry a tag that only holders of the key can make: HMAC-SHA-256 (RFC 2104), cut to 128 bits
 //! as RFC 4868 does. Whoever cannot read the key file can neither speak for a machine nor alter what one said.
+//!
+//! Problem: a key must be replaced without a moment in which two machines do not understand each other. Approach: a machine has
+//! several [`Keys`], of which the first signs and all verify. Worked example: all have `old`. Then all get `old, new`, one
+//! after the other: whoever has it still signs with `old`. Then all get `new, old`, at last `new`: at each moment any two
+//! machines verify what the other signs.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -23,6 +28,63 @@ pub struct FeedbackSecret {
     pub bytes: [u8; 16],
 }
 
+/// The most keys at a time: as many as the kernel's programs verify feedback with.
+pub const KEYS_MAX: usize = 4;
+
+/// The keys of a machine, [`KEYS_MAX`] at most: the first signs, all verify. They are not printed.
+#[derive(Debug, Clone)]
+pub struct Keys(Vec<Key>);
+
+impl Keys {
+    /// Keys in order. No two may be the same, or have the same number in feedback.
+    pub fn new(keys: Vec<Key>) -> Result<Self, KeyError> {
+        if keys.is_empty() {
+            return Err(KeyError::None);
+        }
+        if keys.len() > KEYS_MAX {
+            return Err(KeyError::TooMany(keys.len()));
+        }
+        let mut numbers: Vec<u16> = keys.iter().map(|key| key.feedback().number).collect();
+        numbers.sort_unstable();
+        if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(KeyError::Alike);
+        }
+        Ok(Self(keys))
+    }
+
+    /// Keys from a text with one in each line; empty lines and lines that start with `#` say nothing. An error names the line
+    /// that it is about, counted from 1, if it is about one.
+    pub fn from_text(text: &str) -> Result<Self, (Option<usize>, KeyError)> {
+        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let key = |(at, line)| Key::from_hex(line).map_err(|error| (Some(at), error));
+        let keys = lines.map(key).collect::<Result<_, _>>()?;
+        Self::new(keys).map_err(|error| (None, error))
+    }
+
+    /// The key that signs.
+    pub fn signing(&self) -> &Key {
+        &self.0[0]
+    }
+
+    /// All of them, the one that signs first.
+    pub fn all(&self) -> &[Key] {
+        &self.0
+    }
+}
+
+impl AsRef<[Key]> for Keys {
+    fn as_ref(&self) -> &[Key] {
+        &self.0
+    }
+}
+
+impl AsRef<[Key]> for Key {
+    fn as_ref(&self) -> &[Key] {
+        std::slice::from_ref(self)
+    }
+}
+
 impl fmt::Debug for FeedbackSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FeedbackSecret({:#06x})", self.number)
@@ -38,6 +100,15 @@ pub enum KeyError {
     /// All bytes are zero, which is a forgotten default and no secret.
     #[error("a key of zeros is no secret")]
     Zero,
+    /// There is no key at all.
+    #[error("there is no key in it")]
+    None,
+    /// More than a machine can have.
+    #[error("{0} keys, but a machine has {KEYS_MAX} at most")]
+    TooMany(usize),
+    /// Two are the same, or receivers of feedback could not tell them apart: one time in 65,536.
+    #[error("two keys are the same, or have the same number in feedback")]
+    Alike,
 }
 
 impl Key {
@@ -108,6 +179,20 @@ mod tests {
             assert_eq!(Key::from_hex(bad).expect_err(bad), KeyError::NotHex);
         }
         assert_eq!(Key::from_hex(&"00".repeat(32)).expect_err("zeros"), KeyError::Zero);
+    }
+
+    #[test]
+    fn several_keys_come_in_order() {
+        let line = |byte: u8| format!("{byte:02x}").repeat(32);
+        let text = format!("# the new one\n{}\n\n  {}\n", line(7), line(8));
+        let keys = Keys::from_text(&text).expect("two keys");
+        assert_eq!((keys.signing().0, keys.all().len()), ([7; 32], 2));
+        let refused = |text: &str| Keys::from_text(text).expect_err(text);
+        assert_eq!(refused("# nothing\n"), (None, KeyError::None));
+        assert_eq!(refused(&format!("{}\nzz\n", line(7))), (Some(2), KeyError::NotHex));
+        assert_eq!(refused(&format!("{0}\n{0}\n", line(7))), (None, KeyError::Alike));
+        let five: Vec<String> = (1..=5).map(line).collect();
+        assert_eq!(refused(&five.join("\n")), (None, KeyError::TooMany(5)));
     }
 
     #[test]

@@ -9,5 +9,5 @@ mod rows;
 mod varint;
 
 pub use datagram::{DecodeError, Message, decode, encode};
-pub use key::{FeedbackSecret, Key, KeyError};
+pub use key::{FeedbackSecret, KEYS_MAX, Key, KeyError, Keys};
 pub use rows::rows_fit;

@@ -5,12 +5,15 @@ use super::fabric::{identity_refused, period, timeout};
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
-use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, host, key_file};
+use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, Source, Terms, host, key_file};
 use weir_control::{RackBrokerConfig, Stale};
+use weir_document::Diagnostic;
 use weir_fabric::{BrokerUrl, IdentityFiles, LineConfig, LineError};
 use weir_linux::requirements::{self, Purpose};
 use weir_policy::Policy;
@@ -18,7 +21,7 @@ use weir_state::epoch;
 use weir_units::{Duration, MachineId};
 
 /// The options.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
   weir agent policy.yaml --interface eth0 --key /etc/weir/key
@@ -34,6 +37,9 @@ tells the other machines of its rack what its services use. Addresses come from 
 (`network: machines: m1: { address: 10.0.0.1 }`) unless they are given here; it listens on one
 address only. SIGTERM or Ctrl-C leaves the host as it was found. After a crash all stays in force
 for 5 s, then the static policy: start it again, or use --remove.
+
+SIGHUP reads the policy and the keys again, whole or not at all: what is refused is said, and the
+old ones stay. Where this machine listens takes a restart.
 
 What it says is set by the environment: RUST_LOG=debug shows every limit.")]
 pub(crate) struct Args {
@@ -115,15 +121,37 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let config = config(args, ui)?;
     log_to_stderr();
     // Ends with the agent.
-    let _dashboard = args.dashboard.map(|listen| dashboard::start(&config.policy, listen, &[], &[])).transpose()?;
+    let _dashboard =
+        args.dashboard.map(|listen| dashboard::start(&config.terms.policy, listen, &[], &[])).transpose()?;
     weir_agent::run(config).map_err(|error| match &error {
         AgentError::Host(host::HostError::Htb(weir_linux::htb::HtbError::ForeignQdisc { .. })) => {
             CommandError::refused(error.to_string()).hint("--force replaces it; it does not come back by itself")
         }
+        AgentError::Host(host::HostError::Interface(_)) => CommandError::failed(error.to_string())
+            .hint("`ip link` lists this host's interfaces; name one with --interface"),
+        AgentError::Host(host::HostError::Taken { .. }) => CommandError::failed(error.to_string())
+            .hint("its process number is in that file; `systemctl status weir-agent` tells of the unit's"),
         AgentError::Fabric(LineError::Identity(refused)) => identity_refused(refused),
+        AgentError::Listen { address, error: cause } => listen_refused(&error, *address, cause),
         _ => CommandError::failed(error.to_string()),
     })?;
     Ok(Exit::Done)
+}
+
+/// Why an address cannot be listened on, and what to do.
+fn listen_refused(error: &AgentError, address: SocketAddr, cause: &io::Error) -> CommandError {
+    let failed = CommandError::failed(error.to_string());
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => failed.hint(format!(
+            "`ss -nlup 'sport = :{0}'` (`ss -nltp` of --metrics and --dashboard) shows who has it; port {0} of one address is one agent's",
+            address.port()
+        )),
+        io::ErrorKind::AddrNotAvailable => failed.hint(format!(
+            "{} is no address of this host (`ip address`): is it the right machine (--machine), or the address not up yet?",
+            address.ip()
+        )),
+        _ => failed,
+    }
 }
 
 /// What a daemon says while it runs.
@@ -133,18 +161,47 @@ pub(super) fn log_to_stderr() {
 }
 
 fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
-    let (Some(policy_path), Some(key)) = (&args.policy, &args.key) else {
-        return Err(CommandError::refused("a policy and --key are needed"));
-    };
-    let (policy, notes) = input::policy(policy_path)??;
-    input::tell_notes(&notes, ui)?;
-    let policy = Arc::new(policy);
+    if args.policy.as_deref() == Some(Path::new("-")) {
+        return Err(CommandError::refused("the policy must be a file: SIGHUP reads it again"));
+    }
     let name = match &args.machine {
         Some(name) => name.clone(),
         None => host_name()?,
     };
-    let machine = machine(&policy, &name)?;
-    let key = key_file::read(key).map_err(|error| {
+    let (terms, notes) = terms(args, &name)?;
+    input::tell_notes(&notes, ui)?;
+    let fabric_timeout = timeout(args.fabric_period, args.fabric_timeout, "--fabric-timeout", "--fabric-period")?;
+    let broker = RackBrokerConfig {
+        stale: if args.forget_silent { Stale::Forget } else { Stale::Keep },
+        fabric_period: args.fabric_period,
+        fabric_timeout,
+        ..RackBrokerConfig::default()
+    };
+    let fabric = fabric(args, &name, &broker);
+    let files = Files { args: args.clone(), name };
+    let epoch = files.next_epoch().map_err(|error| CommandError::cannot_write(&args.state, error))?;
+    Ok(AgentConfig {
+        terms,
+        source: Box::new(files),
+        interface: args.interface.clone(),
+        epoch,
+        broker,
+        force: args.force,
+        keep: args.keep,
+        status: args.status.clone(),
+        metrics: args.metrics,
+        fabric,
+    })
+}
+
+/// What the policy and the key file say to the machine of this name, and what is to be noted of the policy.
+fn terms(args: &Args, name: &str) -> Result<(Terms, Vec<Diagnostic>), CommandError> {
+    let (Some(policy_path), Some(key)) = (&args.policy, &args.key) else {
+        return Err(CommandError::refused("a policy and --key are needed"));
+    };
+    let (policy, notes) = input::policy(policy_path)??;
+    let machine = machine(&policy, name)?;
+    let keys = key_file::read(key).map_err(|error| {
         let missing = matches!(&error, key_file::KeyFileError::File(error) if error.is_missing());
         let refused = CommandError::refused(error.to_string());
         if missing { refused.hint(format!("make one with `weir key {}`", key.display())) } else { refused }
@@ -154,31 +211,28 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         None => from_policy(&policy, machine)?,
     };
     let peers = peers(&policy, machine, &args.peer)?;
-    let fabric_timeout = timeout(args.fabric_period, args.fabric_timeout, "--fabric-timeout", "--fabric-period")?;
-    let broker = RackBrokerConfig {
-        stale: if args.forget_silent { Stale::Forget } else { Stale::Keep },
-        fabric_period: args.fabric_period,
-        fabric_timeout,
-        ..RackBrokerConfig::default()
-    };
-    let fabric = fabric(args, &name, &broker);
-    let epoch = epoch::next(&args.state, &format!("epoch-{name}"), 0)
-        .map_err(|error| CommandError::cannot_write(&args.state, error))?;
-    Ok(AgentConfig {
-        policy,
-        machine,
-        interface: args.interface.clone(),
-        listen,
-        peers,
-        key,
-        epoch,
-        broker,
-        force: args.force,
-        keep: args.keep,
-        status: args.status.clone(),
-        metrics: args.metrics,
-        fabric,
-    })
+    Ok((Terms { policy: Arc::new(policy), machine, listen, peers, keys }, notes))
+}
+
+/// Where a reload finds everything.
+struct Files {
+    args: Args,
+    name: String,
+}
+
+impl Source for Files {
+    fn terms(&self) -> Result<Terms, String> {
+        let (terms, notes) = terms(&self.args, &self.name).map_err(|error| error.text())?;
+        for note in notes {
+            let place = note.position();
+            warn!("{}:{}:{}: {}", note.file(), place.line, place.column, note.cause());
+        }
+        Ok(terms)
+    }
+
+    fn next_epoch(&self) -> io::Result<u64> {
+        epoch::next(&self.args.state, &format!("epoch-{}", self.name), 0)
+    }
 }
 
 /// How the fabric broker is reached, if there is one.

@@ -89,6 +89,20 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| alone(give, seconds_of_ms(status.written_ms.saturating_sub(status.uptime_ms)))),
     ),
     gauge(
+        "weir_agent_policy_refused",
+        None,
+        &[],
+        "Whether the policy and the keys that were to take the place of those in force were refused",
+        Of::Agent(|status, give| alone(give, flag(status.policy_refused.is_some()))),
+    ),
+    gauge(
+        "weir_agent_interface_absent",
+        None,
+        &[],
+        "Whether the interface is gone, so that nothing is limited until it is back",
+        Of::Agent(|status, give| alone(give, flag(status.interface_absent))),
+    ),
+    gauge(
         "weir_agent_mode",
         None,
         &["mode"],

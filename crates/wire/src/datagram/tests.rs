@@ -215,3 +215,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn any_of_several_keys_verifies() {
+    let key = |byte| Key::new([byte; 32]).expect("a key");
+    let keys = |bytes: &[u8]| crate::Keys::new(bytes.iter().map(|byte| key(*byte)).collect()).expect("keys");
+    let message = Message::Usage(UsageReport {
+        machine: MachineId(1),
+        policy: 2,
+        epoch: 3,
+        round: 4,
+        first: ServiceId(0),
+        last: ServiceId(u32::MAX),
+        rows: vec![],
+    });
+    // Each step of a rotation, and the step before it.
+    let steps = [keys(&[1]), keys(&[1, 2]), keys(&[2, 1]), keys(&[2])];
+    for pair in steps.windows(2) {
+        for (sender, receiver) in [(&pair[0], &pair[1]), (&pair[1], &pair[0])] {
+            assert_eq!(decode(&encode(&message, sender.signing()), receiver).as_ref(), Ok(&message));
+        }
+    }
+    let (first, last) = (&steps[0], &steps[3]);
+    assert_eq!(decode(&encode(&message, first.signing()), last), Err(DecodeError::Forged));
+}

@@ -1,0 +1,70 @@
+//! What was counted on the interface: for the broker, and for whoever watches.
+
+use super::{Host, HostError};
+use std::sync::PoisonError;
+use weir_control::{MeterReading, NetworkReading};
+use weir_linux::readings::{ControlCounters, ReceiveReading, TimerReading};
+use weir_linux::shaper::ServiceQueue;
+use weir_units::{Bytes, PerDirection, ServiceId};
+
+/// What the kernel counted and computed on an interface.
+pub struct KernelReadings {
+    /// By leaf: its receive meter.
+    pub meters: Vec<ReceiveReading>,
+    /// By leaf: what waits and what was dropped.
+    pub queues: Vec<Option<ServiceQueue>>,
+    /// By leaf: feedback of the destinations that answered lately.
+    pub told: Vec<u64>,
+    /// Events of control traffic.
+    pub counters: ControlCounters,
+    /// The timer.
+    pub timer: TimerReading,
+}
+
+impl Host {
+    /// What the kernel counted and computed, for whoever watches.
+    pub fn kernel_readings(&mut self) -> Result<KernelReadings, HostError> {
+        let meter = |leaf: &ServiceId| Ok(self.datapath.receive_reading(*leaf)?);
+        let meters = self.leaves.iter().map(meter).collect::<Result<_, HostError>>()?;
+        let queues = match self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(shaper) => shaper.queues()?,
+            None => Vec::new(),
+        };
+        let queue = |leaf: &ServiceId| queues.iter().find(|queue| queue.service == Some(*leaf)).copied();
+        let mut told = vec![0; self.leaves.len()];
+        for destination in self.destinations.readings()? {
+            let service = self.datapath.service(destination.slot);
+            if let Some(leaf) = service.and_then(|service| self.leaves.binary_search(&service).ok()) {
+                told[leaf] += destination.told;
+            }
+        }
+        Ok(KernelReadings {
+            meters,
+            queues: self.leaves.iter().map(queue).collect(),
+            told,
+            counters: self.datapath.control_counters()?,
+            timer: self.datapath.timer()?,
+        })
+    }
+
+    /// All meters now, counted from when this agent came. Says to the kernel that the agent is alive.
+    pub fn read_meters(&mut self) -> Result<Vec<MeterReading>, HostError> {
+        self.destinations.check()?;
+        self.datapath.tell_alive()?;
+        let reading = |(service, before): (&ServiceId, &PerDirection<Bytes>)| {
+            let totals = self.datapath.totals(Some(*service))?;
+            let meter = self.datapath.receive_reading(*service)?;
+            let network = NetworkReading {
+                packets: meter.packets,
+                marked: meter.marked,
+                rate: (!meter.rate.is_unlimited()).then_some(meter.rate),
+            };
+            let bytes = PerDirection {
+                tx: totals.tx.bytes().saturating_sub(before.tx),
+                rx: totals.rx.bytes().saturating_sub(before.rx),
+            };
+            Ok(MeterReading { service: *service, bytes, network })
+        };
+        self.leaves.iter().zip(&self.before).map(reading).collect()
+    }
+}

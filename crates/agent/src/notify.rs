@@ -1,0 +1,26 @@
+//! What systemd is told, where it started the agent (`Type=notify`): that it is ready, and in a line how it is.
+
+use sd_notify::NotifyState;
+use tracing::debug;
+
+/// The agent is ready.
+pub(crate) fn ready() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// The agent ends.
+pub(crate) fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+/// What `systemctl status` shows.
+pub(crate) fn status(line: &str) {
+    tell(&[NotifyState::Status(line)]);
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    // Nobody listens where systemd did not start it, which is no error.
+    if let Err(error) = sd_notify::notify(false, states) {
+        debug!("tell systemd: {error}");
+    }
+}

@@ -1,0 +1,163 @@
+//! Two hosts on a cable, for agents, with a policy of one service.
+#![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use crate::common::{WEIR, wait_for, weir};
+use serde_json::Value;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use weir_linux::netns::{Netns, Prefix, connect};
+
+/// Service `a`: TCP port 5001, 20 Mb/s in the rack.
+pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks: { r: { uplink: 100Mb/s, machines: [m1, m2] } }\n  \
+                      machines: { m1: { address: 10.78.0.1 }, m2: { address: 10.78.0.2 } }\nservices:\n  a:\n    \
+                      match: [ { protocol: tcp, port: 5001 } ]\n    rack: { max: 20Mb/s }\n";
+
+/// The hosts and their files.
+pub(crate) struct Pair {
+    pub(crate) m1: Netns,
+    pub(crate) m2: Netns,
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) policy: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Pair {
+    pub(crate) fn new(prefix: &str) -> Self {
+        let prefix = Prefix::new(prefix).expect("a prefix");
+        prefix.cleanup().expect("leftovers of an earlier run go");
+        let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
+        connect((&m1, "eth0", Some("10.78.0.1/24")), (&m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
+        let directory = tempfile::tempdir().expect("a directory");
+        let (policy, key) = (directory.path().join("policy.yaml"), directory.path().join("key"));
+        fs::write(&policy, POLICY).expect("written");
+        assert!(weir(&["key"]).arg(&key).status().expect("runs").success());
+        Self { m1, m2, directory, policy, key }
+    }
+
+    pub(crate) fn agent(&self, netns: &Netns, machine: &str) -> Command {
+        self.agent_with(&self.policy, netns, machine)
+    }
+
+    pub(crate) fn agent_with(&self, policy: &Path, netns: &Netns, machine: &str) -> Command {
+        self.agent_of(policy, &self.key, netns, machine)
+    }
+
+    pub(crate) fn agent_of(&self, policy: &Path, key: &Path, netns: &Netns, machine: &str) -> Command {
+        let mut command = netns.command(WEIR).expect("a command");
+        command.arg("agent").arg(policy).args(["--machine", machine, "--interface", "eth0"]);
+        command.arg("--key").arg(key).arg("--state").arg(self.directory.path());
+        command.arg("--status").arg(self.status_path(machine)).env("NO_COLOR", "1");
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn status_path(&self, machine: &str) -> PathBuf {
+        self.directory.path().join(format!("status-{machine}.json"))
+    }
+
+    pub(crate) fn status(&self, machine: &str) -> Option<Value> {
+        serde_json::from_str(&fs::read_to_string(self.status_path(machine)).ok()?).ok()
+    }
+
+    pub(crate) fn running(&self, netns: &Netns, machine: &str) -> Child {
+        let child = self.agent(netns, machine).spawn().expect("starts");
+        wait_for("the agent's first status", 20, || self.status(machine).is_some());
+        child
+    }
+
+    /// What `tc` and `ip` say of m1's interface: the host as found.
+    pub(crate) fn picture(&self) -> String {
+        let run = |arguments: &[&str]| {
+            let output =
+                self.m1.command(arguments[0]).expect("a command").args(&arguments[1..]).output().expect("runs");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let tc = ["qdisc", "class", "filter"].map(|what| run(&["tc", what, "show", "dev", "eth0"])).concat();
+        tc + &run(&["ip", "-d", "link", "show", "dev", "eth0"]) + &run(&["ss", "-lun"])
+    }
+}
+
+/// Its exit code and what it said.
+pub(crate) fn end(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().expect("ends");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// A flow of UDP that always wants more, from m1 to m2's `port`, as it arrives.
+pub(crate) struct Flow {
+    stop: Arc<AtomicBool>,
+    arrived: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Bytes of an Ethernet frame of this flow, as limits count them, and of its payload.
+const FRAME: u64 = 1442;
+const PAYLOAD: usize = 1400;
+
+impl Flow {
+    pub(crate) fn start(pair: &Pair, port: u16) -> Self {
+        Self::between((&pair.m1, "10.78.0.1"), (&pair.m2, "10.78.0.2"), port)
+    }
+
+    /// From one host to the other, with their addresses. No two to the same host have the same port.
+    pub(crate) fn between(from: (&Netns, &str), to: (&Netns, &str), port: u16) -> Self {
+        let receiver = to.0.run(|| UdpSocket::bind((to.1, port))).expect("inside").expect("bound");
+        let sender = from.0.run(|| UdpSocket::bind((from.1, 0))).expect("inside").expect("bound");
+        let to = receiver.local_addr().expect("an address");
+        receiver.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+        let (stop, arrived) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (ends, counts) = (Arc::clone(&stop), Arc::clone(&arrived));
+        let receive = std::thread::spawn(move || {
+            let mut buffer = [0; 2048];
+            while !ends.load(Ordering::Relaxed) {
+                if receiver.recv(&mut buffer).is_ok() {
+                    counts.fetch_add(FRAME, Ordering::Relaxed);
+                }
+            }
+        });
+        let ends = Arc::clone(&stop);
+        let send = std::thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                // It waits while a queue holds what the socket may have under way. Without a way it would spin.
+                if sender.send_to(&[0; PAYLOAD], to).is_err() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        Self { stop, arrived, threads: vec![receive, send] }
+    }
+
+    /// Mb/s that arrive in each of `windows` stretches of `ms` milliseconds from now on.
+    pub(crate) fn rates(&self, windows: usize, ms: u64) -> Vec<f64> {
+        let mut last = (Instant::now(), self.arrived.load(Ordering::Relaxed));
+        let mut rates = Vec::with_capacity(windows);
+        for _ in 0..windows {
+            std::thread::sleep(Duration::from_millis(ms));
+            let now = (Instant::now(), self.arrived.load(Ordering::Relaxed));
+            rates.push((now.1 - last.1) as f64 * 8e-6 / (now.0 - last.0).as_secs_f64());
+            last = now;
+        }
+        rates
+    }
+
+    /// Mb/s over the next second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.rates(1, 1000)[0]
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
