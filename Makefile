@@ -9,10 +9,11 @@ SHELL := /bin/bash
 CARGO ?= cargo
 OUT ?= out
 TARGET ?= policy
+PREFIX ?= /usr/local
 FUZZ_TIME ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo results test build lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
+.PHONY: help setup demo results test build install uninstall lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
 
 help:          ## Say what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +23,22 @@ setup:         ## Install what is missing (Debian packages), and check the Rust 
 
 build: setup   ## Build the program: target/release/weir
 	$(CARGO) build --release --locked -p weir
+
+install:       ## Put the program, its systemd units and their settings in place: PREFIX=/usr/local, DESTDIR= (docs/operations.md)
+	@[ -x target/release/weir ] || { echo "there is no target/release/weir: make build" >&2; exit 1; }
+	install -D -m 755 target/release/weir $(DESTDIR)$(PREFIX)/bin/weir
+	@for unit in weir-agent weir-fabric; do \
+	    install -d $(DESTDIR)$(PREFIX)/lib/systemd/system && \
+	    sed 's#/usr/local/bin/weir#$(PREFIX)/bin/weir#' packaging/$$unit.service \
+	        > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service || exit 1; done
+	install -D -m 644 packaging/weir.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/weir.conf
+	install -d -m 755 $(DESTDIR)/etc/weir
+	@for file in agent.conf fabric.conf; do [ -e $(DESTDIR)/etc/weir/$$file ] || \
+	    install -m 644 packaging/$$file $(DESTDIR)/etc/weir/$$file; done
+
+uninstall:     ## Take the program and its units away; /etc/weir and /var/lib/weir stay
+	rm -f $(DESTDIR)$(PREFIX)/bin/weir $(DESTDIR)$(PREFIX)/lib/sysusers.d/weir.conf \
+	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-agent.service $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-fabric.service
 
 demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, side by side
 	@mkdir -p $(OUT)

@@ -141,6 +141,8 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
         .serve_with_incoming(accept::incoming(listener, in_use.clone(), counters.clone()));
 
     let mut daemon = Daemon::new(config, listen, counters, in_use, &identity, epoch);
+    // Where systemd started it (Type=notify); elsewhere nobody listens.
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let result = tokio::select! {
         () = daemon.run(from_calls, reload) => Ok(()),
         ended = server => ended.map_err(|error| FabricError::Serve { listen, error }),

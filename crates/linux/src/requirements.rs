@@ -44,13 +44,17 @@ impl fmt::Display for Missing {
 /// linux/capability.h
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
 /// Everything that is missing for `purpose`; empty when the host is ready. Without the capabilities nothing can be
 /// tried, so that what the kernel lacks is told once they are there.
 pub fn check(purpose: Purpose) -> Vec<Missing> {
-    let mut missing = capabilities();
+    let effective = effective_capabilities();
+    let mut missing = capabilities(purpose, &effective);
     let privileged = missing.is_empty();
+    // An agent has no more capabilities than it needs, and then no scratch namespace: what it lacks, attaching tells.
+    let scratched = privileged && has(&effective, &[CAP_SYS_ADMIN]).is_ok();
     let mut need = |what, result: Result<(), String>, remedy| {
         if let Err(found) = result {
             missing.push(Missing { what, found, remedy });
@@ -65,6 +69,8 @@ pub fn check(purpose: Purpose) -> Vec<Missing> {
     if privileged {
         let backend = choose(shaper::probe()).map(drop).map_err(|error| error.to_string());
         need("a backend that enforces rates", backend, "a kernel with CONFIG_NET_SCH_HTB");
+    }
+    if scratched {
         need("clsact", scratch(try_clsact), "BPF programs attach to it (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)");
     }
     if purpose == Purpose::Lab && privileged {
@@ -82,17 +88,18 @@ pub fn check(purpose: Purpose) -> Vec<Missing> {
 }
 
 /// The capabilities that this process lacks.
-fn capabilities() -> Vec<Missing> {
-    let effective = effective_capabilities();
-    let needed = [
-        ("CAP_NET_ADMIN", has(&effective, &[CAP_NET_ADMIN]), "shaping needs it (run as root)"),
-        ("CAP_SYS_ADMIN", has(&effective, &[CAP_SYS_ADMIN]), "namespaces need it (run as root)"),
-        // CAP_SYS_ADMIN includes CAP_BPF.
-        ("CAP_BPF", has(&effective, &[CAP_BPF, CAP_SYS_ADMIN]), "loading BPF programs needs it (run as root)"),
+fn capabilities(purpose: Purpose, effective: &Result<u64, String>) -> Vec<Missing> {
+    // What CAP_SYS_ADMIN includes is not asked for besides.
+    let agent: [(_, &[u32], _); 3] = [
+        ("CAP_NET_ADMIN", &[CAP_NET_ADMIN], "shaping needs it (run as root)"),
+        ("CAP_BPF", &[CAP_BPF, CAP_SYS_ADMIN], "loading BPF programs needs it (run as root)"),
+        ("CAP_PERFMON", &[CAP_PERFMON, CAP_SYS_ADMIN], "BPF programs that reckon with pointers need it (run as root)"),
     ];
-    let missing =
-        |(what, result, remedy): (_, Result<(), String>, _)| result.err().map(|found| Missing { what, found, remedy });
-    needed.into_iter().filter_map(missing).collect()
+    let lab: [(_, &[u32], _); 1] = [("CAP_SYS_ADMIN", &[CAP_SYS_ADMIN], "namespaces need it (run as root)")];
+    let lab = lab.into_iter().filter(|_| purpose == Purpose::Lab);
+    let lacking =
+        |(what, any, remedy): (_, &[u32], _)| has(effective, any).err().map(|found| Missing { what, found, remedy });
+    agent.into_iter().chain(lab).filter_map(lacking).collect()
 }
 
 /// The effective set of the calling thread, or why it cannot be read.
@@ -145,6 +152,19 @@ mod tests {
             remedy: "apt-get install iperf3",
         };
         assert_eq!(missing.to_string(), "iperf3: not found on the PATH; apt-get install iperf3");
+    }
+
+    #[test]
+    fn an_agent_needs_less_than_the_lab() {
+        let set = |bits: &[u32]| Ok(bits.iter().fold(0, |set, bit| set | 1 << bit));
+        let lacks = |purpose, set: &Result<u64, String>| -> Vec<&str> {
+            capabilities(purpose, set).iter().map(|missing| missing.what).collect()
+        };
+        let least = set(&[CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON]);
+        assert!(lacks(Purpose::Agent, &least).is_empty());
+        assert_eq!(lacks(Purpose::Lab, &least), ["CAP_SYS_ADMIN"]);
+        assert_eq!(lacks(Purpose::Agent, &set(&[CAP_NET_ADMIN])), ["CAP_BPF", "CAP_PERFMON"]);
+        assert!(lacks(Purpose::Lab, &set(&[CAP_NET_ADMIN, CAP_SYS_ADMIN])).is_empty());
     }
 
     #[test]

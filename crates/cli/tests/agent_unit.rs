@@ -1,0 +1,171 @@
+//! What an agent needs of its host: the capabilities of its systemd unit and no others, an interface that comes and goes, and what it
+//! says where something is missing.
+#![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
+
+mod agent_pair;
+mod common;
+
+use agent_pair::{Flow, POLICY, Pair, end};
+use common::{WEIR, one_at_a_time, signal, skipped, wait_for};
+use std::fs;
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use weir_linux::netns::connect;
+
+const UNIT: &str = include_str!("../../../packaging/weir-agent.service");
+
+/// The capabilities of the unit, such as `net_admin`.
+fn capabilities() -> Vec<String> {
+    let line = UNIT.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).expect("the unit has a set");
+    line.split_whitespace().map(|name| name.trim_start_matches("CAP_").to_lowercase()).collect()
+}
+
+/// Service `a` is UDP on port 5001 and may send 20 Mb/s.
+fn policy() -> String {
+    POLICY.replace("protocol: tcp", "protocol: udp").replace("rack: {", "machine: {")
+}
+
+/// An agent of m1 as the unit starts it, with these capabilities; `before` is done first, in a mount namespace of its own.
+fn bound_agent(pair: &Pair, capabilities: &[String], before: &str) -> Command {
+    let plain = pair.agent(&pair.m1, "m1");
+    let set: String = capabilities.iter().map(|name| format!(",+{name}")).collect();
+    let mut command = pair.m1.command("unshare").expect("a command");
+    command.args(["-m", "sh", "-c", &format!("{before} exec \"$@\""), "sh"]);
+    command.args(["setpriv", "--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all"]);
+    command.arg(format!("--bounding-set=-all{set}")).arg(WEIR).args(plain.get_args()).env("NO_COLOR", "1");
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn near(rate: f64, expected: f64, part: f64) {
+    assert!((rate / expected - 1.0).abs() < part, "{rate:.1} is not {expected} Mb/s ± {part}");
+}
+
+#[test]
+fn the_units_capabilities_suffice_and_each_is_needed() {
+    if skipped("an agent with the unit's capabilities") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wua");
+    fs::write(&pair.policy, policy()).expect("written");
+    let before = pair.picture();
+    let all = capabilities();
+    let agent = bound_agent(&pair, &all, "").spawn().expect("starts");
+    wait_for("the agent's first status", 20, || pair.status("m1").is_some());
+    let flow = Flow::start(&pair, 5001);
+    flow.rate();
+    near(flow.rate(), 20.0, 0.06);
+    // A reload and the next agent need no more.
+    fs::write(&pair.policy, policy().replace("20Mb/s", "30Mb/s")).expect("written");
+    signal(&agent, libc::SIGHUP);
+    wait_for("the reload", 10, || (flow.rate() / 30.0 - 1.0).abs() < 0.06);
+    signal(&agent, libc::SIGKILL);
+    end(agent);
+    fs::remove_file(pair.status_path("m1")).expect("a killed agent leaves its last status");
+    let agent = bound_agent(&pair, &all, "").spawn().expect("starts");
+    wait_for("the next agent's first status", 20, || pair.status("m1").is_some());
+    near(flow.rate(), 30.0, 0.06);
+    drop(flow);
+    signal(&agent, libc::SIGTERM);
+    let (code, said) = end(agent);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("went on where an earlier agent ended"), "{said}");
+    assert_eq!(pair.picture(), before);
+    // One less: refused by name, and nothing is touched. Without real-time threads it runs.
+    for lacking in all.iter().filter(|name| *name != "sys_nice") {
+        let rest: Vec<String> = all.iter().filter(|name| *name != lacking).cloned().collect();
+        let (code, said) = end(bound_agent(&pair, &rest, "").spawn().expect("starts"));
+        let name = format!("CAP_{}", lacking.to_uppercase());
+        assert!(code == Some(1) && said.contains(&format!("hint: {name}: ")), "{name}: {code:?} {said}");
+        assert_eq!(pair.picture(), before, "{name}");
+    }
+}
+
+#[test]
+fn what_a_host_lacks_is_said_before_anything_changes() {
+    if skipped("what an agent's host lacks") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wub");
+    fs::write(&pair.policy, policy()).expect("written");
+    let before = pair.picture();
+    // No BPF file system, and no capability to mount one.
+    let (code, said) =
+        end(bound_agent(&pair, &capabilities(), "umount -l /sys/fs/bpf || exit 9;").spawn().expect("starts"));
+    assert!(code == Some(1) && said.contains("/sys/fs/bpf is not mounted"), "{code:?} {said}");
+    assert!(said.contains("mount -t bpf bpf /sys/fs/bpf"), "{said}");
+    assert_eq!(pair.picture(), before);
+    // An interface that is not there.
+    let mut other = pair.agent(&pair.m1, "m1");
+    other.args(["--listen", "10.78.0.1:30999"]);
+    let arguments: Vec<_> = other.get_args().map(|a| if a == "eth0" { "eth7".into() } else { a.to_owned() }).collect();
+    let mut other = pair.m1.command(WEIR).expect("a command");
+    other.args(arguments).env("NO_COLOR", "1").stdout(Stdio::null()).stderr(Stdio::piped());
+    let (code, said) = end(other.spawn().expect("starts"));
+    assert!(code == Some(1) && said.contains("eth7: look up: No such device"), "{code:?} {said}");
+    assert!(said.contains("hint: `ip link` lists"), "{said}");
+    // Somebody has the control port.
+    let taken = pair.m1.run(|| UdpSocket::bind("10.78.0.1:30565")).expect("inside").expect("bound");
+    let during = pair.picture();
+    let (code, said) = end(pair.agent(&pair.m1, "m1").spawn().expect("starts"));
+    assert!(code == Some(1) && said.contains("listen on 10.78.0.1:30565: Address already in use"), "{code:?} {said}");
+    assert!(said.contains("hint: `ss -nlup 'sport = :30565'`"), "{said}");
+    assert_eq!(pair.picture(), during);
+    drop(taken);
+}
+
+#[test]
+fn an_interface_comes_and_goes_without_a_restart() {
+    if skipped("an interface that comes and goes") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wuc");
+    fs::write(&pair.policy, policy()).expect("written");
+    let (one, two) = (pair.running(&pair.m1, "m1"), pair.running(&pair.m2, "m2"));
+    let is_absent = |machine: &str| pair.status(machine).is_some_and(|status| status["interface_absent"] == true);
+    let is_runtime =
+        |machine: &str| pair.status(machine).is_some_and(|s| s["interface_absent"].is_null() && s["mode"] == "runtime");
+    let both_run = || is_runtime("m1") && is_runtime("m2");
+    wait_for("both in the runtime policy", 20, both_run);
+    let ip = |arguments: &[&str]| {
+        assert!(pair.m1.command("ip").expect("a command").args(arguments).status().expect("runs").success());
+    };
+    let held = || {
+        let flow = Flow::start(&pair, 5001);
+        flow.rate();
+        near(flow.rate(), 20.0, 0.06);
+    };
+    held();
+    // Down and up: all is still on it.
+    ip(&["link", "set", "eth0", "down"]);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    ip(&["link", "set", "eth0", "up"]);
+    held();
+    assert!(!is_absent("m1"));
+    // Renamed, and named again; the other machine goes on meanwhile.
+    ip(&["link", "set", "eth0", "down"]);
+    ip(&["link", "set", "eth0", "name", "eth9"]);
+    wait_for("the agent to miss it", 10, || is_absent("m1"));
+    let left = pair.m1.command("tc").expect("a command").args(["qdisc", "show", "dev", "eth9"]).output().expect("runs");
+    assert!(!String::from_utf8_lossy(&left.stdout).contains("7765:"), "what was renamed is as it was found");
+    assert!(!is_absent("m2"));
+    ip(&["link", "set", "eth9", "name", "eth0"]);
+    ip(&["link", "set", "eth0", "up"]);
+    wait_for("both in the runtime policy again", 20, both_run);
+    held();
+    // Deleted, with the other end of the cable, and made anew.
+    ip(&["link", "delete", "eth0"]);
+    wait_for("both to miss theirs", 10, || is_absent("m1") && is_absent("m2"));
+    connect((&pair.m1, "eth0", Some("10.78.0.1/24")), (&pair.m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
+    wait_for("both in the runtime policy once more", 20, both_run);
+    held();
+    for agent in [one, two] {
+        signal(&agent, libc::SIGTERM);
+        let (code, said) = end(agent);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("eth0 is gone") && said.contains("eth0 is there and under the policy again"), "{said}");
+    }
+}
