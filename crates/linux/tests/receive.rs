@@ -245,6 +245,91 @@ fn keys_change_without_a_gap() {
     });
 }
 
+/// Seconds, and bytes that have come by then.
+type Trace = Vec<(f64, u64)>;
+
+/// What comes to `b` of service 0, four times in each of `intervals` of `interval`.
+fn trace(hosts: &Mutex<[Host; 2]>, interval: Duration, intervals: u32) -> Trace {
+    #[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
+    let start = std::time::Instant::now();
+    let mut trace = Vec::new();
+    while start.elapsed() < interval * intervals {
+        let came = hosts.lock().expect("not poisoned")[1].datapath.totals(Some(ServiceId(0))).expect("meters");
+        trace.push((start.elapsed().as_secs_f64(), came.rx.bytes().get()));
+        pause(interval / 4);
+    }
+    trace
+}
+
+/// Iterations of `interval` in a trace from `from` until the next ten together are within 5 % of `limit`, in Mb/s.
+fn iterations(trace: &Trace, from: f64, interval: Duration, limit: f64) -> f64 {
+    let interval = interval.as_secs_f64();
+    let within = |(at, bytes): &&(f64, u64)| {
+        let ten_on = trace.iter().find(|(later, _)| *later >= at + 10.0 * interval);
+        let rate = ten_on.map(|(later, more)| (more - bytes) as f64 * 8.0 / 1e6 / (later - at));
+        *at >= from && rate.is_some_and(|rate| (rate / limit - 1.0).abs() <= 0.05)
+    };
+    trace.iter().find(within).map_or(f64::INFINITY, |(at, _)| (at - from) / interval)
+}
+
+fn median(name: &str, mut of: Vec<f64>, most: f64) {
+    of.sort_by(f64::total_cmp);
+    let all: Vec<String> = of.iter().map(|iterations| format!("{iterations:.0}")).collect();
+    println!("{name}: {} iterations of T", all.join(", "));
+    assert!(of[of.len() / 2] <= most, "{name}: {of:?}");
+}
+
+/// Steps of the limit, and of the number of senders: `b` has two addresses, so that `a` is two senders. Each several times, since this
+/// machine has other work, too. The law takes away half of what is too much in each T, and adds half of what is missing; TCP follows
+/// what its host lets through.
+#[test]
+fn steps_are_followed_in_iterations_of_t() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("r6");
+    cable.b.ip(["addr", "add", "10.77.0.3/24", "dev", "eth"]).expect("a second address");
+    let policy = policy("machine: { rx: { max: 500Mb/s } }");
+    let interval = ShaperConfig::parley(&policy, None, None).services[0].interval;
+    let interval = Duration::from_nanos(interval.nanos());
+    with_hosts(&cable, &policy, [KEY; 2], |hosts| {
+        let (_one, _other) = (cable.server(7000), cable.server_at("10.77.0.3", 7000));
+        let mut client = cable.client(7000, "60");
+        settle(hosts, ServiceId(0), Duration::from_secs(1));
+        let limit = |limit: u64| {
+            let limits = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::from_mbps(limit) };
+            hosts.lock().expect("not poisoned")[1].datapath.set_limits(&[(ServiceId(0), limits)]).expect("limits");
+        };
+        let mut steps: [Vec<f64>; 4] = Default::default();
+        for _ in 0..5 {
+            for (which, mbps) in [(0, 80), (1, 200)] {
+                limit(mbps);
+                let trace = trace(hosts, interval, 200);
+                steps[which].push(iterations(&trace, 0.0, interval, mbps as f64));
+            }
+            let mut second = cable.client_to("10.77.0.3", 7000, "60", "reno");
+            let came = trace(hosts, interval, 500);
+            // It comes when there is more than the limit: until its first feedback nobody holds it.
+            let more = came.windows(9).find(|window| {
+                let rate = (window[8].1 - window[0].1) as f64 * 8.0 / 1e6 / (window[8].0 - window[0].0);
+                rate > 1.1 * 200.0
+            });
+            let from = more.map_or(0.0, |window| window[0].0);
+            steps[2].push(iterations(&came, from, interval, 200.0));
+            second.kill().expect("kill");
+            second.wait().expect("the client");
+            steps[3].push(iterations(&trace(hosts, interval, 300), 0.0, interval, 200.0));
+        }
+        client.kill().expect("kill");
+        client.wait().expect("the client");
+        let names = ["limit 200 to 80", "limit 80 to 200", "a second sender comes", "it goes"];
+        for (name, of) in names.into_iter().zip(steps) {
+            median(name, of, 50.0);
+        }
+    });
+}
+
 /// Control traffic is the hosts' own: what tenants send to its port does not leave, and what comes from elsewhere does not arrive.
 #[test]
 fn tenants_neither_send_nor_see_control_traffic() {

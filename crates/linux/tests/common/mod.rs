@@ -53,13 +53,19 @@ impl Cable {
 
     /// Listens in `b` on `port` until dropped.
     pub(crate) fn server(&self, port: u16) -> Server {
+        self.server_at("10.77.0.2", port)
+    }
+
+    /// The same at one of `b`'s addresses.
+    pub(crate) fn server_at(&self, address: &str, port: u16) -> Server {
         let port = port.to_string();
         let mut command = self.b.command("iperf3").expect("iperf3");
-        let child = command.args(["-s", "-p", &port]).stdout(Stdio::null()).spawn().expect("an iperf3 server");
+        let child =
+            command.args(["-s", "-B", address, "-p", &port]).stdout(Stdio::null()).spawn().expect("an iperf3 server");
         let server = Server(child);
         for _ in 0..200 {
             let mut probe = self.b.command("ss").expect("ss");
-            let listening = probe.args(["-Hltn", "sport", "=", &port]).output().expect("ss");
+            let listening = probe.args(["-Hltn", "src", &format!("{address}:{port}")]).output().expect("ss");
             if !listening.stdout.is_empty() {
                 return server;
             }
@@ -75,10 +81,15 @@ impl Cable {
 
     /// Starts TCP with this congestion control.
     pub(crate) fn client_with(&self, port: u16, seconds: &str, control: &str) -> Child {
+        self.client_to("10.77.0.2", port, seconds, control)
+    }
+
+    /// The same to one of `b`'s addresses.
+    pub(crate) fn client_to(&self, address: &str, port: u16, seconds: &str, control: &str) -> Child {
         let mut command = self.a.command("iperf3").expect("iperf3");
         let port = port.to_string();
         command
-            .args(["-c", "10.77.0.2", "-p", &port, "-t", seconds, "-O", "0.5", "-C", control, "-J"])
+            .args(["-c", address, "-p", &port, "-t", seconds, "-O", "0.5", "-C", control, "-J"])
             .stdout(Stdio::piped())
             .spawn()
             .expect("an iperf3 client")
