@@ -1,0 +1,179 @@
+//! What a saturated cable carries with agents on both hosts, and without: one service without limits, TCP in buffers of 64 KB between
+//! two namespaces, as fast as the processors are.
+//!
+//! `cargo bench -p weir --bench throughput`, as root and on an idle machine. Without agents, by hand with one HTB class that limits
+//! nothing, and with agents take turns; a row is the median of [`ROUNDS`], the processors' time is all that the machine spent
+//! on a gigabyte. The ratio at the end is of medians. `WEIR_ROUNDS` says another number of rounds.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{WEIR, signal, skipped, wait_for, weir};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use weir_linux::netns::{Netns, Prefix, connect};
+
+const ROUNDS: usize = 7;
+const SECONDS: &str = "4";
+const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Gb/s\n  racks: { r: { uplink: 100Gb/s, machines: [m1, m2] } }\n  \
+                      machines: { m1: { address: 10.78.0.1 }, m2: { address: 10.78.0.2 } }\nservices:\n  \
+                      a: { match: [ { protocol: tcp, port: 5001 } ] }\n";
+
+#[derive(Clone, Copy, PartialEq)]
+enum Enforcement {
+    None,
+    Hand,
+    Agents,
+}
+
+struct Run {
+    gbps: f64,
+    /// Of all processors, for a gigabyte.
+    seconds_per_gigabyte: f64,
+}
+
+struct Hosts {
+    sender: Netns,
+    receiver: Netns,
+    directory: tempfile::TempDir,
+}
+
+impl Hosts {
+    fn new() -> Self {
+        let prefix = Prefix::new("wtt").expect("a prefix");
+        prefix.cleanup().expect("leftovers of an earlier run go");
+        let (sender, receiver) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
+        connect((&sender, "eth0", Some("10.78.0.1/24")), (&receiver, "eth0", Some("10.78.0.2/24"))).expect("connected");
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("policy.yaml"), POLICY).expect("written");
+        assert!(weir(&["key"]).arg(directory.path().join("key")).output().expect("runs").status.success());
+        Self { sender, receiver, directory }
+    }
+
+    fn agent(&self, netns: &Netns, machine: &str) -> Child {
+        let path = |name: &str| self.directory.path().join(name);
+        let status = path(&format!("status-{machine}"));
+        // A status of the round before says nothing of this one.
+        let _ = fs::remove_file(&status);
+        let mut command = netns.command(WEIR).expect("a command");
+        command.arg("agent").arg(path("policy.yaml")).args(["--machine", machine, "--interface", "eth0"]);
+        command.arg("--key").arg(path("key")).arg("--state").arg(self.directory.path()).arg("--status").arg(&status);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        wait_for("the agent's first status", 20, || status.exists());
+        child
+    }
+
+    fn by_hand(&self, on: bool) {
+        let tc = |arguments: &str| {
+            let mut command = self.sender.command("tc").expect("tc");
+            assert!(command.args(arguments.split(' ')).status().expect("runs").success(), "tc {arguments}");
+        };
+        if on {
+            tc("qdisc add dev eth0 root handle 1: htb default 1");
+            tc(
+                "class add dev eth0 parent 1: classid 1:1 htb rate 100gbit burst 12500000 cburst 12500000 quantum 200000",
+            );
+        } else {
+            tc("qdisc del dev eth0 root");
+        }
+    }
+
+    fn run(&self, enforcement: Enforcement) -> Run {
+        let mut agents = Vec::new();
+        match enforcement {
+            Enforcement::None => {}
+            Enforcement::Hand => self.by_hand(true),
+            Enforcement::Agents => {
+                agents = vec![self.agent(&self.sender, "m1"), self.agent(&self.receiver, "m2")];
+            }
+        }
+        let before = busy();
+        let mut client = self.sender.command("iperf3").expect("iperf3");
+        client.args(["-c", "10.78.0.2", "-p", "5001", "-t", SECONDS, "-O", "1", "-J"]);
+        let output = client.output().expect("iperf3");
+        let spent = busy() - before;
+        let result: Value = serde_json::from_slice(&output.stdout).expect("JSON from iperf3");
+        let received = |what: &str| result["end"]["sum_received"][what].as_f64().expect("a number");
+        let run = Run {
+            gbps: received("bits_per_second") / 1e9,
+            // The first second is omitted from the bytes, and in the time.
+            seconds_per_gigabyte: spent
+                / (received("bits_per_second") * (SECONDS.parse::<f64>().expect("a number") + 1.0) / 8e9),
+        };
+        for mut agent in agents {
+            signal(&agent, libc::SIGTERM);
+            agent.wait().expect("ends");
+        }
+        if enforcement == Enforcement::Hand {
+            self.by_hand(false);
+        }
+        run
+    }
+}
+
+/// Seconds that all processors have worked.
+fn busy() -> f64 {
+    let stat = fs::read_to_string(Path::new("/proc/stat")).expect("/proc is there");
+    let fields: Vec<f64> = stat
+        .lines()
+        .next()
+        .expect("a line")
+        .split_whitespace()
+        .skip(1)
+        .map(|field| field.parse().expect("a number"))
+        .collect();
+    // user, nice, system, irq, softirq; in hundredths
+    [0, 1, 2, 5, 6].iter().map(|at| fields[*at]).sum::<f64>() / 100.0
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    if skipped("the throughput of agents") {
+        return;
+    }
+    let rounds = std::env::var("WEIR_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
+    let hosts = Hosts::new();
+    let mut server: Command = hosts.receiver.command("iperf3").expect("iperf3");
+    let mut server = server.args(["-s", "-p", "5001"]).stdout(Stdio::null()).spawn().expect("an iperf3 server");
+    let kinds = [
+        ("no agent", Enforcement::None),
+        ("one HTB class by hand", Enforcement::Hand),
+        ("agents", Enforcement::Agents),
+    ];
+    let mut runs: [Vec<Run>; 3] = Default::default();
+    hosts.run(Enforcement::None);
+    for round in 0..rounds {
+        for (of, (_, enforcement)) in runs.iter_mut().zip(kinds) {
+            of.push(hosts.run(enforcement));
+        }
+        let last: Vec<String> = runs.iter().map(|of| format!("{:.1}", of[round].gbps)).collect();
+        println!("round {} of {rounds}: {} Gb/s", round + 1, last.join(", "));
+    }
+    server.kill().expect("kill");
+    server.wait().expect("ends");
+    println!("{:<24} {:>10} {:>14}", "", "Gb/s", "CPU s per GB");
+    let medians = runs.map(|of| {
+        let pick = |field: fn(&Run) -> f64| median(of.iter().map(field).collect());
+        (pick(|run| run.gbps), pick(|run| run.seconds_per_gigabyte))
+    });
+    for ((name, _), (gbps, cpu)) in kinds.iter().zip(medians) {
+        println!("{name:<24} {gbps:>10.2} {cpu:>14.3}");
+    }
+    let [none, hand, agents] = medians;
+    println!(
+        "with agents {:.3} of the throughput and {:.2} of the processors' time without",
+        agents.0 / none.0,
+        agents.1 / none.1
+    );
+    println!(
+        "with agents {:.3} of the throughput and {:.2} of the processors' time of one class by hand",
+        agents.0 / hand.0,
+        agents.1 / hand.1
+    );
+}
