@@ -20,6 +20,7 @@ command -v clang >/dev/null || build+=(clang)
 command -v ip     >/dev/null || lab+=(iproute2)
 command -v tc     >/dev/null || lab+=(iproute2)
 command -v iperf3 >/dev/null || lab+=(iperf3)
+command -v redis-server >/dev/null || lab+=(redis-server)
 command -v etcd   >/dev/null || lab+=(etcd-server)
 # The dashboard is tested in a real browser.
 command -v chromium >/dev/null || lab+=(chromium)

@@ -151,6 +151,7 @@ impl From<FileError> for CommandError {
 impl From<RunError> for CommandError {
     fn from(error: RunError) -> Self {
         match error {
+            RunError::LabOnly(_) => Self::refused(error.to_string()).hint("run it with `weir lab`"),
             RunError::Unclassified { .. } => Self::refused(error.to_string())
                 .hint("give the service a match that TCP packets between these machines have"),
             RunError::Classifier(_) => Self::refused(format!("the policy's filters cannot be used: {error}"))

@@ -41,6 +41,14 @@ pub(crate) fn scenario(path: &Path, options: &ReadOptions) -> Result<Outcome, Co
     Ok(Scenario::from_files(&source, Path::new(""), &mut Disk, options))
 }
 
+/// Refuses what only the lab can run.
+pub(crate) fn for_the_simulator(scenario: &Scenario) -> Result<(), CommandError> {
+    match scenario.lab_only() {
+        None => Ok(()),
+        Some(reason) => Err(Diagnostics::one(reason.clone()).into()),
+    }
+}
+
 /// Writes notes to standard error, in one line each.
 pub(crate) fn tell_notes(notes: &[Diagnostic], ui: &mut Ui) -> Result<(), CommandError> {
     for note in notes {

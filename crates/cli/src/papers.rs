@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use weir_document::nearest::nearest;
 use weir_experiment::Experiment;
 
-/// The experiments by id, in the order of the paper.
+/// The experiments by id, in the order of the paper, and those of our own behind.
 pub(crate) const IDS: &[&str] = &[
     "parley-fig1",
     "parley-mm1",
@@ -20,6 +20,8 @@ pub(crate) const IDS: &[&str] = &[
     "parley-fig14",
     "parley-table3",
     "parley-fig15",
+    "receive-flows",
+    "redis-tail",
 ];
 
 macro_rules! files {
@@ -41,6 +43,8 @@ const FILES: &[(&str, &str)] = files![
     "papers/parley-overheads.yaml",
     "papers/parley-table2.yaml",
     "papers/parley-table3.yaml",
+    "papers/receive-flows.yaml",
+    "papers/redis-tail.yaml",
     "scenarios/parley-fig1-m2-idle.demands.csv",
     "scenarios/parley-fig1-vms-idle.demands.csv",
     "scenarios/parley-fig1.demands.csv",
@@ -50,6 +54,8 @@ const FILES: &[(&str, &str)] = files![
     "scenarios/parley-fig13.policy.yaml",
     "scenarios/parley-fig13.scenario.yaml",
     "scenarios/parley-fig14-full.scenario.yaml",
+    "scenarios/parley-fig14-receive.policy.yaml",
+    "scenarios/parley-fig14-receive.scenario.yaml",
     "scenarios/parley-fig14.policy.yaml",
     "scenarios/parley-fig14.scenario.yaml",
     "scenarios/parley-fig15-burst.policy.yaml",
@@ -65,6 +71,12 @@ const FILES: &[(&str, &str)] = files![
     "scenarios/parley-fig9.scenario.yaml",
     "scenarios/parley-table3.scenario.yaml",
     "scenarios/parley-testbed.policy.yaml",
+    "scenarios/receive-flood.scenario.yaml",
+    "scenarios/receive-flows-weights.policy.yaml",
+    "scenarios/receive-flows.policy.yaml",
+    "scenarios/receive-flows.scenario.yaml",
+    "scenarios/redis.policy.yaml",
+    "scenarios/redis.scenario.yaml",
 ];
 
 /// The program's files, written to a directory of their own: scenarios name each other by paths, and agents of the lab read

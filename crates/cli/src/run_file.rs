@@ -42,6 +42,15 @@ pub(crate) struct RunFile {
     pub(crate) samples: Vec<SampleEntry>,
     /// By service, in the order of `services`.
     pub(crate) transfers: Vec<TransferEntry>,
+    /// By real server: how long its requests took. The lab has such; none otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) requests: Vec<RequestsEntry>,
+    /// By port of a switch that marks, in the lab.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ports: Vec<PortEntry>,
+    /// By agent of the lab, at its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) agents: Vec<AgentEntry>,
     /// Counters of the body, by name.
     pub(crate) counters: BTreeMap<String, u64>,
 }
@@ -88,11 +97,54 @@ pub(crate) struct TransferEntry {
     pub(crate) timeouts: Option<u64>,
 }
 
+/// What a real server's requests took, from their arrival at the client to the last byte of the answer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct RequestsEntry {
+    /// The name of its traffic.
+    pub(crate) name: String,
+    pub(crate) service: String,
+    pub(crate) requests: u64,
+    /// Of them, those that had no answer at the end.
+    pub(crate) unfinished: u64,
+    /// Absent where fewer were answered than that takes.
+    pub(crate) p50_s: Option<f64>,
+    pub(crate) p99_s: Option<f64>,
+    pub(crate) max_s: Option<f64>,
+}
+
+/// What a switch's port counted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct PortEntry {
+    pub(crate) port: String,
+    pub(crate) packets: u64,
+    /// Of them, those that found its queue above the threshold.
+    pub(crate) above: u64,
+    /// Of these, those that could be marked, and were.
+    pub(crate) marked: u64,
+}
+
+/// How an agent enforced.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct AgentEntry {
+    pub(crate) machine: String,
+    pub(crate) backend: String,
+    pub(crate) attachment: String,
+    /// `static` or `runtime`.
+    pub(crate) mode: String,
+    /// Packets that arrived marked, and those that could have, of all services.
+    pub(crate) packets_marked: u64,
+    pub(crate) packets_markable: u64,
+    pub(crate) feedback_sent: u64,
+    pub(crate) feedback_received: u64,
+}
+
 impl RunFile {
     /// The file of a run without transfers and counters.
     pub(crate) fn new(scenario: &Scenario, body: &str, seed: u64, result: &RunResult, complete: bool) -> Self {
         let (policy, measure) = (scenario.policy(), scenario.measure());
-        let ids: BTreeSet<ServiceId> = scenario.transfers().iter().map(|traffic| traffic.service).collect();
+        let transfers = scenario.transfers().iter().map(|traffic| traffic.service);
+        let applications = scenario.applications().iter().map(|own| own.service);
+        let ids: BTreeSet<ServiceId> = transfers.chain(applications).collect();
         let path = |id: &ServiceId| policy.services().get(*id).path().to_owned();
         let sample = |sample: &weir_scenario::Sample| SampleEntry {
             at_s: sample.at.as_secs_f64(),
@@ -116,6 +168,9 @@ impl RunFile {
             phases: phases(scenario, &ids, result),
             samples: result.samples.iter().map(sample).collect(),
             transfers: Vec::new(),
+            requests: Vec::new(),
+            ports: Vec::new(),
+            agents: Vec::new(),
             counters: BTreeMap::new(),
         }
     }
@@ -159,13 +214,16 @@ impl RunFile {
 fn phases(scenario: &Scenario, services: &BTreeSet<ServiceId>, result: &RunResult) -> Vec<PhaseEntry> {
     let every = scenario.measure().every;
     let ends = scenario.transfers().iter().flat_map(|traffic| [traffic.start, traffic.stop]);
-    let ends: BTreeSet<Duration> = ends.chain([Duration::ZERO, scenario.duration()]).collect();
+    let asked = scenario.applications().iter().flat_map(|own| [own.start, own.stop]);
+    let ends: BTreeSet<Duration> = ends.chain(asked).chain([Duration::ZERO, scenario.duration()]).collect();
     let ends: Vec<Duration> = ends.into_iter().collect();
     let path = |id: &ServiceId| scenario.policy().services().get(*id).path().to_owned();
     let entry = |from: Duration, to: Duration| {
         let sends = |id: &&ServiceId| {
             let mut traffic = scenario.transfers().iter().filter(|traffic| traffic.service == **id);
+            let mut asked = scenario.applications().iter().filter(|own| own.service == **id);
             traffic.any(|traffic| traffic.start < to && traffic.stop > from)
+                || asked.any(|own| own.start < to && own.stop > from)
         };
         // Only samples that lie inside: the first to count begins at `from` or later.
         let means = |from: Duration| {

@@ -2,11 +2,13 @@
 //!
 //! The agents are the real ones, started from the program that runs the lab, each in its machine's namespace
 //! with the scenario's policy, a key made for this run, and a status file. The lab waits until every agent
-//! hears all others of its rack before traffic starts.
+//! hears all others of its rack before traffic starts. Under `enforcement: shaper` they tell each other nothing: each is
+//! given a port of the others at which nobody listens, and falls back to what the policy says of its machine.
 
 use crate::janitor::tie;
 use crate::network::{NIC, Network, address, machine_name};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
@@ -14,8 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use weir_agent::{DEFAULT_PORT, key_file};
 use weir_linux::netns::NetnsError;
-use weir_scenario::Scenario;
+use weir_scenario::{Enforcement, Scenario};
 use weir_units::MachineId;
+
+/// The discard service's port, which no machine of the lab has.
+const NOBODY: u16 = 9;
 
 /// Why agents did not come up.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +82,7 @@ impl Agents {
     /// Starts an agent on every machine. Their files go into `directory`.
     pub fn start(weir: &Path, network: &Network, scenario: &Scenario, directory: &Path) -> Result<Self, AgentsError> {
         let policy = scenario.policy();
+        let brokers = scenario.enforcement() == Enforcement::Parley;
         let key = directory.join("key");
         key_file::create(&key)?;
         let mut agents = Self { agents: Vec::new() };
@@ -93,13 +99,14 @@ impl Agents {
                 command.arg("--state").arg(directory.join("state")).arg("--status").arg(&status);
                 let peers = rack.machines().iter().filter(|peer| *peer != machine);
                 for peer in peers.clone() {
-                    command.args(["--peer", &format!("{}={}", machine_name(policy, *peer), listen(*peer))]);
+                    let at = SocketAddr::from((address(*peer), if brokers { DEFAULT_PORT } else { NOBODY }));
+                    command.args(["--peer", &format!("{}={at}", machine_name(policy, *peer))]);
                 }
                 // On a real host an agent does not share two processors with two hundred senders.
                 tie(&mut command, -10);
                 command.stdin(Stdio::null()).stdout(output).stderr(errors);
                 let child = command.spawn().map_err(io_error(format!("start the agent of {name}")))?;
-                let peers = peers.count() as u64;
+                let peers = if brokers { peers.count() as u64 } else { 0 };
                 agents.agents.push(Agent { machine: name.to_owned(), child, peers, log, status });
             }
         }
@@ -114,6 +121,20 @@ impl Agents {
             ready += usize::from(agent.heard() == Some(agent.peers));
         }
         Ok(ready)
+    }
+
+    /// How they enforce, in their own words: `htb, attached by tcx`; the word of each once.
+    pub fn backends(&self) -> String {
+        let words = self.agents.iter().filter_map(|agent| {
+            let status = agent.status()?;
+            Some(format!("{}, attached by {}", status["backend"].as_str()?, status["attachment"].as_str()?))
+        });
+        words.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
+    }
+
+    /// The last status of each, by machine.
+    pub fn statuses(&self) -> Vec<(String, Value)> {
+        self.agents.iter().filter_map(|agent| Some((agent.machine.clone(), agent.status()?))).collect()
     }
 
     /// How many agents there are.
@@ -135,9 +156,12 @@ impl Agents {
 }
 
 impl Agent {
+    fn status(&self) -> Option<Value> {
+        serde_json::from_str(&fs::read_to_string(&self.status).ok()?).ok()
+    }
+
     fn heard(&self) -> Option<u64> {
-        let status: Value = serde_json::from_str(&fs::read_to_string(&self.status).ok()?).ok()?;
-        status["peers_heard"].as_u64()
+        self.status()?["peers_heard"].as_u64()
     }
 
     fn check(&mut self) -> Result<(), AgentsError> {

@@ -2,12 +2,14 @@
 //!
 //! Problem: see the policy hold for real TCP, on one machine and without touching its network. Approach: each
 //! machine, rack switch and spine of the scenario is a network namespace; cables are veth pairs, switches are
-//! bridges, ports have rates; every machine runs the real agent and iperf3; everything is taken down again.
+//! bridges, ports have rates and mark; every machine runs the real agent and iperf3; everything is taken down again.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`network`] | namespaces, cables, switches, port rates, addresses |
+//! | [`marks`] | switch ports that mark, by a BPF program |
 //! | [`traffic`] | iperf3 servers and clients for the scenario's flows |
+//! | [`redis`] | real servers, and clients that measure each request |
 //! | [`agents`] | one agent per machine; waits until they hear each other |
 //! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
 //! | [`janitor`] | takes the lab down when the lab itself was killed |
@@ -20,8 +22,10 @@
 
 pub mod agents;
 pub mod janitor;
+pub mod marks;
 pub mod measure;
 pub mod network;
+pub mod redis;
 pub mod run;
 pub mod traffic;
 

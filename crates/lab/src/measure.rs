@@ -55,9 +55,7 @@ impl UplinkMeter {
             datapath.set_rules(&classifier, Classes::None)?;
             Ok(datapath)
         })??;
-        let mut services: Vec<ServiceId> = scenario.transfers().iter().map(|traffic| traffic.service).collect();
-        services.sort_unstable();
-        services.dedup();
+        let services = scenario.sending();
         let mut meter = Self { datapath, services, last: (Duration::ZERO, Vec::new()) };
         meter.last.1 = meter.read()?;
         Ok(meter)

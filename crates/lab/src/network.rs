@@ -12,11 +12,12 @@
 //!
 //! Every port that can be a bottleneck has a rate and a drop-tail buffer (TBF with a byte limit): a rack's
 //! uplink in both directions, and the switch's port to each machine. A machine's own interface is held to
-//! its speed by the agent's root class; without agents a TBF does that.
+//! its speed by the agent's root class; without agents a TBF does that. Switches' ports mark ([`crate::marks`]).
 //!
 //! All machines are in one subnet, 10.77.0.0/16, so that switches need no routes. Neighbour entries are set
 //! by hand: no broadcasts, and nothing waits for address resolution.
 
+use crate::marks::{MarkingPort, MarksError, PortCounts};
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -49,6 +50,9 @@ pub enum NetworkError {
         /// What it printed.
         message: String,
     },
+    /// A port's marks.
+    #[error(transparent)]
+    Marks(#[from] MarksError),
     /// More machines than the lab has addresses for.
     #[error("{0} machines do not fit the lab; it has addresses for {MOST_MACHINES}")]
     TooMany(usize),
@@ -59,6 +63,8 @@ pub const MOST_MACHINES: usize = 200;
 
 /// The namespaces of a scenario; taken down when dropped.
 pub struct Network {
+    /// The switches' ports that mark, by name.
+    marking: Vec<(String, MarkingPort)>,
     /// By machine id.
     machines: Vec<Netns>,
     /// By rack id.
@@ -78,7 +84,7 @@ impl Network {
         let name = |kind: char, index: usize| format!("{kind}{index}");
         let racks = policy.network().racks();
         let spine = if racks.len() == 2 { None } else { Some(prefix.create("spine")?) };
-        let mut network = Self { machines: Vec::new(), racks: Vec::new(), spine };
+        let mut network = Self { marking: Vec::new(), machines: Vec::new(), racks: Vec::new(), spine };
         if let Some(spine) = &network.spine {
             add_bridge(spine)?;
         }
@@ -109,6 +115,7 @@ impl Network {
             network.machines.push(netns);
         }
         network.set_up_interfaces(scenario)?;
+        network.let_ports_mark(scenario)?;
         network.set_neighbours()?;
         Ok(network)
     }
@@ -142,15 +149,9 @@ impl Network {
             let (switch, (far, port)) = (&self.racks[r], self.far_end(RackId(r as u32)));
             no_offloads(switch, UPLINK)?;
             no_offloads(far, &port)?;
-            match &self.spine {
-                Some(spine) => {
-                    limit_port(switch, UPLINK, rack.uplink().tx, links.queue.buffer, mtu)?;
-                    limit_port(spine, &port, rack.uplink().rx, links.queue.buffer, mtu)?;
-                }
-                None => {
-                    let rate = rack.uplink().tx.min(racks[1 - r].uplink().rx);
-                    limit_port(switch, UPLINK, rate, links.queue.buffer, mtu)?;
-                }
+            limit_port(switch, UPLINK, self.uplink_rate(policy, r), links.queue.buffer, mtu)?;
+            if let Some(spine) = &self.spine {
+                limit_port(spine, &port, rack.uplink().rx, links.queue.buffer, mtu)?;
             }
         }
         for (m, machine) in policy.network().machines().iter().enumerate() {
@@ -165,6 +166,45 @@ impl Network {
             }
         }
         Ok(())
+    }
+
+    /// Every port of a switch marks from the scenario's threshold on.
+    fn let_ports_mark(&mut self, scenario: &Scenario) -> Result<(), NetworkError> {
+        let (policy, queue) = (scenario.policy(), scenario.links().queue);
+        let Some(mark) = scenario.marks_above() else { return Ok(()) };
+        let racks = policy.network().racks();
+        let mut marking = Vec::new();
+        let mut attach = |switch: &Netns, port: &str, rate: Bandwidth| -> Result<(), NetworkError> {
+            let name = format!("{}:{port}", switch.name());
+            marking.push((name, MarkingPort::attach(switch, port, rate, queue.buffer, mark)?));
+            Ok(())
+        };
+        for (r, rack) in racks.iter().enumerate() {
+            let (switch, (far, port)) = (&self.racks[r], self.far_end(RackId(r as u32)));
+            attach(switch, UPLINK, self.uplink_rate(policy, r))?;
+            if self.spine.is_some() {
+                attach(far, &port, rack.uplink().rx)?;
+            }
+        }
+        for (m, machine) in policy.network().machines().iter().enumerate() {
+            attach(&self.racks[machine.rack().index()], &format!("m{m}"), machine.nic().rx)?;
+        }
+        self.marking = marking;
+        Ok(())
+    }
+
+    /// What the ports that mark have counted, by name.
+    pub fn port_counts(&self) -> Result<Vec<(String, PortCounts)>, MarksError> {
+        self.marking.iter().map(|(name, port)| Ok((name.clone(), port.counts()?))).collect()
+    }
+
+    /// What leaves a rack by its uplink: between two racks no more than the other one takes.
+    fn uplink_rate(&self, policy: &Policy, rack: usize) -> Bandwidth {
+        let racks = policy.network().racks();
+        match &self.spine {
+            Some(_) => racks[rack].uplink().tx,
+            None => racks[rack].uplink().tx.min(racks[1 - rack].uplink().rx),
+        }
     }
 
     /// Gives every machine the hardware address of every other.

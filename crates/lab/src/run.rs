@@ -3,8 +3,10 @@
 use crate::PREFIX;
 use crate::agents::{Agents, AgentsError};
 use crate::janitor::{self, Janitor};
+use crate::marks::{MarksError, PortCounts};
 use crate::measure::{MeasureError, UplinkMeter};
 use crate::network::{Network, NetworkError};
+use crate::redis::{self, Applications, RedisError};
 use crate::traffic::{Goodput, TrafficError, Transfers};
 use std::fs::File;
 use std::io;
@@ -13,6 +15,7 @@ use std::path::Path;
 use std::time::Instant;
 use weir_linux::netns::{NetnsError, Prefix};
 use weir_linux::requirements::{self, Missing, Purpose};
+use weir_results::Results;
 use weir_scenario::{Enforcement, RunResult, Sample, Scenario};
 use weir_units::Duration;
 
@@ -58,6 +61,12 @@ pub enum LabError {
     /// Measuring.
     #[error(transparent)]
     Measure(#[from] MeasureError),
+    /// Real servers.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
+    /// The ports' marks.
+    #[error(transparent)]
+    Marks(#[from] MarksError),
     /// iperf3 servers that never listened.
     #[error("the iperf3 servers did not listen within {PATIENCE}")]
     NoServers,
@@ -89,8 +98,41 @@ pub struct LabOutcome {
     pub result: RunResult,
     /// What iperf3 reports, service by service: a second opinion. Empty when interrupted.
     pub goodputs: Vec<Goodput>,
+    /// Every request to a real server; none where the scenario has no such servers.
+    pub requests: Results,
+    /// What each port of a switch that marks has counted.
+    pub ports: Vec<(String, PortCounts)>,
+    /// The agents' last statuses by machine, as they write them; none without enforcement.
+    pub agents: Vec<(String, serde_json::Value)>,
     /// Whether it was ended early; the result then has the samples until then.
     pub interrupted: bool,
+}
+
+impl LabOutcome {
+    fn nothing() -> Self {
+        Self {
+            result: RunResult::default(),
+            goodputs: Vec::new(),
+            requests: Results::default(),
+            ports: Vec::new(),
+            agents: Vec::new(),
+            interrupted: true,
+        }
+    }
+}
+
+/// What is sent, in words: `51 TCP flows, 1 UDP flow, 1 redis server with 8 connections`.
+fn describe(scenario: &Scenario, transfers: &Transfers) -> String {
+    let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let mut words = Vec::new();
+    let (tcp, udp) = transfers.flow_counts();
+    words.extend((tcp > 0).then(|| plural(tcp, "TCP flow")));
+    words.extend((udp > 0).then(|| plural(udp, "UDP flow")));
+    for own in scenario.applications() {
+        let connections = u64::from(own.connections) * own.from.len() as u64;
+        words.push(format!("redis server {} with {}", own.name, plural(connections, "connection")));
+    }
+    words.join(", ")
 }
 
 /// Runs `scenario` with agents started from the program `weir`. `interrupted` is asked several times a second;
@@ -105,7 +147,8 @@ pub fn run(
     if let Some(reason) = scenario.simulator_only() {
         return Err(LabError::SimulatorOnly(reason.to_owned()));
     }
-    let missing = requirements::check(Purpose::Lab);
+    let mut missing = requirements::check(Purpose::Lab);
+    missing.extend(redis::missing(scenario));
     if !missing.is_empty() {
         return Err(LabError::Missing(missing));
     }
@@ -118,7 +161,7 @@ pub fn run(
     let janitor = Janitor::start(weir, directory.path(), &lock).map_err(io_error("start the janitor"))?;
     be_prompt();
     let mut clock = Clock::start();
-    let mut outcome = LabOutcome { result: RunResult::default(), goodputs: Vec::new(), interrupted: true };
+    let mut outcome = LabOutcome::nothing();
 
     progress(Progress::Step("building racks, machines and switches"));
     let network = Network::build(&prefix, scenario)?;
@@ -126,9 +169,17 @@ pub fn run(
         return Ok(outcome);
     }
     let mut agents = None;
-    if scenario.enforcement() == Enforcement::Parley {
-        // Receive meters and the fabric broker are in the simulator alone.
-        progress(Progress::Step("starting an agent on every machine: rack brokers and root limiters"));
+    match scenario.marks_above() {
+        Some(mark) => progress(Progress::Step(&format!("switches' ports mark above {mark}"))),
+        None => progress(Progress::Step("switches' ports do not mark")),
+    }
+    if scenario.enforcement() == Enforcement::None {
+        progress(Progress::Step("no agents: nothing enforces the policy"));
+    } else {
+        progress(Progress::Step(match scenario.enforcement() {
+            Enforcement::Shaper => "starting an agent on every machine: shapers in both directions, brokers silent",
+            _ => "starting an agent on every machine: shapers in both directions and rack brokers",
+        }));
         let mut started = Agents::start(weir, &network, scenario, directory.path())?;
         let heard = clock.until(PATIENCE, interrupted, || Ok::<_, AgentsError>(started.ready()? == started.count()))?;
         if interrupted() {
@@ -137,6 +188,7 @@ pub fn run(
         if let (false, Some(error)) = (heard, started.not_ready()) {
             return Err(error.into());
         }
+        progress(Progress::Step(&format!("{} agents: {}", started.count(), started.backends())));
         agents = Some(started);
     }
     progress(Progress::Step("getting iperf3 servers and clients ready"));
@@ -145,9 +197,12 @@ pub fn run(
         return if interrupted() { Ok(outcome) } else { Err(LabError::NoServers) };
     }
     let mut meter = UplinkMeter::attach(&network, scenario, scenario.measure())?;
-    progress(Progress::Step(&format!("{} TCP flows", transfers.flow_count())));
+    let taken = |machine| transfers.taken(machine).to_vec();
+    let mut applications = Applications::prepare(&network, scenario, &taken, directory.path())?;
+    progress(Progress::Step(&describe(scenario, &transfers)));
 
     clock = Clock::start();
+    applications.begin(clock.started)?;
     let (every, duration) = (scenario.measure().every, scenario.duration());
     let mut next_sample = every;
     loop {
@@ -167,6 +222,9 @@ pub fn run(
         }
         if interrupted() {
             progress(Progress::Step("interrupted: taking the lab down"));
+            outcome.requests = applications.end(scenario, clock.now())?;
+            outcome.ports = network.port_counts()?;
+            outcome.agents = agents.map(|agents| agents.statuses()).unwrap_or_default();
             return Ok(outcome);
         }
         if now >= duration && next_sample > duration {
@@ -175,11 +233,14 @@ pub fn run(
         let due = transfers.next_start().map_or(next_sample, |start| start.min(next_sample));
         clock.sleep_until(due);
     }
+    outcome.requests = applications.end(scenario, clock.now())?;
+    outcome.ports = network.port_counts()?;
+    outcome.agents = agents.as_ref().map(Agents::statuses).unwrap_or_default();
     clock.until(AFTERWARDS, interrupted, || Ok::<_, LabError>(transfers.ended()))?;
     outcome.goodputs = transfers.goodputs();
     outcome.interrupted = false;
     progress(Progress::Step("taking the lab down"));
-    drop((meter, transfers, agents, network, janitor));
+    drop((meter, applications, transfers, agents, network, janitor));
     Ok(outcome)
 }
 

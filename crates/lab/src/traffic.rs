@@ -1,4 +1,4 @@
-//! iperf3 for the scenario's flows.
+//! iperf3 for the scenario's flows: TCP, or UDP at a rate.
 //!
 //! One server and one client process for each pair of machines of each entry of `traffic`: an iperf3 server
 //! serves one client at a time. The ports are taken from the service's own filter, so that the flows are its
@@ -33,6 +33,10 @@ const CONGESTION_CONTROL: &str = "cubic";
 /// kernel threads that carry the packets; behind them each finds more to do when its turn comes.
 const NICE: i32 = 19;
 
+/// IPv4 and UDP.
+const UDP_HEADERS: u64 = 28;
+const ETHERNET_HEADER: u64 = 14;
+
 /// Why traffic cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
@@ -54,13 +58,15 @@ pub enum TrafficError {
     /// No port makes a TCP flow the service's.
     #[error(
         "{service} has no port left on {machine} for another flow of its own; \
-         give its match a wider `port` range for tcp"
+         give its match a wider `port` range for {protocols}"
     )]
     Ports {
         /// The service.
         service: String,
         /// The receiver.
         machine: String,
+        /// What the port must be open for.
+        protocols: &'static str,
     },
 }
 
@@ -73,6 +79,7 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> TrafficError {
 struct Transfer {
     service: ServiceId,
     flows: u32,
+    udp: bool,
     start: Duration,
     output: PathBuf,
     client: Child,
@@ -112,7 +119,8 @@ impl Transfers {
         for (t, traffic) in scenario.transfers().iter().enumerate() {
             for (from, to) in traffic.pairs() {
                 let taken = all.listening.entry(to).or_default();
-                let port = free_port(policy, &classifier, traffic, (from, to), taken)?;
+                let udp = traffic.udp.is_some();
+                let port = free_port(policy, &classifier, traffic.service, udp, (from, to), taken)?;
                 taken.push(port);
                 let mut server = network.machine(to).command("iperf3")?;
                 server.args(["--server", "--one-off", "--port", &port.to_string()]);
@@ -124,12 +132,13 @@ impl Transfers {
                     machine_name(policy, from),
                     machine_name(policy, to)
                 ));
-                let mut client = client(network, traffic, (from, to), port, &output)?;
+                let mut client = client(network, scenario, traffic, (from, to), port, &output)?;
                 let mut client = client.spawn().map_err(io_error("start a shell for iperf3"))?;
                 let gate = client.stdin.take();
                 all.transfers.push(Transfer {
                     service: traffic.service,
                     flows: traffic.flows,
+                    udp: traffic.udp.is_some(),
                     start: traffic.start,
                     output,
                     client,
@@ -140,9 +149,17 @@ impl Transfers {
         Ok(all)
     }
 
-    /// How many flows there are.
-    pub fn flow_count(&self) -> u64 {
-        self.transfers.iter().map(|transfer| u64::from(transfer.flows)).sum()
+    /// The ports that are taken on a machine.
+    pub(crate) fn taken(&self, machine: MachineId) -> &[u16] {
+        self.listening.get(&machine).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many TCP flows there are, and how many of UDP.
+    pub fn flow_counts(&self) -> (u64, u64) {
+        let count = |udp: bool| {
+            self.transfers.iter().filter(|transfer| transfer.udp == udp).map(|transfer| u64::from(transfer.flows)).sum()
+        };
+        (count(false), count(true))
     }
 
     /// Whether every server listens.
@@ -190,7 +207,11 @@ impl Transfers {
             entry.flows += u64::from(transfer.flows);
             let text = fs::read_to_string(&transfer.output).unwrap_or_default();
             let report: Value = serde_json::from_str(&text).unwrap_or_default();
-            match (report["error"].as_str(), report["end"]["sum_received"]["bytes"].as_u64()) {
+            let received = match transfer.udp {
+                true => datagrams(&report["end"]["sum"]),
+                false => report["end"]["sum_received"]["bytes"].as_u64(),
+            };
+            match (report["error"].as_str(), received) {
                 (None, Some(bytes)) => {
                     entry.delivered += Bytes::new(bytes);
                     entry.retransmissions += report["end"]["sum_sent"]["retransmits"].as_u64().unwrap_or(0);
@@ -215,6 +236,7 @@ impl Drop for Transfers {
 /// The client's command: a shell that waits for a line and becomes iperf3.
 fn client(
     network: &Network,
+    scenario: &Scenario,
     traffic: &ServiceTransfers,
     (from, to): (MachineId, MachineId),
     port: u16,
@@ -226,27 +248,46 @@ fn client(
     command.args(["--client", &address(to).to_string(), "--port", &port.to_string()]);
     // iperf3 takes whole seconds; what would run longer than the scenario is ended with the lab.
     command.args(["--time", &format!("{:.0}", seconds.ceil()), "--parallel", &traffic.flows.to_string()]);
-    command.args(["--congestion", CONGESTION_CONTROL, "--interval", "0", "--json"]);
+    match traffic.udp {
+        None => command.args(["--congestion", CONGESTION_CONTROL]),
+        Some(rate) => {
+            let mtu = scenario.links().mtu.get();
+            let rate = rate.unwrap_or_else(|| scenario.policy().network().machine(from).nic().tx);
+            let length = mtu - UDP_HEADERS;
+            let payload = u128::from(rate.bps()) * u128::from(length) / u128::from(mtu + ETHERNET_HEADER);
+            command.args(["--udp", "--bitrate", &payload.to_string(), "--length", &length.to_string()])
+        }
+    };
+    command.args(["--interval", "0", "--json"]);
     tie(&mut command, NICE);
     let output_file = File::create(output).map_err(io_error(format!("create {}", output.display())))?;
     command.stdin(Stdio::piped()).stdout(output_file).stderr(Stdio::null());
     Ok(command)
 }
 
-/// A port on which a flow between the two is the service's and which the receiver does not use yet.
-fn free_port(
+/// What arrived of datagrams, by the receiver's count of those that it missed.
+fn datagrams(sum: &Value) -> Option<u64> {
+    let (bytes, packets, lost) = (sum["bytes"].as_u64()?, sum["packets"].as_u64()?, sum["lost_packets"].as_u64()?);
+    let arrived = u128::from(bytes) * u128::from(packets.saturating_sub(lost)) / u128::from(packets.max(1));
+    u64::try_from(arrived).ok()
+}
+
+/// A port on which a flow between the two is the service's and which the receiver does not use yet. iperf3 speaks TCP
+/// also where it sends UDP, by the same port.
+pub(crate) fn free_port(
     policy: &Policy,
     classifier: &Classifier,
-    traffic: &ServiceTransfers,
+    own: ServiceId,
+    udp: bool,
     (from, to): (MachineId, MachineId),
     taken: &[u16],
 ) -> Result<u16, TrafficError> {
-    let service = policy.services().get(traffic.service);
+    let service = policy.services().get(own);
     let tcp = service.matches().iter().filter(|m| m.protocol.is_none_or(|protocol| protocol == Protocol::TCP));
     let ranges = tcp.map(|m| m.ports.unwrap_or(DEFAULT_PORTS));
-    let classified = |port: u16| {
+    let classified = |port: u16, protocol: Protocol| {
         let fields = Fields {
-            protocol: Protocol::TCP,
+            protocol,
             source: IpAddr::V4(address(from)),
             destination: IpAddr::V4(address(to)),
             // A client's own port is in the ephemeral range; it must not make the flow another service's.
@@ -254,11 +295,16 @@ fn free_port(
             dscp: 0,
             vni: None,
         };
-        classifier.classify_fields(&fields) == Some(traffic.service)
+        classifier.classify_fields(&fields) == Some(own)
     };
-    ranges.flat_map(|(first, last)| first..=last).find(|port| !taken.contains(port) && classified(*port)).ok_or_else(
-        || TrafficError::Ports { service: service.path().to_owned(), machine: machine_name(policy, to).to_owned() },
-    )
+    let fits = |port: &u16| {
+        !taken.contains(port) && classified(*port, Protocol::TCP) && (!udp || classified(*port, Protocol::UDP))
+    };
+    ranges.flat_map(|(first, last)| first..=last).find(fits).ok_or_else(|| TrafficError::Ports {
+        service: service.path().to_owned(),
+        machine: machine_name(policy, to).to_owned(),
+        protocols: if udp { "tcp and udp" } else { "tcp" },
+    })
 }
 
 /// The TCP ports that listen in the namespace of the calling thread.

@@ -38,6 +38,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/we
 /// The compiled programs that tests compare with the native code.
 #[doc(hidden)]
 pub static VERDICT_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/verdict.bpf.o"));
+/// The compiled program of a switch's port in the lab.
+#[doc(hidden)]
+pub static PORT_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 
 const PROGRAMS: [(&str, TcAttachType); 2] =
     [("weir_egress", TcAttachType::Egress), ("weir_ingress", TcAttachType::Ingress)];
@@ -416,7 +419,8 @@ fn remove_filter(interface: &str, direction: TcAttachType, name: &str) -> Result
 }
 
 /// Whether the error is how kernels before 6.6 answer to a tcx link.
-fn lacks_tcx(error: &ProgramError) -> bool {
+#[doc(hidden)]
+pub fn lacks_tcx(error: &ProgramError) -> bool {
     match error {
         ProgramError::SyscallError(error) => error.io_error.raw_os_error() == Some(libc::EINVAL),
         _ => false,

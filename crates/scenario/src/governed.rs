@@ -1,6 +1,6 @@
 //! What a scenario has because it runs under a policy: what enforces it, how fast, and what happens to it.
 
-use crate::model::{Links, Measure, ServiceTransfers};
+use crate::model::{Application, Links, Measure, ServiceTransfers};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_policy::Policy;
@@ -25,9 +25,14 @@ pub struct Governed {
     pub links: Links,
     /// The services' long-lived transfers, in file order.
     pub transfers: Vec<ServiceTransfers>,
+    /// What real servers and clients do, in file order; the lab alone has them.
+    pub applications: Vec<Application>,
     /// The measured rack.
     pub measure: Measure,
 }
+
+/// From when on switches' queues mark where a scenario does not say and machine shapers hear of it (Parley, Table 1).
+pub const MARK: Bytes = Bytes::new(80_000);
 
 /// What enforces the policy during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -51,9 +51,12 @@ mod result;
 pub mod topology;
 
 pub use governed::{
-    BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, Governed, PolicyChange, ShaperSettings, Stale,
+    BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, Governed, MARK, PolicyChange, ShaperSettings,
+    Stale,
 };
 pub use graph::Graph;
-pub use model::{Change, Links, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers, Traffic};
+pub use model::{
+    Application, Change, Links, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers, Traffic,
+};
 pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};

@@ -8,6 +8,7 @@ use crate::governed::{Enforcement, Governed};
 use crate::graph::{Graph, LinkRef, PRIORITIES, QueueSpec};
 use std::path::Path;
 use std::sync::Arc;
+use weir_document::Diagnostic;
 use weir_policy::Policy;
 use weir_transport::Parameters;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, RackId, ServiceId};
@@ -26,6 +27,8 @@ pub struct Scenario {
     pub(crate) governed: Option<Governed>,
     /// Why the lab cannot run it.
     pub(crate) simulator_only: Option<String>,
+    /// Why the simulator cannot run it, and where that is written.
+    pub(crate) lab_only: Option<Diagnostic>,
 }
 
 impl Scenario {
@@ -66,6 +69,24 @@ impl Scenario {
         self.simulator_only.as_deref()
     }
 
+    /// What only the lab can run, with its place; `None` where the simulator can, too.
+    pub fn lab_only(&self) -> Option<&Diagnostic> {
+        self.lab_only.as_ref()
+    }
+    /// The leaf services that send, in id order.
+    pub fn sending(&self) -> Vec<ServiceId> {
+        let entries = self.entries.iter().filter_map(|entry| entry.service);
+        let mut all: Vec<_> = entries.chain(self.applications().iter().map(|own| own.service)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+    /// The names of all that is sent: of entries and of applications.
+    pub fn names(&self) -> Vec<&str> {
+        let applications = self.applications().iter().map(|own| own.name.as_str());
+        self.entries.iter().map(|entry| entry.name.as_str()).chain(applications).collect()
+    }
+
     /// What a policy has, for those who take only such scenarios.
     fn under_policy(&self) -> &Governed {
         match &self.governed {
@@ -98,10 +119,23 @@ impl Scenario {
     pub fn links(&self) -> Links {
         self.under_policy().links
     }
+    /// From when on switches' ports mark: where the scenario does not say and hosts are shaped, Parley's threshold.
+    ///
+    /// # Panics
+    /// If the scenario has no policy; see [`Scenario::governed`].
+    pub fn marks_above(&self) -> Option<Bytes> {
+        let written = self.links().queue.mark;
+        let shaped = self.enforcement() != Enforcement::None;
+        written.or(shaped.then_some(crate::governed::MARK))
+    }
     /// The services' long-lived transfers, in file order: all traffic unless [`Scenario::simulator_only`] says more; none
     /// where there is no policy.
     pub fn transfers(&self) -> &[ServiceTransfers] {
         self.governed.as_ref().map_or(&[], |governed| &governed.transfers)
+    }
+    /// Real servers and clients, in file order; none where there is no policy.
+    pub fn applications(&self) -> &[Application] {
+        self.governed.as_ref().map_or(&[], |governed| &governed.applications)
     }
     /// What is measured.
     ///
@@ -194,8 +228,11 @@ pub struct ServiceTransfers {
     pub to: Vec<MachineId>,
     /// Who sends to whom.
     pub pattern: Pattern,
-    /// TCP connections for each pair of machines, at least 1.
+    /// Connections for each pair of machines, at least 1.
     pub flows: u32,
+    /// The rate of each flow where they are UDP, headers included: that of the sender's interface where it says none. TCP
+    /// otherwise.
+    pub udp: Option<Option<Bandwidth>>,
     /// When they start.
     pub start: Duration,
     /// When they stop; after `start`, at most the scenario's duration.
@@ -215,6 +252,29 @@ impl ServiceTransfers {
             Pattern::Pairs => self.from.iter().copied().zip(self.to.iter().copied()).collect(),
         }
     }
+}
+
+/// A real server with clients that ask it, as the lab runs them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Application {
+    /// Its name in results, unique in the scenario.
+    pub name: String,
+    /// The leaf service that the packets belong to.
+    pub service: ServiceId,
+    /// The clients' machines, ascending, at least one; not the server's.
+    pub from: Vec<MachineId>,
+    /// The server's machine.
+    pub to: MachineId,
+    /// Connections of each client, at least 1.
+    pub connections: u32,
+    /// Bytes of the value that a request asks for, at least 1.
+    pub value: Bytes,
+    /// The mean time between two requests of a connection (exponential); more than zero.
+    pub gap: Duration,
+    /// When the first request comes.
+    pub start: Duration,
+    /// No request comes from then on; after `start`, at most the scenario's duration.
+    pub stop: Duration,
 }
 
 /// Who sends to whom.

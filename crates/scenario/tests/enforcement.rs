@@ -134,16 +134,31 @@ fn what_is_not_written_is_parleys() {
 
 #[test]
 fn the_lab_says_what_it_lacks() {
-    let why = |text: &str| read(text).unwrap_or_else(|errors| panic!("{errors}")).simulator_only().map(str::to_owned);
-    let quiet =
-        GOOD.split("events:").next().expect("a half").to_owned() + "measure: { rack: r2, direction: rx, every: 1s }\n";
+    let under = |policy: &str, text: &str| {
+        let source = Source::from_text("test.scenario.yaml", text);
+        let read = Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", policy));
+        let (scenario, _) = read.unwrap_or_else(|errors| panic!("{errors}"));
+        scenario.simulator_only().map(str::to_owned)
+    };
+    let why = |text: &str| under(&POLICY.replace(", fabric: { max: 20Mb/s }", ""), text);
+    let own = |line: &&str| !line.starts_with("shaper:") && !line.starts_with("brokers:");
+    let quiet: String =
+        GOOD.split("events:").next().expect("a half").lines().filter(own).flat_map(|l| [l, "\n"]).collect();
+    let quiet = quiet + "measure: { rack: r2, direction: rx, every: 1s }\n";
     assert_eq!(why(&quiet), None);
     assert_eq!(why(&quiet.replace("parley", "none")), None);
-    let shaper = Some("its agents have no machine shapers of the receiving side".to_owned());
-    assert_eq!(
-        (why(&quiet.replace("parley", "eyeq")), why(&quiet.replace("parley", "shaper"))),
-        (shaper.clone(), shaper)
-    );
+    assert_eq!(why(&quiet.replace("parley", "shaper")), None);
+    let says = |text: &str, what: &str| {
+        let why = why(text);
+        assert!(why.as_deref().is_some_and(|why| why.contains(what)), "{why:?} instead of {what}");
+    };
+    assert!(under(POLICY, &quiet).is_some_and(|why| why.contains("no fabric broker")));
+    says(&quiet.replace("parley", "eyeq"), "not EyeQ's");
+    says(&(quiet.clone() + "shaper: { interval: 1ms }\n"), "intervals and bursts from the policy");
+    says(&(quiet.clone() + "brokers: { period: 100ms }\n"), "`brokers` says another");
+    says(&(quiet.clone() + "transport: { protocol: udp, burst: 2 }\n"), "bursts or times of its own");
+    assert_eq!(why(&(quiet.clone() + "transport: { protocol: udp, rate: 1Gb/s }\n")), None);
+    assert_eq!(why(&(quiet.clone() + "links: { queue: { discipline: ecn, buffer: 256kB, mark: 30kB } }\n")), None);
     assert!(why(GOOD).is_some());
 }
 

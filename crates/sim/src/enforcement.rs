@@ -21,11 +21,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use weir_datapath::ShaperConfig;
 use weir_policy::Policy;
-use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, Graph};
-use weir_units::{Bytes, Direction, Duration, SimTime};
-
-/// From when on queues mark that do not say (Parley, Table 1).
-const MARK: Bytes = Bytes::new(80_000);
+use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, Graph, MARK};
+use weir_units::{Direction, Duration, SimTime};
 
 /// The network with the marks that an enforcement needs.
 pub(crate) fn marked(graph: &Graph, enforcement: Enforcement) -> Cow<'_, Graph> {

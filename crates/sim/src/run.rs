@@ -81,6 +81,9 @@ pub struct RunOutcome {
 /// Why a scenario cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
+    /// Part of it are real programs.
+    #[error("{0}")]
+    LabOnly(String),
     /// The policy's filters cannot become a classifier.
     #[error(transparent)]
     Classifier(#[from] ClassifierError),
@@ -92,13 +95,16 @@ pub enum RunError {
 /// Runs a scenario. `progress` is called when the network is built and after every sample, and may break off the run.
 ///
 /// # Errors
-/// If the policy's filters do not fit the traffic.
+/// If the policy's filters do not fit the traffic, or real programs are part of it.
 pub fn simulate(
     scenario: &Scenario,
     seed: u64,
     options: &Options,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunOutcome, RunError> {
+    if let Some(reason) = scenario.lab_only() {
+        return Err(RunError::LabOnly(reason.cause().to_owned()));
+    }
     if options.check {
         let run = Run::new(scenario, seed, Checkers::default())?;
         run.finish(progress, checkers::check)

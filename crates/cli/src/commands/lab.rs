@@ -5,13 +5,17 @@ use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
 use crate::report_files::ReportArgs;
-use crate::run_file::{RunFile, TransferEntry};
+use crate::run_file::{AgentEntry, PortEntry, RequestsEntry, RunFile, TransferEntry};
+use crate::sweep::Setting;
 use crate::{input, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_lab::run::LabOutcome;
 use weir_lab::{LabError, Progress, janitor};
-use weir_scenario::Scenario;
+use weir_results::Percentile;
+use weir_results::summary::percentile_of;
+use weir_scenario::{ReadOptions, Scenario};
+use weir_units::SimTime;
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -19,24 +23,28 @@ use weir_scenario::Scenario;
 Examples:
   weir lab scenarios/parley-fig14.scenario.yaml
   weir lab scenarios/parley-fig14.scenario.yaml --report out/fig14-lab
+  weir lab scenarios/receive-flows.scenario.yaml --set enforcement=none
   weir lab --clean
 
 Builds the scenario's racks, machines and switches from network namespaces, runs an agent on every
-machine and iperf3 for every flow, measures at the uplink, and takes everything down again, also
-after Ctrl-C and when it is killed. Needs root. One lab at a time runs on a host, and nothing
-outside its own namespaces is touched. Output and files are those of `weir sim` under a policy,
-without network/.")]
+machine, iperf3 for every flow and redis where the scenario has it, measures at the uplink, and
+takes everything down again, also after Ctrl-C and when it is killed. Needs root. One lab at a time
+runs on a host, and nothing outside its own namespaces is touched. Output and files are those of
+`weir sim` under a policy, without network/.")]
 pub(crate) struct Args {
     /// The scenario file
     #[arg(required_unless_present_any = ["clean", "janitor"])]
     scenario: Option<PathBuf>,
+    /// Change a value of the scenario: a path in its file, `=` and a value
+    #[arg(long, value_name = "PATH=VALUE", value_parser = Setting::parse)]
+    set: Vec<Setting>,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     report: ReportArgs,
     /// Delete what an earlier lab left behind, and do nothing else
-    #[arg(long, conflicts_with_all = ["scenario", "json", "report"])]
+    #[arg(long, conflicts_with_all = ["scenario", "set", "json", "report"])]
     clean: bool,
     /// Clean up, this directory too, once standard input ends; the lab starts this for itself
     #[arg(long, hide = true, value_name = "DIR")]
@@ -54,7 +62,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Ok(Exit::Done);
     }
     let Some(path) = &args.scenario else { return Err(CommandError::refused("a scenario is needed")) };
-    let (scenario, notes) = Scenario::read(path)?;
+    let options = ReadOptions { set: Setting::pairs(&args.set), memory: None };
+    let (scenario, notes) = Scenario::read_with(path, &options)?;
     input::tell_notes(&notes, ui)?;
     if let Some(reason) = scenario.simulator_only() {
         return Err(refusal(LabError::SimulatorOnly(reason.to_owned())));
@@ -64,8 +73,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let outcome = run_watched(&scenario, &interrupt, ui)?.map_err(refusal)?;
     let file = to_file(&scenario, &outcome);
     if let Some(files) = files {
-        let page = files
-            .write_services(&file, &format!("weir lab {}", crate::text::shell_word(&path.display().to_string())))?;
+        let page = files.write_services(&file, &command(path, &args.set))?;
         ui.tell(&format!("report: {}\n", page.display()))?;
     }
     if outcome.interrupted {
@@ -76,9 +84,15 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.json {
         json::write(ui.out(), &file.to_value())?;
     } else {
-        super::sim::print_services(&file, ui)?;
+        super::sim::print_lab(&file, ui)?;
     }
     Ok(if outcome.interrupted { Exit::Interrupted } else { Exit::Done })
+}
+
+/// The command line that runs it again.
+fn command(scenario: &std::path::Path, set: &[Setting]) -> String {
+    let words = ["weir lab".to_owned(), crate::text::shell_word(&scenario.display().to_string())];
+    words.into_iter().chain(set.iter().map(Setting::option)).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a scenario in the lab and shows how far it has come. The inner error is the lab's.
@@ -128,9 +142,55 @@ pub(super) fn to_file(scenario: &Scenario, outcome: &LabOutcome) -> RunFile {
         timeouts: None,
     };
     file.transfers = outcome.goodputs.iter().map(entry).collect();
+    file.requests =
+        (0u32..).zip(scenario.applications()).map(|(group, own)| requests(scenario, own, group, outcome)).collect();
+    let port = |(name, counts): &(String, weir_lab::marks::PortCounts)| PortEntry {
+        port: name.clone(),
+        packets: counts.packets,
+        above: counts.above,
+        marked: counts.marked,
+    };
+    file.ports = outcome.ports.iter().map(port).collect();
+    file.agents = outcome.agents.iter().map(|(machine, status)| agent(machine, status)).collect();
     let failed: usize = outcome.goodputs.iter().map(|goodput| goodput.failures.len()).sum();
     file.counters.insert("transfers_without_report".to_owned(), failed as u64);
     file
+}
+
+/// What the requests to one server took.
+fn requests(scenario: &Scenario, own: &weir_scenario::Application, group: u32, outcome: &LabOutcome) -> RequestsEntry {
+    let flows = || outcome.requests.flows.iter().filter(|flow| flow.group == group);
+    let seconds = |time: SimTime| time.picos() as f64 / 1e12;
+    let mut times: Vec<f64> = flows().filter_map(|flow| Some(seconds(flow.completion_time()?))).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    let unfinished = (flows().count() - times.len()) as u64;
+    let percentile = |percentile| percentile_of(&times, unfinished, percentile);
+    RequestsEntry {
+        name: own.name.clone(),
+        service: scenario.policy().services().get(own.service).path().to_owned(),
+        requests: flows().count() as u64,
+        unfinished,
+        p50_s: percentile(Percentile::P50),
+        p99_s: percentile(Percentile::P99),
+        max_s: times.last().copied().filter(|_| unfinished == 0),
+    }
+}
+
+/// What an agent said of itself at the end.
+fn agent(machine: &str, status: &serde_json::Value) -> AgentEntry {
+    let word = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
+    let services = status["services"].as_array().map_or(&[][..], Vec::as_slice);
+    let sum = |direction: &str, key: &str| services.iter().filter_map(|own| own[direction][key].as_u64()).sum();
+    AgentEntry {
+        machine: machine.to_owned(),
+        backend: word("backend"),
+        attachment: word("attachment"),
+        mode: word("mode"),
+        packets_marked: sum("rx", "packets_marked"),
+        packets_markable: sum("rx", "packets_markable"),
+        feedback_sent: sum("rx", "feedback_sent"),
+        feedback_received: sum("tx", "feedback_received"),
+    }
 }
 
 /// The lab's error with what to do about it.

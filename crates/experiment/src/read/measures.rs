@@ -288,7 +288,7 @@ impl Reader<'_> {
         if name == "all" {
             return Some(None);
         }
-        let sent: Vec<ServiceId> = scenario.entries().iter().filter_map(|entry| entry.service).collect();
+        let sent: Vec<ServiceId> = scenario.sending();
         match governed.policy.services().named(name).filter(|id| sent.contains(id)) {
             Some(service) => Some(Some(service)),
             None => {
@@ -313,7 +313,7 @@ impl Reader<'_> {
 
     pub(super) fn entry(&mut self, node: &Node, run: usize) -> Option<String> {
         let names = |run: &Run, setting: Setting| -> Vec<String> {
-            run.scenario.get(setting).entries().iter().map(|entry| entry.name.clone()).collect()
+            run.scenario.get(setting).names().into_iter().map(str::to_owned).collect()
         };
         self.in_both(node, run, "entry in the traffic", names)
     }

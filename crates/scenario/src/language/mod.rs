@@ -19,8 +19,8 @@ pub(crate) use network::{
     FACTOR_RANGE, MAX_HEADERS, MAX_K, MAX_PAYLOAD, MAX_QUANTUM, MAX_RACKS, MAX_SPINES, MAX_WEIGHT, ROUTING_WORDS,
 };
 pub(crate) use traffic::{
-    ARRIVALS_WORDS, BARRIER_WORDS, LOAD_TOO_MUCH, MAX_CONNECTIONS, MAX_PARALLEL, ORDER_WORDS, PATTERN_WORDS,
-    SWITCH_WORDS, Sizes, THINKING_WORDS, sizes_of,
+    ARRIVALS_WORDS, BARRIER_WORDS, LOAD_TOO_MUCH, MAX_CONNECTIONS, MAX_PARALLEL, MAX_VALUE, ORDER_WORDS, PATTERN_WORDS,
+    REDIS, SWITCH_WORDS, Sizes, THINKING_WORDS, sizes_of,
 };
 
 use weir_document::quote;
@@ -228,7 +228,7 @@ static LINKS: Record = Record {
         Key::optional(
             "queue",
             Shape::Choice(&QUEUE),
-            "The queue of each switch port, in the simulator; drop-tail where not written.",
+            "The queue of each switch port; drop-tail where not written. The lab has drop-tail, with a `mark` or without.",
             "queue: { discipline: ecn, buffer: 256kB, mark: 97500B }",
         ),
         Key::optional("mtu", Shape::Scalar(&SIZE), "The largest IP packet, 576B to 9000B; 1500B.", "mtu: 1500B"),

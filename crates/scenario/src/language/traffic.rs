@@ -344,6 +344,33 @@ static REQUESTS: Record = Record {
     ],
 };
 
+/// The kind of real servers and their clients.
+pub(crate) const REDIS: &str = "redis";
+/// The largest value: some seconds at 100 Mb/s.
+pub(crate) const MAX_VALUE: Bytes = Bytes::new(100_000_000);
+static REDIS_REQUESTS: Record = Record {
+    id: REDIS,
+    what: "requests to a redis server",
+    doc: "A real redis server, and clients that read one value again and again. For the lab alone.",
+    keys: &[
+        Key::required("from", HOST_OR_LIST, "The clients' machines.", "from: clients"),
+        Key::required("to", Shape::Scalar(&HOSTS), "The server's machine.", "to: m1"),
+        Key::required("value", Shape::Scalar(&SIZE), "The size of the value.", "value: 10kB"),
+        Key::required(
+            "gap",
+            Shape::Scalar(&TIME),
+            "The mean time between two requests of a connection, exponential. A request that comes before the one before was \
+             answered waits for it, and its time counts from its arrival.",
+            "gap: 20ms",
+        ),
+        Key::optional("connections", Shape::Scalar(&CONNECTIONS), "Connections of each client; 1.", "connections: 4"),
+        START,
+        Key::optional("stop", Shape::Scalar(&TIME), "No request comes from then on; the duration.", "stop: 20s"),
+    ],
+};
+
+static SERVICE_KINDS: &[&Record] =
+    &[&TRANSFERS, &RANDOM, &BURSTS, &LIST, &INCAST, &SHUFFLE, &BARRIER, &REQUESTS, &REDIS_REQUESTS];
 static KINDS: &[&Record] = &[&TRANSFERS, &RANDOM, &BURSTS, &LIST, &INCAST, &SHUFFLE, &BARRIER, &REQUESTS];
 
 const NAME: Key = Key::optional(
@@ -392,6 +419,7 @@ pub static SERVICE_TRAFFIC: Choice = Choice {
         PRIORITY_KEY,
     ],
     elsewhere: &[],
+    variants: || SERVICE_KINDS,
     ..TRAFFIC
 };
 pub(super) static SERVICE_TRAFFIC_LIST: List =

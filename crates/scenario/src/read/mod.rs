@@ -11,6 +11,7 @@
 //! | `policy` | what refers to a policy |
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
+//! | `redis` | real servers and their clients, for the lab alone |
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
 //! | `overload` | random traffic that is more than hosts' links carry |
 //!
@@ -27,13 +28,14 @@ mod overload;
 mod policy;
 mod queue;
 mod random;
+mod redis;
 mod rounds;
 mod traffic;
 mod transfers;
 
 pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
-use crate::governed::{ControlChange, Enforcement, Governed};
+use crate::governed::{BrokerSettings, ControlChange, Enforcement, Governed, ShaperSettings};
 use crate::graph::{Discipline, Graph, LinkRef};
 use crate::language::{MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
 use crate::model::Scenario;
@@ -45,7 +47,7 @@ use std::sync::Arc;
 use weir_document::shape::Shape;
 use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, Span, Suggester, check, scalar, tree};
 use weir_policy::Policy;
-use weir_units::{Bytes, Duration};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration};
 
 /// A scenario, or why there is none; the notes are those of the policy and the scenario.
 pub type Outcome = Result<(Scenario, Vec<Diagnostic>), Diagnostics>;
@@ -147,7 +149,7 @@ impl<F: Files> Reader<'_, F> {
         let names = Names::new(&graph, governed.as_ref().map(|((policy, _), _)| policy.network()));
         let transport = self.transport(root.get("transport"));
         let policy = governed.as_ref().map(|((policy, _), _)| policy);
-        let traffic = self.traffic(root.get("traffic"), &names, policy, transport.as_ref(), duration);
+        let (traffic, applications) = self.traffic(root.get("traffic"), &names, policy, transport.as_ref(), duration);
         self.remarks(root, &traffic, &graph);
         let items = root.get("traffic").map_or(&[][..], Node::items);
         // Where an entry is missing, something is reported anyway.
@@ -174,7 +176,18 @@ impl<F: Files> Reader<'_, F> {
                 let policies: Vec<&Policy> = std::iter::once(&*policy).chain(changed).collect();
                 self.without_effect(root, enforcement, &policies);
                 let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
-                Some(Governed { policy, policy_path, enforcement, shaper, brokers, events, links, transfers, measure })
+                Some(Governed {
+                    policy,
+                    policy_path,
+                    enforcement,
+                    shaper,
+                    brokers,
+                    events,
+                    links,
+                    transfers,
+                    applications,
+                    measure,
+                })
             }
             None => {
                 measurement = self.measure_links(root.get("measure"), &names, duration);
@@ -182,6 +195,7 @@ impl<F: Files> Reader<'_, F> {
             }
         };
         let seed = root.field("seed", |text| scalar::integer(text, "", 0, u64::MAX.into()));
+        let lab_only = self.lab_only(root);
         let simulator_only = simulator_only(root, governed.as_ref(), &traffic, &graph);
         drop(names);
         Some(Scenario {
@@ -197,6 +211,7 @@ impl<F: Files> Reader<'_, F> {
             measurement: measurement?,
             governed,
             simulator_only,
+            lab_only,
         })
     }
 
@@ -266,6 +281,15 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
+/// Whether a policy says anything about racks' uplinks besides their speed.
+fn speaks_of_racks(policy: &Policy) -> bool {
+    let said = |share: weir_policy::Share| share.min > Bandwidth::ZERO || !share.max.is_unlimited();
+    Direction::ALL.iter().any(|direction| {
+        !policy.caps()[ContentionPoint::Rack][*direction].is_unlimited()
+            || policy.services().iter().any(|(_, service)| said(service.share(ContentionPoint::Rack, *direction)))
+    })
+}
+
 /// Why the lab cannot run a scenario: the first reason.
 fn simulator_only(
     root: &Node,
@@ -276,18 +300,32 @@ fn simulator_only(
     let Some(governed) = governed else {
         return Some("it has a network of its own, and the lab builds the network of a policy".to_owned());
     };
-    if matches!(governed.enforcement, Enforcement::Shaper | Enforcement::EyeQ) {
-        return Some("its agents have no machine shapers of the receiving side".to_owned());
+    let policy = &governed.policy;
+    if governed.enforcement == Enforcement::EyeQ {
+        return Some("its agents have Parley's machine shapers and not EyeQ's".to_owned());
+    }
+    if governed.enforcement == Enforcement::Parley && weir_alloc::speaks_of_fabric(policy) {
+        return Some("its policy speaks of the fabric, and the lab has no fabric broker".to_owned());
+    }
+    // Its own rack broker needs nobody's word.
+    if governed.enforcement == Enforcement::Shaper
+        && policy.network().racks().iter().any(|rack| rack.machines().len() == 1)
+        && speaks_of_racks(policy)
+    {
+        return Some("a machine alone in its rack is its own rack broker, and the policy speaks of racks".to_owned());
+    }
+    if governed.enforcement != Enforcement::None && governed.shaper != ShaperSettings::default() {
+        return Some("its agents take intervals and bursts from the policy, not from `shaper`".to_owned());
+    }
+    let timing = BrokerSettings { fabric: governed.brokers.fabric, ..BrokerSettings::default() };
+    if governed.enforcement == Enforcement::Parley && governed.brokers != timing {
+        return Some("its agents' brokers have Parley's timing, and `brokers` says another".to_owned());
     }
     if root.get("events").is_some_and(|events| !events.items().is_empty()) {
         return Some("it has events in the network".to_owned());
     }
-    if graph
-        .hosts
-        .iter()
-        .any(|host| host.down.queue != crate::graph::QueueSpec { buffer: host.down.queue.buffer, ..Default::default() })
-    {
-        return Some("its queues are not drop-tail".to_owned());
+    if graph.hosts.iter().any(|host| host.down.queue.discipline != Discipline::Fifo) {
+        return Some("its queues have classes or orders of their own".to_owned());
     }
     debug_assert!(governed.transfers.len() <= traffic.len());
     traffic.iter().find_map(|read| {
@@ -296,8 +334,13 @@ fn simulator_only(
         if read.transfers.is_none() {
             return Some(format!("{name} is not long-lived transfers"));
         }
-        if !matches!(protocol, "newreno" | "cubic") {
-            return Some(format!("{name} is sent by {protocol}, and the lab has TCP only"));
+        if !matches!(protocol, "newreno" | "cubic" | "udp") {
+            return Some(format!("{name} is sent by {protocol}, and the lab has CUBIC and UDP only"));
+        }
+        if let weir_transport::Parameters::Udp(udp) = &read.traffic.transport
+            && (udp.packet.is_some() || udp.burst > 1 || udp.on_off.is_some())
+        {
+            return Some(format!("{name} sends UDP in packets, bursts or times of its own"));
         }
         if read.traffic.connections.is_some() {
             return Some(format!("{name} sends messages on connections that stay open"));

@@ -187,7 +187,7 @@ impl<F: Files> Reader<'_, F> {
     }
 
     /// One host, not a group.
-    fn one_host(&mut self, node: &Node, names: &Names<'_>) -> Option<MachineId> {
+    pub(super) fn one_host(&mut self, node: &Node, names: &Names<'_>) -> Option<MachineId> {
         match self.hosts(node, names)?.as_slice() {
             [host] => Some(*host),
             more => {

@@ -2,8 +2,8 @@
 
 use super::names::Names;
 use super::{Files, Reader};
-use crate::language::{MAX_CONNECTIONS, MAX_FLOWS, SERVICE_TRAFFIC, Sizes, TRANSPORT, sizes_of};
-use crate::model::{ServiceTransfers, Traffic};
+use crate::language::{MAX_CONNECTIONS, MAX_FLOWS, REDIS, SERVICE_TRAFFIC, Sizes, TRANSPORT, sizes_of};
+use crate::model::{Application, ServiceTransfers, Traffic};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_document::{Diagnostic, Diagnostics, Field, Kind, Node, Source, Span, scalar};
@@ -35,7 +35,7 @@ impl<F: Files> Reader<'_, F> {
         weir_transport::read(variant.id, mapping, self.problems)
     }
 
-    /// The entries, in file order.
+    /// The entries and the applications, each in file order.
     pub(super) fn traffic(
         &mut self,
         node: Option<&Node>,
@@ -43,8 +43,9 @@ impl<F: Files> Reader<'_, F> {
         policy: Option<&Arc<Policy>>,
         transport: Option<&Parameters>,
         duration: Field<Duration>,
-    ) -> Vec<Read> {
+    ) -> (Vec<Read>, Vec<Application>) {
         let mut entries: Vec<Read> = Vec::new();
+        let mut applications: Vec<Application> = Vec::new();
         let mut taken: HashMap<String, Span> = HashMap::new();
         let mut flows: u64 = 0;
         let mut ports = None;
@@ -62,6 +63,13 @@ impl<F: Files> Reader<'_, F> {
                 None => transport.cloned(),
             };
             let name = self.entry_name(item, variant.id, place, &mut taken);
+            if variant.id == REDIS {
+                let own = self.redis(item, context, name);
+                if let (Some(own), Some(Some(service))) = (own, service) {
+                    applications.push(Application { service, ..own });
+                }
+                continue;
+            }
             let priority = item.field("priority", |text| scalar::integer(text, "", 0, 7)).value().unwrap_or(0);
             self.deadline_can_be(item, transport.as_ref());
             self.ports_can_be(item, transport.as_ref(), &mut ports);
@@ -84,14 +92,20 @@ impl<F: Files> Reader<'_, F> {
             };
             let (Some(transport), Some((spec, transfers))) = (transport, spec) else { continue };
             let transfers = match (transfers, service) {
-                (Some(transfers), Some(service)) => Some(ServiceTransfers { service, ..transfers }),
+                (Some(transfers), Some(service)) => {
+                    let udp = match &transport {
+                        Parameters::Udp(udp) => Some(udp.rate),
+                        _ => None,
+                    };
+                    Some(ServiceTransfers { service, udp, ..transfers })
+                }
                 _ => None,
             };
             let priority = priority as u8;
             let traffic = Traffic { name, service, transport, priority, spec, connections };
             entries.push(Read { traffic, transfers });
         }
-        entries
+        (entries, applications)
     }
 
     /// The name of an entry: its own, or its kind and place.

@@ -32,9 +32,17 @@ impl<F: Files> Reader<'_, F> {
         let size = item.field("size", scalar::size);
         let spread = item.field("spread", |text| scalar::time(text, false));
         let (start, stop) = self.interval(item, context.duration)?;
-        // The service is filled in by who knows whether there is one.
-        let transfers =
-            ServiceTransfers { service: ServiceId(0), from: from?, to: to?, pattern, flows: per_pair, start, stop };
+        // The service and the transport are filled in by who knows them.
+        let transfers = ServiceTransfers {
+            service: ServiceId(0),
+            from: from?,
+            to: to?,
+            pattern,
+            flows: per_pair,
+            udp: None,
+            start,
+            stop,
+        };
         if !self.pairs(&transfers, item, context, flows) || size.is_bad() || spread.is_bad() {
             return None;
         }

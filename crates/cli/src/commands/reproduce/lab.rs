@@ -1,4 +1,4 @@
-//! What the lab can run of an experiment: scenarios whose traffic is long-lived TCP under rack brokers.
+//! What the lab can run of an experiment: scenarios whose traffic is long-lived flows and real servers.
 
 use super::BodyRun;
 use super::figures::Drawn;
@@ -10,7 +10,7 @@ use crate::progress::Stopwatch;
 use crate::run_files;
 use std::path::Path;
 use weir_experiment::figure::Line;
-use weir_experiment::{Experiment, Reading, RunData, Setting, outcomes};
+use weir_experiment::{Expected, Experiment, Reading, RunData, Setting, compute, outcomes};
 use weir_lab::LabError;
 use weir_results::ResultsDirectory;
 use weir_scenario::RunResult;
@@ -43,7 +43,12 @@ pub(super) fn run(
             Err(error) => return Ok(Err(error)),
         };
         complete &= !outcome.interrupted;
-        let data = RunData { scenario, services: &outcome.result, results: None, until: until(&outcome.result) };
+        let data = RunData {
+            scenario,
+            services: &outcome.result,
+            results: Some(&outcome.requests),
+            until: until(&outcome.result),
+        };
         for (value, reading) in experiment.values.iter().zip(&mut measured) {
             if value.measure.run() == Some(*place) {
                 *reading = data.reading(run, &value.measure, setting);
@@ -63,14 +68,19 @@ pub(super) fn run(
             break;
         }
     }
+    // What other values are held to and needs no run.
+    let measures: Vec<bool> = (0..experiment.values.len()).map(|value| is_shown(experiment, &runs, value)).collect();
+    for (place, value) in experiment.values.iter().enumerate().filter(|(place, _)| measures[*place]) {
+        if value.measure.run().is_none() {
+            measured[place] = compute::value(&value.measure, setting, &|| clock.seconds()).ok();
+        }
+    }
     let all = outcomes(experiment, &measured);
     let of_figure = |figure: usize| -> Vec<(usize, Vec<Line>)> {
         lines.iter().filter(|(of, ..)| *of == figure).map(|(_, run, lines)| (*run, lines.clone())).collect()
     };
     let drawn = |figure: usize| Drawn::new(experiment, figure, &of_figure(figure), &all, setting);
     let figures = (0..experiment.figures.len()).map(drawn).collect();
-    let own = |value: &weir_experiment::Value| value.measure.run().is_some_and(|run| runs.contains(&run));
-    let measures: Vec<bool> = experiment.values.iter().map(own).collect();
     Ok(Ok(Some(BodyRun {
         body: "lab",
         seed,
@@ -80,6 +90,16 @@ pub(super) fn run(
         failures: Vec::new(),
         wall_s: clock.seconds(),
     })))
+}
+
+/// Whether the lab has something to say of a value: it measures it, or holds one that it measures to it.
+fn is_shown(experiment: &Experiment, runs: &[usize], value: usize) -> bool {
+    let measured = |value: &weir_experiment::Value| value.measure.run().is_some_and(|run| runs.contains(&run));
+    let held_to_it = |other: &weir_experiment::Value| {
+        measured(other) && matches!(other.expected, Some(Expected::Beside(_, to)) if to == value)
+    };
+    let own = &experiment.values[value];
+    measured(own) || (own.measure.run().is_none() && experiment.values.iter().any(held_to_it))
 }
 
 /// How far a run came: the end of its last sample.

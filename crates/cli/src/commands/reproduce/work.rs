@@ -130,6 +130,9 @@ impl Work<'_> {
         let mut jobs = Vec::new();
         for (experiment, of) in self.experiments.iter().enumerate() {
             for (run, of) in of.runs.iter().enumerate() {
+                if of.scenario.get(self.setting).lab_only().is_some() {
+                    continue;
+                }
                 jobs.extend((0..*of.seeds.get(self.setting)).map(|place| Job { experiment, run, place }));
             }
         }
@@ -265,11 +268,20 @@ impl Work<'_> {
         let outcomes = outcomes(of, &measured);
         let figures = 0..of.figures.len();
         let figures = figures.map(|figure| Drawn::new(of, figure, &lines(figure), &outcomes, self.setting)).collect();
+        // What needs real programs is the lab's to measure.
+        let real = |value: &weir_experiment::Value| {
+            let run = value.measure.run().map(|run| &of.runs[run]);
+            run.is_some_and(|run| run.scenario.get(self.setting).lab_only().is_some())
+        };
         let seed = of.runs.first().map_or(1, |run| run.scenario.get(self.setting).seed());
         BodyRun {
             body: "sim",
             seed: self.seed.unwrap_or(seed),
-            outcomes: outcomes.into_iter().map(Some).collect(),
+            outcomes: outcomes
+                .into_iter()
+                .zip(&of.values)
+                .map(|(outcome, value)| (!real(value)).then_some(outcome))
+                .collect(),
             figures,
             complete: done.len() == jobs && done.iter().all(|done| done.complete),
             failures,

@@ -34,7 +34,7 @@ pub(super) fn check(args: &Args, read: Outcome, points: usize, ui: &mut Ui) -> R
 /// What runs, in a line.
 pub(super) fn describe(scenario: &Scenario) -> String {
     let graph = scenario.graph();
-    let entries = scenario.entries().len();
+    let entries = scenario.names().len();
     let switches = graph.switches.len();
     let switches = if switches == 1 { "1 switch".to_owned() } else { format!("{switches} switches") };
     let mut parts = vec![text::count(graph.hosts.len(), "host"), switches];
@@ -49,6 +49,9 @@ pub(super) fn describe(scenario: &Scenario) -> String {
             let transfers = scenario.transfers().iter();
             let flows: usize = transfers.map(|traffic| traffic.pairs().len() * traffic.flows as usize).sum();
             parts.push(text::count(flows, "flow"));
+            if !scenario.applications().is_empty() {
+                parts.push(format!("{} for the lab", text::count(scenario.applications().len(), "real server")));
+            }
             parts.push(format!("{} of traffic", scenario.duration()));
         }
         Some(_) => {

@@ -13,7 +13,7 @@ mod print;
 mod print_sweep;
 mod sweep;
 
-pub(super) use print::print_services;
+pub(super) use print::print_lab;
 
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
@@ -98,6 +98,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     let (scenario, notes) = read?;
     input::tell_notes(&notes, ui)?;
+    input::for_the_simulator(&scenario)?;
     let seed = scenario.seed();
     // Before the run: nobody wants to hear after an hour that a directory cannot be used.
     let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;

@@ -2,7 +2,7 @@
 
 use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
-use crate::run_file::RunFile;
+use crate::run_file::{PortEntry, RunFile};
 use crate::run_files::SimulatedRun;
 use crate::{run_page, text};
 use weir_report::Unit;
@@ -39,12 +39,6 @@ fn heading(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
     Ok(ui.print(&format!("{title}\n"))?)
 }
 
-/// Services' bandwidths as tables, and counters.
-pub(in crate::commands) fn print_services(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
-    services_tables(file, ui)?;
-    services_counters(file, ui)
-}
-
 /// Every table ends with an empty line.
 fn services_tables(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
     let measure = &file.measure;
@@ -72,6 +66,58 @@ fn services_tables(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
         heading("Connections", ui)?;
         ui.print_table(&table, 2)?;
         ui.print("\n")?;
+    }
+    Ok(())
+}
+
+/// What the lab alone knows: requests to real servers, marks, and agents.
+pub(in crate::commands) fn print_lab(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
+    services_tables(file, ui)?;
+    if !file.requests.is_empty() {
+        heading("Requests to real servers, from arrival to answer", ui)?;
+        let mut table = Table::new(&["name", "service", ">requests", ">no answer", ">median", ">99 %", ">slowest"]);
+        let time = |time: Option<f64>| time.map_or(UNKNOWN.to_owned(), text::time);
+        for own in &file.requests {
+            table.row([
+                own.name.clone(),
+                own.service.clone(),
+                own.requests.to_string(),
+                own.unfinished.to_string(),
+                time(own.p50_s),
+                time(own.p99_s),
+                time(own.max_s),
+            ]);
+        }
+        ui.print_table(&table, 2)?;
+        ui.print("\n")?;
+    }
+    if !file.agents.is_empty() {
+        heading("Agents", ui)?;
+        let mut table =
+            Table::new(&["machine", "enforces by", "mode", ">arrived marked", ">of", ">answers sent", ">received"]);
+        for agent in &file.agents {
+            table.row([
+                agent.machine.clone(),
+                format!("{}, {}", agent.backend, agent.attachment),
+                agent.mode.clone(),
+                agent.packets_marked.to_string(),
+                agent.packets_markable.to_string(),
+                agent.feedback_sent.to_string(),
+                agent.feedback_received.to_string(),
+            ]);
+        }
+        ui.print_table(&table, 2)?;
+        ui.print("\n")?;
+    }
+    let sum = |of: fn(&PortEntry) -> u64| file.ports.iter().map(of).sum::<u64>();
+    match file.ports.len() {
+        0 => ui.print("no port of a switch marked\n")?,
+        ports => ui.print(&format!(
+            "{ports} ports of switches marked {} of {} packets; {} found a queue above the threshold\n",
+            sum(|port| port.marked),
+            sum(|port| port.packets),
+            sum(|port| port.above),
+        ))?,
     }
     Ok(())
 }

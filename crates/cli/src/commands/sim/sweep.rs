@@ -43,6 +43,7 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
         return Err(CommandError::refused("a sweep needs a directory for its points").hint("add `--report DIR`"));
     };
     input::tell_notes(&notes, ui)?;
+    input::for_the_simulator(&scenario)?;
 
     let manifest = Manifest::new(&plan, &shelf, &scenario, command(args, &plan));
     let mut sweep = SweepDirectory::open(report, manifest, args.force)?;

@@ -1,0 +1,83 @@
+//! What the lab shows of the receiving side, in shortened forms: real agents, real TCP, UDP and redis.
+
+mod common;
+
+use common::{lab_namespaces, one_at_a_time, skipped, weir};
+use serde_json::Value;
+use std::path::Path;
+
+/// Runs a scenario of the tree with changed values and returns its result.
+fn lab(scenario: &str, set: &[&str]) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(scenario);
+    let mut command = weir(&["lab", "--json"]);
+    command.arg(path);
+    for set in set {
+        command.args(["--set", set]);
+    }
+    let output = command.output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(lab_namespaces(), Vec::<String>::new());
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The mean of a service at the measured uplink over the samples that end after `from` seconds, in Mb/s.
+fn mean(result: &Value, service: &str, from: f64) -> f64 {
+    let samples = result["samples"].as_array().expect("samples").iter();
+    let late = samples.filter(|sample| sample["at_s"].as_f64() > Some(from));
+    let rates: Vec<f64> = late.filter_map(|sample| sample["bandwidth_bps"][service].as_f64()).collect();
+    assert!(rates.len() >= 3, "{} samples", rates.len());
+    rates.iter().sum::<f64>() / rates.len() as f64 / 1e6
+}
+
+fn sum(result: &Value, list: &str, key: &str) -> u64 {
+    result[list].as_array().map_or(0, |all| all.iter().filter_map(|one| one[key].as_u64()).sum())
+}
+
+#[test]
+fn shares_at_a_receiver_are_the_policys_whatever_the_flow_counts() {
+    if skipped("shares at a receiver") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let free = lab("receive-flows.scenario.yaml", &["duration=7s", "enforcement=none"]);
+    let (few, many) = (mean(&free, "few", 3.0), mean(&free, "many", 3.0));
+    assert!(few < 0.2 * many, "5 of 51 flows: {few} of {} Mb/s", few + many);
+    assert_eq!(sum(&free, "ports", "marked"), 0, "nobody asked for marks");
+
+    let equal = lab("receive-flows.scenario.yaml", &["duration=9s"]);
+    let (few, many) = (mean(&equal, "few", 4.0), mean(&equal, "many", 4.0));
+    assert!((few / many - 1.0).abs() < 0.05, "equal shares: {few} and {many} Mb/s");
+    assert!(few > 45.0 && many > 45.0, "both are guaranteed 45: {few} and {many} Mb/s");
+    assert!(sum(&equal, "ports", "marked") > 0, "{}", equal["ports"]);
+    assert!(sum(&equal, "agents", "packets_marked") > 0, "marks reach the law: {}", equal["agents"]);
+}
+
+#[test]
+fn a_flood_does_not_take_anothers_guarantee() {
+    if skipped("a flood") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let result = lab("receive-flood.scenario.yaml", &["duration=11s"]);
+    let (tcp, flood) = (mean(&result, "few", 6.0), mean(&result, "many", 6.0));
+    assert!(tcp > 45.0 && tcp < 50.0, "TCP is guaranteed 45: {tcp} Mb/s beside {flood} of flood");
+}
+
+#[test]
+fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
+    if skipped("a redis server beside bulk") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let p99 = |set: &[&str]| {
+        let result = lab("redis.scenario.yaml", set);
+        let own = &result["requests"][0];
+        assert!(own["requests"].as_u64() > Some(1_000), "{own}");
+        let bulk = mean(&result, "bulk", 3.0);
+        (own["p99_s"].as_f64().expect("enough requests"), bulk)
+    };
+    let (without, _) = p99(&["duration=8s", "enforcement=none"]);
+    let (with, bulk) = p99(&["duration=8s", "traffic[0].start=1s"]);
+    assert!(without > 10.0 * with, "99 %: {without} s without Weir, {with} s with it");
+    assert!((70.0..=81.0).contains(&bulk), "bulk has what is left of 80 Mb/s: {bulk}");
+}

@@ -1,0 +1,126 @@
+//! Switch ports that mark.
+//!
+//! Problem: the law that holds senders hears of congestion by marks, and the lab's ports (TBF) do not mark. Approach: the
+//! BPF program `bpf/port.bpf.c` stands before each port's TBF, keeps its queue in thought, and sets CE on ECN-capable packets
+//! that find it above the threshold. Each port has a copy of the program with maps of its own.
+//!
+//! The threshold is the scenario's (`links.queue.mark`); where it says none and hosts are shaped it is the simulator's, 80 kB.
+//!
+//! Worked example: under `links: { queue: { discipline: ecn, buffer: 256kB, mark: 30kB } }` a port of 100 Mb/s marks what
+//! would wait 2.4 ms.
+
+use aya::maps::{Array, MapError};
+use aya::programs::links::LinkError;
+use aya::programs::tc::{NlOptions, TcAttachOptions, TcError, qdisc_add_clsact};
+use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
+use aya::{Ebpf, EbpfError};
+use weir_linux::loader::{PORT_OBJECT, lacks_tcx};
+use weir_linux::netns::{Netns, NetnsError};
+use weir_units::{Bandwidth, Bytes};
+
+const PROGRAM: &str = "weir_mark";
+const SETTINGS: &str = "weir_port";
+const QUEUE: &str = "weir_port_queue";
+
+/// Why a port does not mark.
+#[derive(Debug, thiserror::Error)]
+pub enum MarksError {
+    /// Entering the switch.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// The kernel refused the object.
+    #[error("load the port's BPF program: {0}")]
+    Load(#[from] EbpfError),
+    /// The kernel refused the program or its link.
+    #[error("the port's BPF program: {0}")]
+    Program(#[from] ProgramError),
+    /// A link.
+    #[error("the port's BPF link: {0}")]
+    Link(#[from] LinkError),
+    /// A map.
+    #[error("the port's BPF map: {0}")]
+    Map(#[from] MapError),
+    /// The clsact qdisc of kernels without tcx.
+    #[error("add clsact to the port: {0}")]
+    Clsact(#[from] TcError),
+    /// A build that was mixed from two.
+    #[error("the port's BPF object has no `{0}`")]
+    Missing(&'static str),
+}
+
+/// `struct weir_port`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Settings {
+    rate: u64,
+    mark: u64,
+    buffer: u64,
+}
+
+/// `struct weir_port_queue`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Queue {
+    lock: [u32; 2],
+    limiter: [u64; 5],
+    packets: u64,
+    above: u64,
+    marked: u64,
+}
+
+// SAFETY: plain integers without padding, valid for any bytes.
+unsafe impl aya::Pod for Settings {}
+// SAFETY: plain integers without padding, valid for any bytes.
+unsafe impl aya::Pod for Queue {}
+
+/// What a port has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PortCounts {
+    /// Packets that left by it, or were dropped by it.
+    pub packets: u64,
+    /// Of them, those that found the queue above the threshold.
+    pub above: u64,
+    /// Of these, those that were ECN-capable and are CE now.
+    pub marked: u64,
+}
+
+/// A port that marks, until dropped or its namespace goes.
+pub struct MarkingPort {
+    object: Ebpf,
+}
+
+impl MarkingPort {
+    /// Begins to mark what leaves by a port that has `rate` and `buffer`, and would wait behind more than `mark`.
+    pub fn attach(switch: &Netns, port: &str, rate: Bandwidth, buffer: Bytes, mark: Bytes) -> Result<Self, MarksError> {
+        let settings = Settings { rate: rate.bps().max(1), mark: mark.get(), buffer: buffer.get() };
+        switch.run(|| {
+            let mut object = Ebpf::load(PORT_OBJECT)?;
+            let map = object.map_mut(SETTINGS).ok_or(MarksError::Missing(SETTINGS))?;
+            Array::<_, Settings>::try_from(map)?.set(0, settings, 0)?;
+            let program = object.program_mut(PROGRAM).ok_or(MarksError::Missing(PROGRAM))?;
+            let program: &mut SchedClassifier = program.try_into()?;
+            program.load()?;
+            let link = TcAttachOptions::TcxOrder(LinkOrder::default());
+            match program.attach_with_options(port, TcAttachType::Egress, link) {
+                Err(error) if lacks_tcx(&error) => {
+                    qdisc_add_clsact(port)?;
+                    let filter = TcAttachOptions::Netlink(NlOptions::default());
+                    let link = program.attach_with_options(port, TcAttachType::Egress, filter)?;
+                    // A filter goes with its port; dropped in another namespace it would take another one away.
+                    std::mem::forget(program.take_link(link)?);
+                }
+                attached => {
+                    attached?;
+                }
+            }
+            Ok(Self { object })
+        })?
+    }
+
+    /// What it has counted since it was attached.
+    pub fn counts(&self) -> Result<PortCounts, MarksError> {
+        let map = self.object.map(QUEUE).ok_or(MarksError::Missing(QUEUE))?;
+        let queue = Array::<_, Queue>::try_from(map)?.get(&0, 0)?;
+        Ok(PortCounts { packets: queue.packets, above: queue.above, marked: queue.marked })
+    }
+}

@@ -1,0 +1,50 @@
+//! `kind: redis`: a real server and its clients, which only the lab has.
+
+use super::traffic::Context;
+use super::{Files, Reader};
+use crate::language::{MAX_CONNECTIONS, MAX_VALUE, REDIS, SERVICE_TRAFFIC};
+use crate::model::Application;
+use weir_document::{Diagnostic, Field, Node, scalar};
+use weir_units::ServiceId;
+
+impl<F: Files> Reader<'_, F> {
+    /// Without its service, which is filled in by who knows it; `None` only if something was reported.
+    pub(super) fn redis(&mut self, item: &Node, context: Context<'_, '_>, name: String) -> Option<Application> {
+        for key in ["transport", "priority"] {
+            if let Some(node) = item.get(key) {
+                let cause = format!("`{key}` does not go with `kind: {REDIS}`: its packets are the host's own TCP");
+                self.error(node.span, cause, format!("remove `{key}`"));
+            }
+        }
+        let from = self.hosts_of(item, "from", context.names);
+        let to = item.get("to").and_then(|node| self.one_host(node, context.names));
+        let connections = match item.field("connections", |text| scalar::integer(text, "", 1, MAX_CONNECTIONS.into())) {
+            Field::Absent => 1,
+            field => u32::try_from(field.value()?).ok()?,
+        };
+        let value = self.bounded_size(item, "value", MAX_VALUE.get());
+        let gap = item.field("gap", |text| scalar::time(text, false));
+        let (start, stop) = self.interval(item, context.duration)?;
+        let (from, to) = (from?, to?);
+        if from.contains(&to) {
+            let span = item.get("to").map_or(item.span, |node| node.span);
+            let cause = format!("machine `{}` would ask itself", context.names.name_of(to));
+            self.error(span, cause, "let the server be on a machine that no client is on");
+            return None;
+        }
+        let service = ServiceId(0);
+        let (value, gap) = (value.value()?, gap.value()?);
+        Some(Application { name, service, from, to, connections, value, gap, start, stop })
+    }
+
+    /// What the simulator cannot run, where it is written: the first real server.
+    pub(super) fn lab_only(&self, root: &Node) -> Option<Diagnostic> {
+        let items = root.get("traffic").map_or(&[][..], Node::items);
+        let is_real = |item: &&Node| SERVICE_TRAFFIC.chosen(item).is_some_and(|variant| variant.id == REDIS);
+        let span = items.iter().find(is_real).map(|item| item.get("kind").map_or(item.span, |kind| kind.span))?;
+        let cause = "a redis server is a real program, which the simulator cannot run";
+        let hint = "run it with `weir lab`; in the simulator `kind: requests` has clients and servers of its own";
+        let (source, span) = self.problems.place(span);
+        Some(Diagnostic::error(&source, span, cause, hint))
+    }
+}
