@@ -51,13 +51,13 @@ static __always_inline void activate(u32 slot)
 		active->words[word] |= bit;
 }
 
-/* Whether the sender of a packet knows `rate` from this round of the meters. */
-static __always_inline int repeats(const struct weir_packet *packet, u32 slot, u64 rate, u64 round)
+/* Whether the sender of a packet was told `rate` lately. */
+static __always_inline int repeats(const struct weir_packet *packet, u32 slot, u64 rate, u64 now, u64 keep)
 {
 	u32 place = weir_told_place(packet->source, packet->destination, slot, WEIR_TOLD);
 	struct weir_told *told = bpf_map_lookup_elem(&weir_told, &place);
 
-	return told && weir_answer_repeats(told, packet->source, packet->destination, slot, rate, round);
+	return told && weir_answer_repeats(told, packet->source, packet->destination, slot, rate, now, keep);
 }
 
 /* Counts a packet of `bytes` and `segments` for the timer, and answers it when that is due. */
@@ -101,7 +101,7 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_pac
 	due = weir_answer_due(&counting->answers, now, bytes);
 	if (!due && !ecn.asks)
 		return;
-	if (!repeats(packet, slot, rate, *(volatile u64 *)&state->due) || ecn.asks)
+	if (!repeats(packet, slot, rate, now, WEIR_TOLD_KEEP * own->feedback_interval) || ecn.asks)
 		counting->answered += answer(skb, packet, slot, rate, now);
 }
 

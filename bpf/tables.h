@@ -184,6 +184,8 @@ struct weir_peer {
 
 /* Senders of whom a CPU knows what they were told. */
 #define WEIR_TOLD 256
+/* Mean times between answers for which the same rate is not told again: senders ask after two and a half. */
+#define WEIR_TOLD_KEEP 2
 
 /* Nothing; the copy of a packet that is to become an answer; the answer itself. */
 #define WEIR_ANSWERING_NOTHING 0

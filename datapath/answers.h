@@ -10,8 +10,8 @@
  * the same R come in the same order every round; a fixed 10 kB, seven packets of 1,500 B, would always hit the
  * same one of seven.
  *
- * Between two runs of the meter a rate stays, so that the kernel, whose meter runs once in T, need not tell one sender twice:
- * weir_answer_repeats. The 10 kB go on choosing whom to tell.
+ * The kernel's meter runs once in T, and a rate that has not changed since its sender was told need not be told again at once:
+ * weir_answer_repeats. Any other is, as the 10 kB choose; so is this one after a while, since packets are lost.
  *
  * Reading the clock takes longer than all the rest: weir_answer_waits says of most packets, by a time that is not past yet and costs
  * nothing, that no answer is due.
@@ -104,7 +104,7 @@ struct weir_told {
 	u64 source[2];      /* the sender */
 	u64 destination[2]; /* the receiver as the sender knows it */
 	u64 rate;           /* bit/s */
-	u64 round;          /* of the meter, in which no rate changes */
+	u64 at;             /* ns */
 	u32 service;
 	u32 reserved;
 };
@@ -120,13 +120,13 @@ WEIR_INLINE u32 weir_told_place(const u64 *source, const u64 *destination, u32 s
 }
 
 /*
- * 1: this sender was told this very rate in this round of the meter, and is not told again; 0: it is noted now. A sender of 36 Gb/s
- * would be told the same rate ninety times in 200 us.
+ * 1: this sender was told this very rate less than `keep` ns before `now`, and is not told again; 0: it is noted now. `now` may be as
+ * coarse as the meter's rounds. A sender of 36 Gb/s would be told the same rate ninety times in 200 us.
  */
 WEIR_INLINE int weir_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
-				    u64 round)
+				    u64 now, u64 keep)
 {
-	if (told->round == round && told->rate == rate && told->service == service && told->source[0] == source[0] &&
+	if (now - told->at < keep && told->rate == rate && told->service == service && told->source[0] == source[0] &&
 	    told->source[1] == source[1] && told->destination[0] == destination[0] && told->destination[1] == destination[1])
 		return 1;
 	told->source[0] = source[0];
@@ -135,7 +135,7 @@ WEIR_INLINE int weir_answer_repeats(struct weir_told *told, const u64 *source, c
 	told->destination[1] = destination[1];
 	told->service = service;
 	told->rate = rate;
-	told->round = round;
+	told->at = now;
 	return 0;
 }
 

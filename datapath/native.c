@@ -50,7 +50,7 @@ int weir_native_answer_waits(struct weir_answers *answers, u64 last, u64 bytes);
 int weir_native_answer_due(struct weir_answers *answers, u64 now, u64 bytes);
 u32 weir_native_told_place(const u64 *source, const u64 *destination, u32 service, u32 places);
 int weir_native_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
-			       u64 round);
+			       u64 now, u64 keep);
 void weir_native_destination_init(struct weir_destination *destination, u64 now,
 				  const struct weir_destination_rules *rules, u64 rate);
 int weir_native_destination_feedback(struct weir_destination *destination, u64 now, u64 rate, u32 weight);
@@ -210,9 +210,9 @@ u32 weir_native_told_place(const u64 *source, const u64 *destination, u32 servic
 }
 
 int weir_native_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
-			       u64 round)
+			       u64 now, u64 keep)
 {
-	return weir_answer_repeats(told, source, destination, service, rate, round);
+	return weir_answer_repeats(told, source, destination, service, rate, now, keep);
 }
 
 void weir_native_destination_init(struct weir_destination *destination, u64 now,

@@ -91,11 +91,11 @@ impl Hosts {
         }
         let before = busy();
         let mut client = self.sender.command("iperf3").expect("iperf3");
-        client.args(["-c", "10.78.0.2", "-p", "5001", "-t", SECONDS, "-O", "1", "-J"]);
+        client.args(["-c", "10.78.0.2", "-p", "5001", "-t", SECONDS, "-O", "1", "-C", "reno", "-J"]);
         let output = client.output().expect("iperf3");
         let spent = busy() - before;
         let result: Value = serde_json::from_slice(&output.stdout).expect("JSON from iperf3");
-        let received = |what: &str| result["end"]["sum_received"][what].as_f64().expect("a number");
+        let received = |what: &str| result["end"]["sum_received"][what].as_f64().unwrap_or_else(|| panic!("{result}"));
         let run = Run {
             gbps: received("bits_per_second") / 1e9,
             // The first second is omitted from the bytes, and in the time.

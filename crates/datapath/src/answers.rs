@@ -5,7 +5,7 @@
 
 use crate::feedback::Address;
 use crate::layout::{RawAnswers, RawTold, native};
-use weir_units::{Bandwidth, Bytes, Instant, ServiceId};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId};
 
 /// When the next answer is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,28 +22,29 @@ impl Answers {
     }
 }
 
-/// What senders were told in a round of the meter, so that none is told twice; as many places as `N`, a power of two.
+/// What senders were told lately, so that none is told twice; as many places as `N`, a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told<const N: usize>([RawTold; N]);
-
-impl<const N: usize> Default for Told<N> {
-    fn default() -> Self {
-        const { assert!(N.is_power_of_two()) };
-        Self([RawTold::default(); N])
-    }
+pub struct Told<const N: usize> {
+    places: [RawTold; N],
+    keep: Duration,
 }
 
 impl<const N: usize> Told<N> {
-    /// Whether the sender of packets from `source` to `destination` knows this rate from this round, other than 0; if not, it does now.
+    /// Nobody was told anything; for `keep` the same rate is not told again.
+    pub fn new(keep: Duration) -> Self {
+        const { assert!(N.is_power_of_two()) };
+        Self { places: [RawTold::default(); N], keep }
+    }
+    /// Whether the sender of packets from `source` to `destination` was told this rate, which is not 0; if not, it is now.
     pub fn repeats(
         &mut self,
         (source, destination): (&Address, &Address),
         service: ServiceId,
         rate: Bandwidth,
-        round: u64,
+        now: Instant,
     ) -> bool {
         let place = native::weir_native_told_place(source, destination, service.0, N as u32);
-        let told = &mut self.0[place as usize];
-        native::weir_native_answer_repeats(told, source, destination, service.0, rate.bps(), round) == 1
+        let (told, keep) = (&mut self.places[place as usize], self.keep.nanos());
+        native::weir_native_answer_repeats(told, source, destination, service.0, rate.bps(), now.nanos(), keep) == 1
     }
 }

@@ -149,8 +149,8 @@ pub struct RawTold {
     pub destination: [u64; 2],
     /// Bits per second.
     pub rate: u64,
-    /// Of the meter.
-    pub round: u64,
+    /// When, in nanoseconds.
+    pub at: u64,
     /// Of the packets.
     pub service: u32,
     /// Zero.
@@ -497,7 +497,8 @@ pub(crate) mod native {
             destination: &[u64; 2],
             service: u32,
             rate: u64,
-            round: u64,
+            now: u64,
+            keep: u64,
         ) -> i32;
         pub(crate) safe fn weir_native_answer_due(answers: &mut RawAnswers, now: u64, bytes: u64) -> i32;
         pub(crate) safe fn weir_native_destination_init(

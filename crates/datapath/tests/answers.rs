@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::HashMap;
 use weir_datapath::{Address, Answers, RawAnswers, Told};
-use weir_units::{Bandwidth, Bytes, Instant, ServiceId};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId};
 
 /// A packet: nanoseconds since the one before, bytes, and how far off the time is by which it surely has come.
 fn packet() -> impl Strategy<Value = (u64, u64, u64)> {
@@ -43,38 +43,45 @@ fn address() -> impl Strategy<Value = Address> {
 }
 
 proptest! {
-    /// Nobody is spared who does not know the rate of this round.
+    /// Nobody is spared who was not told this rate a short while ago.
     #[test]
     fn only_who_was_told_is_spared(
-        answers in prop::collection::vec((address(), address(), 0..3u32, 1..4u64, 0..2u64), 1..300),
+        answers in prop::collection::vec((address(), address(), 0..3u32, 1..4u64, 0..400u64), 1..300),
     ) {
-        let mut told = Told::<16>::default();
+        let mut told = Told::<16>::new(Duration::from_micros(1000));
         let mut known: HashMap<(Address, Address, u32), (u64, u64)> = HashMap::new();
-        let mut round = 1;
+        let mut now = 10_000;
         for (source, destination, service, rate, on) in answers {
-            round += on;
-            let now = (rate, round);
-            if told.repeats((&source, &destination), ServiceId(service), Bandwidth::from_bps(rate), round) {
-                prop_assert_eq!(known.get(&(source, destination, service)), Some(&now));
+            now += on;
+            let (at, bandwidth) = (Instant::from_nanos(now * 1000), Bandwidth::from_bps(rate));
+            if told.repeats((&source, &destination), ServiceId(service), bandwidth, at) {
+                let known = known.get(&(source, destination, service));
+                prop_assert!(known.is_some_and(|(before, at)| *before == rate && now - at < 1000), "{:?}", known);
+            } else {
+                known.insert((source, destination, service), (rate, now));
             }
-            known.insert((source, destination, service), now);
         }
     }
 }
 
 #[test]
-fn one_sender_is_told_once_in_a_round() {
-    let mut told = Told::<256>::default();
+fn a_sender_is_told_a_rate_once_in_a_while() {
+    let mut told = Told::<256>::new(Duration::from_micros(1000));
     let hosts: Vec<Address> = (1..=32u64).map(|host| [0, (0x0a4d_0000 + host).swap_bytes() | 0xffff_0000]).collect();
-    let mut answers = 0;
-    for round in 1..=10 {
-        for packet in 0..1_000 {
-            let ends = (&hosts[1 + packet % 31], &hosts[0]);
-            answers += u32::from(!told.repeats(ends, ServiceId(0), Bandwidth::from_mbps(5), round));
+    let mut count = |rate: fn(u64) -> u64| {
+        let mut answers = 0;
+        // Ten milliseconds, each packet asked about.
+        for packet in 0..10_000u64 {
+            let ends = (&hosts[1 + packet as usize % 31], &hosts[0]);
+            let (rate, now) = (Bandwidth::from_mbps(rate(packet)), Instant::from_nanos((20_000 + packet) * 1000));
+            answers += u32::from(!told.repeats(ends, ServiceId(0), rate, now));
         }
-    }
+        answers
+    };
     // 31 senders in 256 places: few share one, and those are told more often.
-    assert!((310..2_000).contains(&answers), "{answers} of 10,000");
+    let [same, changing] = [count(|_| 5), count(|packet| 5 + packet / 200)];
+    assert!((310..2_000).contains(&same), "{same} of 10,000");
+    assert!((1_550..3_500).contains(&changing), "each of 50 rates: {changing} of 10,000");
 }
 
 #[test]
