@@ -57,9 +57,10 @@ static __noinline int genuine(const u64 *body, const struct weir_packet *packet,
 
 /*
  * Says to the agent that a destination's rate is new; one word is under way at most. Less than a part of 128 is not worth a change of
- * classes: what it leaves unused makes the next rate larger, until it is.
+ * classes: what it leaves unused makes the next rate larger, until it is. Where packets are given departure times there are no classes,
+ * and the rate is only written down.
  */
-static __always_inline void mail(u32 slot, u64 rate, u64 now)
+static __always_inline void mail(const struct weir_config *config, u32 slot, u64 rate, u64 now)
 {
 	struct weir_mail *mail = bpf_map_lookup_elem(&weir_mails, &slot);
 	u64 before, change;
@@ -72,7 +73,7 @@ static __always_inline void mail(u32 slot, u64 rate, u64 now)
 	if (change <= before / 128)
 		return;
 	mail->rate = rate;
-	if (!__sync_lock_test_and_set(&mail->unread, 1))
+	if (!config->paces && !__sync_lock_test_and_set(&mail->unread, 1))
 		bpf_ringbuf_output(&weir_news, &slot, sizeof(slot), 0);
 }
 
@@ -87,7 +88,8 @@ static __noinline u32 remember(const struct weir_place *place)
 	held = bpf_map_lookup_elem(&weir_destinations, &slot);
 	if (!held)
 		return WEIR_DESTINATIONS_MAX;
-	__builtin_memset(held, 0, sizeof(*held));
+	/* nobody else knows the slot; a lock may not be written */
+	__builtin_memset(held, 0, __builtin_offsetof(struct weir_held, lock));
 	held->place = *place;
 	if (bpf_map_update_elem(&weir_places, place, &slot, BPF_NOEXIST)) {
 		u32 *other = bpf_map_lookup_elem(&weir_places, place);
@@ -100,13 +102,16 @@ static __noinline u32 remember(const struct weir_place *place)
 }
 
 /* Obeys feedback that was found genuine. */
-static __always_inline void obey(const struct weir_feedback *feedback, const struct weir_packet *packet, u32 service, u64 now)
+static __always_inline void obey(const struct weir_config *config, const struct weir_feedback *feedback,
+				 const struct weir_packet *packet, u32 service, u64 now)
 {
 	struct weir_place place = {};
 	struct weir_service *own = bpf_map_lookup_elem(&weir_services, &service);
+	struct weir_destination_rules rules;
 	struct weir_held *held;
 	u32 slot = WEIR_DESTINATIONS_MAX;
-	u32 *known;
+	u32 *known, weight;
+	u64 rate;
 
 	if (!own || !own->known) {
 		tally(WEIR_COUNT_UNKNOWN);
@@ -132,11 +137,17 @@ static __always_inline void obey(const struct weir_feedback *feedback, const str
 	held->epoch = feedback->epoch;
 	held->sequence = feedback->sequence;
 	held->told += 1;
+	rules = own->rules;
+	weight = own->sender_weight;
+	rate = feedback->rate;
+	bpf_spin_lock(&held->lock);
 	if (!held->destination.heard_at ||
 	    weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP)
-		weir_destination_init(&held->destination, now, &own->rules, WEIR_LAW_RATE_MAX);
-	weir_destination_feedback(&held->destination, now, feedback->rate, own->sender_weight);
-	mail(slot, held->destination.limiter.rate, now);
+		weir_destination_init(&held->destination, now, &rules, WEIR_LAW_RATE_MAX);
+	weir_destination_feedback(&held->destination, now, rate, weight);
+	rate = held->destination.limiter.rate;
+	bpf_spin_unlock(&held->lock);
+	mail(config, slot, rate, now);
 	tally(WEIR_COUNT_FEEDBACK);
 }
 
@@ -205,7 +216,7 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 	key = config->table;
 	table = bpf_map_lookup_elem(&weir_tables, &key);
 	if (table)
-		obey(&arriving->feedback, packet, classify(table, &arriving->answered), now);
+		obey(config, &arriving->feedback, packet, classify(table, &arriving->answered), now);
 	return DROP;
 }
 

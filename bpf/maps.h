@@ -37,7 +37,9 @@ WEIR_ARRAY(weir_config, struct weir_config, 1);
 WEIR_ARRAY(weir_tables, struct weir_table, WEIR_TABLES);
 WEIR_ARRAY(weir_keys, struct weir_key, WEIR_KEYS);
 WEIR_ARRAY(weir_services, struct weir_service, WEIR_SERVICES_MAX);
-WEIR_ARRAY(weir_interfaces, struct weir_interface, 1);
+WEIR_ARRAY(weir_interfaces, struct weir_interface, WEIR_SIDES);
+WEIR_ARRAY(weir_sendings, struct weir_sending, WEIR_SERVICES_MAX + 1);
+WEIR_ARRAY(weir_pacings, struct weir_pacing, 1);
 WEIR_ARRAY(weir_alive, u64, 1); /* ns: when the agent was last alive */
 
 /* each CPU writes */
@@ -53,6 +55,10 @@ WEIR_PERCPU(weir_counts, u64, WEIR_COUNTS);
 WEIR_ARRAY(weir_receivers, struct weir_receiver, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_states, struct weir_state, 1);
 WEIR_ARRAY(weir_timers, struct weir_timer, 1);
+
+/* packets that leave write, under a lock */
+WEIR_ARRAY(weir_outlets, struct weir_outlet, WEIR_SERVICES_MAX + 1);
+WEIR_ARRAY(weir_exits, struct weir_exit, 1);
 
 /* destinations */
 struct {

@@ -14,6 +14,7 @@
 
 #include "answers.h"
 #include "classify.h"
+#include "departure.h"
 #include "destination.h"
 #include "feedback.h"
 #include "interface_meter.h"
@@ -23,7 +24,14 @@
 #include "siphash.h"
 
 /* Changes whenever a value below does: what is pinned is adopted by the same version alone. */
-#define WEIR_TABLES_VERSION 1
+#define WEIR_TABLES_VERSION 2
+
+#ifndef __bpf__
+/* As the kernel has it (linux/bpf.h), for layout.c. */
+struct bpf_spin_lock {
+	u32 val;
+};
+#endif
 
 /* One table in use, one to write. */
 #define WEIR_TABLES 2
@@ -31,8 +39,12 @@
 #define WEIR_SERVICES_MAX 1024
 /* Per service and for the unclassified, one meter for each direction. */
 #define WEIR_METERS ((WEIR_SERVICES_MAX + 1) * 2)
-/* The place of the unclassified among receivers. */
+/* The place of the unclassified among receivers and senders. */
 #define WEIR_REST WEIR_SERVICES_MAX
+/* The places of an interface's sides: what is received, and what is sent, by departure times (edt). */
+#define WEIR_SIDE_RECEIVING 0
+#define WEIR_SIDE_SENDING 1
+#define WEIR_SIDES 2
 /* Words of a bit per service, the unclassified in the last. */
 #define WEIR_ACTIVE_WORDS (WEIR_SERVICES_MAX / 64 + 1)
 /* Destinations of all services together that may be remembered. */
@@ -56,7 +68,7 @@ struct weir_config {
 	u32 cpus;           /* that may ever count */
 	u32 listen_port;    /* the agent's, besides WEIR_CONTROL_PORT */
 	u32 sign;           /* the place of the key that signs */
-	u32 horizon;        /* edt: us that a packet may have to wait before it is dropped */
+	u32 paces;          /* edt, 1: packets are given departure times, which fq obeys */
 	u32 version;        /* WEIR_TABLES_VERSION */
 	u32 clsact;         /* for user space: 1 where it added clsact, and takes it away again */
 	u32 grain;          /* bytes: a meter's window is as long as its capacity takes to carry them */
@@ -101,7 +113,7 @@ struct weir_service {
 	u32 reserved;
 };
 
-/* What the agent says of the interface's receiving side. */
+/* What the agent says of a side of the interface: WEIR_SIDE_*. */
 struct weir_interface {
 	struct weir_law law;
 	u64 capacity; /* bit/s */
@@ -130,15 +142,20 @@ struct weir_receiver {
 	u32 name[4]; /* of the service that it is of */
 };
 
-/* The interface's receiving side; the timer writes. */
+/* What the timer knows of the interface, and writes. */
 struct weir_state {
-	struct weir_interface_meter interface;
+	struct weir_interface_meter interface; /* receiving */
+	struct weir_interface_meter level;     /* sending, by departure times */
+	u64 taken;      /* bytes that `level` has counted */
+	u64 newcomers;  /* those that it has seen */
 	u64 due;        /* ns: the tick at hand */
 	u64 ticks;
 	u64 late;       /* ticks that were skipped since the timer ran late */
 	u64 fallbacks;  /* times that the static policy took over */
 	u32 generation;
 	u32 fallback;   /* 1: nothing was heard of the agent for the timeout */
+	u32 level_generation;
+	u32 reserved;
 };
 
 /* Services with packets since the last tick, on one CPU. */
@@ -161,6 +178,22 @@ struct weir_held {
 	u64 sequence;
 	u64 told;  /* feedback obeyed */
 	u64 sent;  /* bytes to it */
+	struct bpf_spin_lock lock; /* of `destination` where packets are given departure times */
+	u32 reserved;
+};
+
+/* A service's sending side, where packets are given departure times. */
+struct weir_outlet {
+	struct weir_sender sender;
+	struct bpf_spin_lock lock; /* of `sender` */
+	u32 reserved;
+};
+
+/* The interface's. */
+struct weir_exit {
+	struct weir_machine machine;
+	struct bpf_spin_lock lock; /* of `machine` */
+	u32 reserved;
 };
 
 /* Between kernel and agent, one word each way: what a destination may be sent, and the class that holds it to that. */

@@ -243,6 +243,30 @@ static __always_inline void watch(struct weir_config *config, struct weir_state 
 		state->fallback = dead;
 }
 
+/* What services that send are entitled to, where packets are given departure times (departure.h). */
+static __always_inline void share_sending(struct weir_config *config, struct weir_state *state, u64 now)
+{
+	u32 key = WEIR_SIDE_SENDING;
+	struct weir_interface *wanted = bpf_map_lookup_elem(&weir_interfaces, &key);
+	struct weir_exit *exit;
+	u64 bytes, newcomers;
+
+	key = 0;
+	exit = bpf_map_lookup_elem(&weir_exits, &key);
+	if (!wanted || !exit)
+		return;
+	if (state->level_generation != wanted->generation) {
+		weir_interface_meter_init(&state->level, now, &wanted->law, wanted->capacity, wanted->lightest, wanted->total,
+					  wanted->minima, wanted->level, wanted->weighs);
+		state->level_generation = wanted->generation;
+	}
+	bytes = *(volatile u64 *)&exit->machine.entitled;
+	newcomers = *(volatile u64 *)&exit->machine.newcomers;
+	weir_level_tick(&state->level, now, bytes - state->taken, newcomers != state->newcomers, config->tick / 2);
+	state->taken = bytes;
+	state->newcomers = newcomers;
+}
+
 /* When the tick after the one that was due at `due` is, at `now`; what was missed is counted. */
 static __always_inline u64 next_tick(struct weir_state *state, u64 now, u64 tick)
 {
@@ -288,6 +312,8 @@ static int tick(void *map __attribute__((unused)), u32 *key __attribute__((unuse
 			weir_tick_interface(&state->interface, round.now, round.bytes, round.config->tick / 2);
 		bpf_loop(WEIR_ACTIVE_WORDS, meter_word, &round, 0);
 	}
+	if (round.config->paces)
+		share_sending(round.config, round.state, round.now);
 	next = round.config->tick > WEIR_TICK_MIN ? round.config->tick : WEIR_TICK_MIN;
 	next = next_tick(round.state, bpf_ktime_get_ns(), next);
 	if (bpf_timer_start(&timer->timer, next, BPF_F_TIMER_ABS)) {

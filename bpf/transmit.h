@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * What happens to a packet that leaves by the interface: its service is found and counted, switches may mark it where its receiver
- * answers, and it gets the HTB class of its destination, its service, or its service in the static policy.
+ * answers, and it is given to what holds rates:
  *
- * Where a destination has no class of its own its service's holds it: the agent makes one when a receiver's rate is less than
- * what the service may send at all (crates/linux/src/htb.rs).
+ *   edt  a departure time, which fq obeys: the latest of what its destination, its service and the machine allow (departure.h).
+ *        Feedback sets the destination's limiter in the kernel; nobody else is needed.
+ *   htb  the class of its destination, its service, or its service in the static policy. Where a destination has no class of its
+ *        own its service's holds it: the agent makes one when a receiver's rate is less than what the service may send at all
+ *        (crates/linux/src/htb.rs).
+ *
+ * Locks. Any CPU may send for any service: a destination's limiter, a service's clocks and the machine's have a lock each, held one after the
+ * other and never two at a time. What the service's half reads of the machine's clock may be a packet old.
  */
 #ifndef WEIR_TRANSMIT_H
 #define WEIR_TRANSMIT_H
@@ -58,10 +64,17 @@ static __always_inline void expose(struct __sk_buff *skb, const struct weir_pack
 	}
 }
 
-/* A packet of a service leaves: the class of its destination, 0 where that has none. */
-static __always_inline u32 transmit(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet,
-				    u32 service, u32 segments)
+/* Whoever a packet goes to. */
+struct receiver {
+	struct weir_held *held; /* where it holds its senders */
+	u32 class;              /* htb: 0 where it has none */
+};
+
+/* A packet of a service leaves: who gets it. */
+static __always_inline struct receiver transmit(struct __sk_buff *skb, const struct weir_config *config,
+						const struct weir_packet *packet, u32 service, u32 segments)
 {
+	struct receiver receiver = {};
 	struct weir_place place = {};
 	struct weir_held *held;
 	struct weir_mail *mail;
@@ -73,18 +86,63 @@ static __always_inline u32 transmit(struct __sk_buff *skb, const struct weir_con
 	place.service = service;
 	slot = bpf_map_lookup_elem(&weir_places, &place);
 	if (!slot)
-		return 0;
+		return receiver;
 	at = *slot;
 	held = bpf_map_lookup_elem(&weir_destinations, &at);
 	mail = bpf_map_lookup_elem(&weir_mails, &at);
 	if (!held || !mail)
-		return 0;
+		return receiver;
 	now = lately(config->tick);
 	if (weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP)
-		return 0;
+		return receiver;
 	held->sent += skb->wire_len;
 	expose(skb, packet, segments, weir_destination_asks(&held->destination, now));
-	return mail->class;
+	receiver.held = held;
+	receiver.class = mail->class;
+	return receiver;
+}
+
+/* Writes on the packet when it leaves. 1: it does not. */
+static __always_inline int pace(struct __sk_buff *skb, u32 service, struct weir_held *held)
+{
+	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
+	u32 bytes = skb->wire_len, alone, leaves, key = 0;
+	struct weir_outlet *outlet = bpf_map_lookup_elem(&weir_outlets, &slot);
+	struct weir_sending *rules = bpf_map_lookup_elem(&weir_sendings, &slot);
+	struct weir_pacing *pacing = bpf_map_lookup_elem(&weir_pacings, &key);
+	struct weir_exit *exit = bpf_map_lookup_elem(&weir_exits, &key);
+	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
+	u64 now = bpf_ktime_get_ns(), departure = now, own;
+	int beyond;
+
+	if (!outlet || !rules || !pacing || !exit || !state)
+		return 0;
+	if (held) {
+		bpf_spin_lock(&held->lock);
+		beyond = weir_pacing_pass(pacing, &held->destination.limiter, now, bytes, &departure);
+		bpf_spin_unlock(&held->lock);
+		if (beyond)
+			goto drop;
+	}
+	alone = state->fallback;
+	bpf_spin_lock(&outlet->lock);
+	leaves = weir_sender_departure(&outlet->sender, rules, pacing, &state->level, &exit->machine, now, bytes, alone,
+				       &departure);
+	bpf_spin_unlock(&outlet->lock);
+	if (leaves == WEIR_LEAVES_NEVER)
+		goto drop;
+	bpf_spin_lock(&exit->lock);
+	weir_machine_departure(&exit->machine, pacing, now, bytes, leaves, &departure);
+	bpf_spin_unlock(&exit->lock);
+	/* TCP writes a time of its own, for pacing; any other kind of time says when a packet came */
+	own = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
+	/* the helper knows IP alone, and marks the time as one of departure; fq takes any */
+	if (departure > own && departure > now && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
+		skb->tstamp = departure;
+	return 0;
+drop:
+	tally(WEIR_COUNT_BEYOND_HORIZON);
+	return 1;
 }
 
 /* Puts the packet into the class `own`, or where that is 0 into its service's of the policy in force. */

@@ -5,8 +5,8 @@
  * Problem: enforce and measure per service without tenants noticing. Approach: two tc programs over the headers in
  * datapath/, and a timer.
  *
- *   leaving   find the service and count; towards a receiver that answers, let switches mark the packet (ecn.h); choose the HTB
- *             class (skb->priority: kernel metadata, never on the wire). transmit.h
+ *   leaving   find the service and count; towards a receiver that answers, let switches mark the packet (ecn.h); write down when
+ *             it leaves (skb->tstamp), or choose the HTB class (skb->priority): kernel metadata, never on the wire. transmit.h
  *   arriving  find the service and count; undo what the sender did to the ECN bits; answer with the rate. receive.h
  *   timer     the law of the receive meters. tick.h
  *
@@ -32,6 +32,7 @@ int weir_egress(struct __sk_buff *skb)
 	struct weir_packet packet;
 	struct weir_config *config;
 	struct weir_answering *note = answering();
+	struct receiver receiver = {};
 	u32 service, segments;
 	u32 key = 0;
 
@@ -58,10 +59,11 @@ int weir_egress(struct __sk_buff *skb)
 		return DROP;
 	segments = weir_segments(skb->len, packet.header_bytes, skb->gso_size, skb->gso_segs);
 	count(service, WEIR_TX, skb->wire_len, segments);
-	key = 0;
 	if (config->holds && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
-		key = transmit(skb, config, &packet, service, segments);
-	choose_class(skb, config, service, key);
+		receiver = transmit(skb, config, &packet, service, segments);
+	if (config->paces)
+		return pace(skb, service, receiver.held) ? DROP : NEXT;
+	choose_class(skb, config, service, receiver.class);
 	return NEXT;
 }
 

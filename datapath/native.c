@@ -9,6 +9,7 @@
 
 #include "answers.h"
 #include "classify.h"
+#include "departure.h"
 #include "destination.h"
 #include "ecn.h"
 #include "feedback.h"
@@ -56,6 +57,11 @@ void weir_native_destination_init(struct weir_destination *destination, u64 now,
 int weir_native_destination_feedback(struct weir_destination *destination, u64 now, u64 rate, u32 weight);
 int weir_native_destination_asks(struct weir_destination *destination, u64 now);
 int weir_native_destination_silent(struct weir_destination *destination, u64 now);
+int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure);
+u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
+			  const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u32 bytes,
+			  u32 alone, u64 *departure);
+void weir_native_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack);
 void weir_native_tick_take(struct weir_arrivals *arrivals, struct weir_taken *taken);
 u32 weir_native_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
 			   u32 marked, u64 entitled);
@@ -234,6 +240,27 @@ int weir_native_destination_asks(struct weir_destination *destination, u64 now)
 int weir_native_destination_silent(struct weir_destination *destination, u64 now)
 {
 	return weir_destination_silent(destination, now);
+}
+
+int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure)
+{
+	return weir_pacing_pass(pacing, limiter, now, bytes, departure);
+}
+
+u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
+			  const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u32 bytes,
+			  u32 alone, u64 *departure)
+{
+	u32 leaves = weir_sender_departure(sender, rules, pacing, level, machine, now, bytes, alone, departure);
+
+	if (leaves != WEIR_LEAVES_NEVER)
+		weir_machine_departure(machine, pacing, now, bytes, leaves, departure);
+	return leaves;
+}
+
+void weir_native_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack)
+{
+	weir_level_tick(level, now, bytes, newcomer, slack);
 }
 
 void weir_native_tick_take(struct weir_arrivals *arrivals, struct weir_taken *taken)
@@ -453,6 +480,39 @@ const u32 weir_layout[] = {
 	FIELD(weir_destination, changed_at),
 	FIELD(weir_destination, asked_at),
 	FIELD(weir_destination, changed),
+	SIZE(weir_pacing),
+	FIELD(weir_pacing, rate),
+	FIELD(weir_pacing, horizon),
+	FIELD(weir_pacing, queue),
+	FIELD(weir_pacing, burst),
+	FIELD(weir_pacing, sharing),
+	SIZE(weir_sending),
+	FIELD(weir_sending, min),
+	FIELD(weir_sending, max),
+	FIELD(weir_sending, limit),
+	FIELD(weir_sending, ceiling),
+	FIELD(weir_sending, weight),
+	FIELD(weir_sending, generation),
+	SIZE(weir_sender),
+	FIELD(weir_sender, root),
+	FIELD(weir_sender, entitled),
+	FIELD(weir_sender, level),
+	FIELD(weir_sender, latest),
+	FIELD(weir_sender, waited_at),
+	FIELD(weir_sender, sent),
+	FIELD(weir_sender, spare),
+	FIELD(weir_sender, dropped),
+	FIELD(weir_sender, generation),
+	SIZE(weir_machine),
+	FIELD(weir_machine, limiter),
+	FIELD(weir_machine, entitled),
+	FIELD(weir_machine, sent),
+	FIELD(weir_machine, newcomers),
+	WEIR_ENTITLED_PART,
+	WEIR_LEAVES_ENTITLED,
+	WEIR_LEAVES_SPARE,
+	WEIR_LEAVES_NEVER,
+	WEIR_LEAVES_NEWCOMER,
 	WEIR_FEEDBACK_WORDS,
 	WEIR_CONTROL_PORT,
 	WEIR_FEEDBACK_GOOD,

@@ -32,7 +32,7 @@ fn build() -> Result<(), String> {
         .extra_warnings(true)
         .try_compile("weir_tables_layout")
         .map_err(|error| error.to_string())?;
-    for name in ["weir", "verdict", "port"] {
+    for name in ["weir", "verdict", "probe", "port"] {
         let source = format!("../../bpf/{name}.bpf.c");
         let mut command = Command::new(&clang);
         // -g keeps the types of the maps (BTF), which the loader reads.

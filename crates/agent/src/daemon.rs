@@ -24,6 +24,7 @@ use tracing::{debug, info, warn};
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{Line, LineConfig, LineError};
 use weir_linux::settings::{self, ControlSettings};
+use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, PerDirection};
 use weir_wire::{DecodeError, Message};
@@ -40,6 +41,8 @@ pub struct AgentConfig {
     pub epoch: u64,
     /// How the broker is timed.
     pub broker: RackBrokerConfig,
+    /// What is to enforce rates; the first that is possible where nothing is said.
+    pub backend: Option<Backend>,
     /// Replace a qdisc that somebody else put on the interface.
     pub force: bool,
     /// Where to write the status once a period, if anywhere.
@@ -132,7 +135,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let watched = config.metrics.map(listen).transpose()?;
         let line = config.fabric.clone().map(Line::start).transpose()?;
         let cookie = settings::cookie(&socket).map_err(io_error("ask for the socket's cookie"))?;
-        let standing = standing(&config.terms, cookie, config.epoch, config.broker.timeout);
+        let standing = standing(&config.terms, config.backend, cookie, config.epoch, config.broker.timeout);
         let host = Host::install(&config.interface, &standing, config.force)?;
         let publisher = watched.is_some().then(Publisher::new);
         // On a thread of its own, which ends when this does.
@@ -175,10 +178,10 @@ fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
 }
 
 /// What this machine is to the rest of the network, by the terms.
-fn standing(terms: &Terms, cookie: u64, epoch: u64, timeout: Duration) -> Standing<'_> {
+fn standing(terms: &Terms, backend: Option<Backend>, cookie: u64, epoch: u64, timeout: Duration) -> Standing<'_> {
     let peers = terms.peers.iter().map(|(_, address)| address.ip()).collect();
     let control = ControlSettings { listen: terms.listen, cookie, epoch, peers, timeout };
-    Standing { policy: &terms.policy, machine: terms.machine, keys: &terms.keys, control }
+    Standing { policy: &terms.policy, machine: terms.machine, keys: &terms.keys, control, backend }
 }
 
 struct Daemon {
@@ -220,6 +223,10 @@ impl Daemon {
         info!("agent ready: {name} on {} by {}, listening on {listen}", config.interface, host.backend());
         notify::status(&format!("{name} on {} by {}", config.interface, host.backend()));
         let mut resumes_until = Instant::ZERO;
+        for obstacle in host.obstacles() {
+            let reason = obstacle.obstacle.as_deref().unwrap_or_default();
+            info!("not by {}: {reason}", obstacle.backend);
+        }
         if host.is_adopted() {
             info!("went on where an earlier agent ended");
             resumes_until = Instant::ZERO + config.broker.timeout;

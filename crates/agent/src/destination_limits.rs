@@ -5,6 +5,8 @@
 //! that sleeps until the kernel has news, takes all of it, and sets all classes in one netlink batch. It runs as a real-time
 //! thread where it may (CAP_SYS_NICE), else as any other, which is told.
 //!
+//! Where packets are given departure times the kernel does it by itself, has no news, and the thread only sleeps.
+//!
 //! What fails for good ends the thread, and the daemon with it: it asks after each period.
 //!
 //! Source: Parley section 3.2.1, Figure 10.

@@ -1,7 +1,7 @@
 //! The interface under policy.
 //!
 //! Problem: the broker speaks of services and limits; the kernel of programs, classes and rates. Approach:
-//! each leaf service has a class whose guarantee is the service's machine minimum and whose ceiling is the
+//! each leaf service has a class, or clocks, whose guarantee is the service's machine minimum and whose ceiling is the
 //! least of the interface, the machine maxima of the service and of those it is nested in, and the runtime
 //! limit; a receive meter with its share of the interface and the brokers' limit upon that, which tells its senders how fast
 //! they may send; and limits towards the destinations whose receivers tell it the same.
@@ -25,13 +25,14 @@ use weir_datapath::{Classifier, ShaperConfig, SipKey};
 use weir_linux::SERVICES_MAX;
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
+use weir_linux::edt_shaper::EdtShaper;
 use weir_linux::htb::HtbTree;
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::interface::Interface;
 use weir_linux::loader::{Attachment, InterfaceDatapath, LoaderError};
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
-use weir_linux::shaper::{self, Backend, DestinationRate, ServiceRate, Shaper};
-use weir_policy::Policy;
+use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
+use weir_policy::{Policy, Sharing};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, MachineId, PerDirection, ServiceId};
 use weir_wire::Keys;
 
@@ -47,6 +48,8 @@ pub struct Standing<'a> {
     pub keys: &'a Keys,
     /// Who sends and gets control traffic.
     pub control: ControlSettings,
+    /// What is to enforce rates; the first that is possible where nothing is said.
+    pub backend: Option<Backend>,
 }
 
 /// What a policy has for an interface, found out without touching anything.
@@ -56,6 +59,7 @@ struct Plan {
     absent: Vec<ServiceId>,
     sending: Sending,
     nic: Bandwidth,
+    sharing: Sharing,
 }
 
 impl Plan {
@@ -69,7 +73,8 @@ impl Plan {
         let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
         let absent = absent.copied().collect();
         let nic = standing.policy.machine_capacity(standing.machine, Direction::Tx);
-        Ok(Self { classifier, leaves, absent, sending: Sending::over(interface)?, nic })
+        let sharing = standing.policy.sharing();
+        Ok(Self { classifier, leaves, absent, sending: Sending::over(interface)?, nic, sharing })
     }
 }
 
@@ -81,6 +86,8 @@ pub struct Host {
     destinations: DestinationLimits,
     shaper: SharedShaper,
     backend: Backend,
+    /// The backends that would have been taken first, and why they were not.
+    obstacles: Vec<Possible>,
     rates: Vec<ServiceRate>,
     leaves: Vec<ServiceId>,
     /// By leaf: what was counted before the broker came.
@@ -101,8 +108,10 @@ impl Host {
         // Declared first and so released last, also on failure.
         let lock = lock(Path::new(LOCKS), &interface)?;
         let plan = Plan::new(standing, &interface)?;
-        let backend = shaper::choose(shaper::probe())?;
-        let classes = classes(backend)?;
+        let possible = shaper::probe();
+        let backend = shaper::choose(&possible, standing.backend)?;
+        let first = possible.iter().take_while(|possible| possible.backend != backend);
+        let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
         // The programs come first: they refuse an interface that another holds, even one that does not see our lock because its
         // /run is another.
         let mut datapath = InterfaceDatapath::attach(&interface, None)?;
@@ -111,10 +120,11 @@ impl Host {
         let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let held = destinations.held()?;
-        let shaper = Arc::new(Mutex::new(Some(shaper_of(backend, &interface, &plan, &rates, &held, force)?)));
+        let shaper =
+            Arc::new(Mutex::new(Some(shaper_of(backend, &interface, &datapath, &plan, &rates, &held, force)?)));
         trust(&mut datapath, standing)?;
         // Last, so that no packet is sent to a class that is not there yet.
-        datapath.set_rules(&plan.classifier, classes)?;
+        datapath.set_rules(&plan.classifier, classes(backend))?;
         datapath.start_timer()?;
         let before = totals(&datapath, &plan.leaves)?;
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
@@ -125,6 +135,7 @@ impl Host {
             destinations,
             shaper,
             backend,
+            obstacles,
             rates,
             leaves,
             before,
@@ -142,7 +153,6 @@ impl Host {
     /// An error of [`HostError::is_refusal`] means that nothing has changed; after another one, it takes the old policy again.
     pub fn renew(&mut self, standing: &Standing<'_>, anew: bool) -> Result<(), HostError> {
         let plan = Plan::new(standing, &self.interface)?;
-        let classes = classes(self.backend)?;
         configure(&mut self.datapath, standing, plan.sending)?;
         let old: Vec<(u32, PerDirection<Bytes>)> =
             self.rates.iter().zip(&self.before).map(|(rate, before)| (rate.slot, *before)).collect();
@@ -157,6 +167,7 @@ impl Host {
             }
         }
         let (shaper, interface, backend) = (&self.shaper, &self.interface, self.backend);
+        let datapath = &self.datapath;
         self.destinations.pause(|destinations| {
             let held = destinations.held()?;
             let mut shaper = shaper.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,11 +175,11 @@ impl Host {
             if let Some(old) = shaper.take() {
                 old.leave();
             }
-            *shaper = Some(shaper_of(backend, interface, &plan, &rates, &held, false)?);
+            *shaper = Some(shaper_of(backend, interface, datapath, &plan, &rates, &held, false)?);
             Ok::<(), HostError>(())
         })?;
         trust(&mut self.datapath, standing)?;
-        self.datapath.set_rules(&plan.classifier, classes)?;
+        self.datapath.set_rules(&plan.classifier, classes(backend))?;
         self.receive_limits = receive_limits(&self.datapath, &plan.leaves)?;
         (self.rates, self.leaves, self.absent, self.before) = (rates, plan.leaves, plan.absent, before);
         Ok(())
@@ -182,6 +193,11 @@ impl Host {
     /// The mechanism that enforces rates.
     pub fn backend(&self) -> Backend {
         self.backend
+    }
+
+    /// The backends that come before it, and what is against them here.
+    pub fn obstacles(&self) -> &[Possible] {
+        &self.obstacles
     }
 
     /// Whether this goes on where an earlier agent ended.
@@ -262,13 +278,13 @@ pub fn remove(interface: &str) -> Result<bool, HostError> {
     let interface = Interface::named(interface)?;
     let _lock = lock(Path::new(LOCKS), &interface)?;
     let programs = InterfaceDatapath::remove_leftover(&interface)?;
-    Ok(HtbTree::remove_leftover(&interface)? || programs)
+    Ok(HtbTree::remove_leftover(&interface).map_err(ShaperError::from)? || programs)
 }
 
-fn classes(backend: Backend) -> Result<Classes, HostError> {
+fn classes(backend: Backend) -> Classes {
     match backend {
-        Backend::Htb => Ok(Classes::Htb),
-        backend => Err(HostError::Backend(backend)),
+        Backend::Htb => Classes::Htb,
+        Backend::Edt => Classes::Edt,
     }
 }
 
@@ -328,15 +344,20 @@ fn receive_limits(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<
 fn shaper_of(
     backend: Backend,
     interface: &Interface,
+    datapath: &InterfaceDatapath,
     plan: &Plan,
     rates: &[ServiceRate],
     held: &[DestinationRate],
     force: bool,
 ) -> Result<Box<dyn Shaper>, HostError> {
-    match backend {
-        Backend::Htb => Ok(Box::new(HtbShaper::install(interface, plan.nic, rates, held, plan.sending, force)?)),
-        backend => Err(HostError::Backend(backend)),
-    }
+    let &Plan { nic, sharing, sending, .. } = plan;
+    Ok(match backend {
+        Backend::Htb => {
+            let htb = HtbShaper::install(interface, nic, rates, held, sending, force);
+            Box::new(htb.map_err(ShaperError::from)?)
+        }
+        Backend::Edt => Box::new(EdtShaper::install(interface, datapath, nic, sharing, rates, sending, force)?),
+    })
 }
 
 fn totals(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<Vec<PerDirection<Bytes>>, HostError> {

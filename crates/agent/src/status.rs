@@ -154,6 +154,11 @@ pub(crate) fn outline(config: &AgentConfig, host: &crate::host::Host, epoch: u64
             Attachment::Clsact => "clsact".to_owned(),
         }),
         backend: host.backend().to_string(),
+        backend_obstacles: host
+            .obstacles()
+            .iter()
+            .map(|other| format!("{}: {}", other.backend, other.obstacle.as_deref().unwrap_or_default()))
+            .collect(),
         epoch,
         period_ms: config.broker.period.nanos() / 1_000_000,
         ..AgentStatus::outline(&config.terms.policy, config.terms.machine)

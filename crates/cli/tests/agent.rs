@@ -3,7 +3,7 @@
 mod agent_pair;
 mod common;
 
-use agent_pair::{POLICY, Pair, end};
+use agent_pair::{POLICY, Pair, backend, end};
 use common::{WEIR, one_at_a_time, signal, skipped, wait_for};
 use serde_json::Value;
 use std::fs;
@@ -12,6 +12,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use weir_control::{Demand, UsageReport, UsageRow};
 use weir_linux::netns::Netns;
+use weir_linux::shaper::{self, Possible};
 use weir_policy::Policy;
 use weir_status::Status;
 use weir_units::{Bandwidth, MachineId, ServiceId};
@@ -27,7 +28,7 @@ fn sigterm_leaves_the_host_as_it_was_found() {
     let before = pair.picture();
     let agent = pair.running(&pair.m1, "m1");
     let during = pair.picture();
-    assert!(during.contains("qdisc htb 7765:") && during.contains(":30565"), "{during}");
+    assert!(during.contains(backend().1) && during.contains(":30565"), "{during}");
     // A second agent on the same interface is refused and harms nothing.
     let mut second = pair.agent(&pair.m1, "m1");
     second.args(["--listen", "10.78.0.1:30999"]);
@@ -54,7 +55,7 @@ fn a_killed_agent_is_taken_over_or_removed() {
         signal(&agent, libc::SIGKILL);
         end(agent);
         fs::remove_file(pair.status_path("m1")).expect("a killed agent leaves its last status");
-        assert!(pair.picture().contains("qdisc htb 7765:"));
+        assert!(pair.picture().contains(backend().1));
         if take_over {
             let agent = pair.running(&pair.m1, "m1");
             signal(&agent, libc::SIGTERM);
@@ -101,6 +102,47 @@ fn what_cannot_be_is_refused_before_the_host_is_touched() {
     let (code, errors) = end(pair.agent(&pair.m1, "m1").spawn().expect("starts"));
     assert!(code == Some(2) && errors.contains("qdisc tbf") && errors.contains("--force"), "{errors}");
     assert_eq!(pair.picture(), before);
+}
+
+#[test]
+fn the_backend_that_is_asked_for_runs_or_nothing_does() {
+    if skipped("an agent's backends") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wth");
+    let before = pair.picture();
+    let possible = shaper::probe();
+    for Possible { backend, obstacle } in &possible {
+        let mut agent = pair.agent(&pair.m1, "m1");
+        let agent = agent.args(["--backend", &backend.to_string()]).spawn().expect("starts");
+        if let Some(obstacle) = obstacle {
+            let (code, errors) = end(agent);
+            assert_eq!(code, Some(1), "{errors}");
+            let refusal = format!("nothing can enforce rates on this host: {backend}: {obstacle}");
+            assert!(errors.contains(&refusal), "{errors}");
+        } else {
+            wait_for("the agent's first status", 20, || pair.status("m1").is_some());
+            assert_eq!(pair.status("m1").expect("a status")["backend"], backend.to_string());
+            signal(&agent, libc::SIGTERM);
+            let (code, errors) = end(agent);
+            assert_eq!(code, Some(0), "{errors}");
+            assert!(errors.contains(&format!("m1 on eth0 by {backend}, ")), "{errors}");
+        }
+        assert_eq!(pair.picture(), before, "{backend}");
+    }
+    // Left to itself it says why it does not take the first.
+    let agent = pair.running(&pair.m1, "m1");
+    let status = pair.status("m1").expect("a status");
+    signal(&agent, libc::SIGTERM);
+    let (_, errors) = end(agent);
+    let first = &possible[0];
+    let told: Vec<String> = first.obstacle.iter().map(|reason| format!("{}: {reason}", first.backend)).collect();
+    assert_eq!(status["backend_obstacles"].as_array().map_or(0, Vec::len), told.len(), "{status:#}");
+    for reason in told {
+        assert_eq!(status["backend_obstacles"][0], reason);
+        assert!(errors.contains(&format!("not by {reason}")), "{errors}");
+    }
 }
 
 #[test]
@@ -280,13 +322,16 @@ fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
     wait_for("m1 heard by m2's side", 20, || read().is_some_and(|status| status.peers_heard == 1));
     let status = read().expect("a status");
     assert_eq!((status.machine.as_str(), status.rack.as_str(), status.interface.as_str()), ("m1", "r", "eth0"));
-    assert_eq!((status.backend.as_str(), status.peers, status.fabric), ("htb", 1, None));
+    assert_eq!((status.backend.as_str(), status.peers, status.fabric), (backend().0.as_str(), 1, None));
     assert!(status.attachment.is_some_and(|how| ["tcx", "clsact"].contains(&how.as_str())));
     assert!(status.written_ms > 1_600_000_000_000 && status.period_ms == 1_000);
     wait_for("a second reading", 5, || read().is_some_and(|status| status.services[0].tx.usage.is_some()));
     let metrics = asked(&pair.m2, "/metrics").expect("metrics");
     assert!(
-        metrics.contains("weir_agent_info{machine=\"m1\",rack=\"r\",interface=\"eth0\",backend=\"htb\""),
+        metrics.contains(&format!(
+            "weir_agent_info{{machine=\"m1\",rack=\"r\",interface=\"eth0\",backend=\"{}\"",
+            backend().0
+        )),
         "{metrics}"
     );
     assert!(metrics.contains("weir_peers_heard 1.0\n"), "{metrics}");

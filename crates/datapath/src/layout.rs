@@ -335,6 +335,82 @@ pub struct RawDestination {
     pub reserved: u32,
 }
 
+/// `struct weir_pacing`: how an interface is paced (`datapath/departure.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawPacing {
+    /// Bit/s of the interface; 0 is unlimited.
+    pub rate: u64,
+    /// Nanoseconds that a packet may wait.
+    pub horizon: u64,
+    /// Bytes that may wait for longer.
+    pub queue: u32,
+    /// Bytes that may leave at once after a pause, at least.
+    pub burst: u32,
+    /// How services share the interface.
+    pub sharing: u32,
+    /// Always zero.
+    pub reserved: u32,
+}
+
+/// `struct weir_sending`: what a service may send (`datapath/departure.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawSending {
+    /// Bit/s that are guaranteed.
+    pub min: u64,
+    /// Bit/s of the interface, at most; 0 is unlimited, as the next ones.
+    pub max: u64,
+    /// The brokers' limit, bit/s.
+    pub limit: u64,
+    /// The limit without them, bit/s.
+    pub ceiling: u64,
+    /// Thousandths.
+    pub weight: u32,
+    /// Another one: `min`, `max` or `weight` are new.
+    pub generation: u32,
+}
+
+/// `struct weir_sender`: a service's sending side (`datapath/departure.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawSender {
+    /// The service's limit.
+    pub root: RawLimiter,
+    /// What it is entitled to.
+    pub entitled: RawLimiter,
+    /// The R that `entitled` follows from.
+    pub level: u64,
+    /// The last departure, in nanoseconds.
+    pub latest: u64,
+    /// When it last wanted more than it is entitled to, in nanoseconds.
+    pub waited_at: u64,
+    /// Bytes that were given a departure.
+    pub sent: u64,
+    /// Of them, those that left as spare.
+    pub spare: u64,
+    /// Buffers beyond the horizon.
+    pub dropped: u64,
+    /// Of the rules that `entitled` follows from.
+    pub generation: u32,
+    /// Always zero.
+    pub reserved: u32,
+}
+
+/// `struct weir_machine`: the sending side of an interface (`datapath/departure.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawMachine {
+    /// The interface's rate.
+    pub limiter: RawLimiter,
+    /// Bytes that left as entitled.
+    pub entitled: u64,
+    /// All bytes.
+    pub sent: u64,
+    /// Times that a service began to want more than it is entitled to.
+    pub newcomers: u64,
+}
+
 /// The words of a feedback packet's body.
 pub(crate) const FEEDBACK_WORDS: usize = 7;
 /// The port of control traffic: 0x7765, `we` in ASCII.
@@ -386,6 +462,17 @@ pub(crate) const SHARE_ADD: u32 = 1;
 pub(crate) const RECEIVED_FEEDBACK: u32 = 1;
 /// `weir_receive_packet`: the shares are new.
 pub(crate) const RECEIVED_SHARES: u32 = 2;
+/// The law of what is entitled aims at the interface's rate less this part of it.
+pub(crate) const ENTITLED_PART: u64 = 64;
+/// The packet leaves as entitled.
+pub(crate) const LEAVES_ENTITLED: u32 = 0;
+/// The packet takes of what is spare.
+#[cfg(test)]
+pub(crate) const LEAVES_SPARE: u32 = 1;
+/// The packet is beyond the horizon.
+pub(crate) const LEAVES_NEVER: u32 = 2;
+/// Beside these: its service wants more than it is entitled to, and did not lately.
+pub(crate) const LEAVES_NEWCOMER: u32 = 4;
 /// The limiter is of no use any more.
 pub(crate) const DESTINATION_DROP: i32 = 1;
 
@@ -395,7 +482,8 @@ pub(crate) const DESTINATION_DROP: i32 = 1;
 pub(crate) mod native {
     use super::{
         FEEDBACK_WORDS, Packet, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback,
-        RawInterfaceMeter, RawLaw, RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, RawTold, Rule,
+        RawInterfaceMeter, RawLaw, RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending,
+        RawSipKey, RawTaken, RawTold, Rule,
     };
 
     unsafe extern "C" {
@@ -515,6 +603,31 @@ pub(crate) mod native {
         ) -> i32;
         pub(crate) safe fn weir_native_destination_asks(destination: &mut RawDestination, now: u64) -> i32;
         pub(crate) safe fn weir_native_destination_silent(destination: &mut RawDestination, now: u64) -> i32;
+        pub(crate) safe fn weir_native_pacing_pass(
+            pacing: &RawPacing,
+            limiter: &mut RawLimiter,
+            now: u64,
+            bytes: u32,
+            departure: &mut u64,
+        ) -> i32;
+        pub(crate) safe fn weir_native_departure(
+            sender: &mut RawSender,
+            rules: &RawSending,
+            pacing: &RawPacing,
+            level: &RawInterfaceMeter,
+            machine: &mut RawMachine,
+            now: u64,
+            bytes: u32,
+            alone: u32,
+            departure: &mut u64,
+        ) -> u32;
+        pub(crate) safe fn weir_native_level_tick(
+            level: &mut RawInterfaceMeter,
+            now: u64,
+            bytes: u64,
+            newcomer: u32,
+            slack: u64,
+        );
         pub(crate) safe fn weir_native_tick_take(arrivals: &mut RawArrivals, taken: &mut RawTaken);
         pub(crate) safe fn weir_native_tick_marks(
             interface: &mut RawInterfaceMeter,
@@ -582,7 +695,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 144];
+        pub(crate) static weir_layout: [u32; 177];
     }
 }
 
@@ -714,6 +827,39 @@ mod tests {
             offset_of!(RawDestination, changed_at),
             offset_of!(RawDestination, asked_at),
             offset_of!(RawDestination, changed),
+            size_of::<RawPacing>(),
+            offset_of!(RawPacing, rate),
+            offset_of!(RawPacing, horizon),
+            offset_of!(RawPacing, queue),
+            offset_of!(RawPacing, burst),
+            offset_of!(RawPacing, sharing),
+            size_of::<RawSending>(),
+            offset_of!(RawSending, min),
+            offset_of!(RawSending, max),
+            offset_of!(RawSending, limit),
+            offset_of!(RawSending, ceiling),
+            offset_of!(RawSending, weight),
+            offset_of!(RawSending, generation),
+            size_of::<RawSender>(),
+            offset_of!(RawSender, root),
+            offset_of!(RawSender, entitled),
+            offset_of!(RawSender, level),
+            offset_of!(RawSender, latest),
+            offset_of!(RawSender, waited_at),
+            offset_of!(RawSender, sent),
+            offset_of!(RawSender, spare),
+            offset_of!(RawSender, dropped),
+            offset_of!(RawSender, generation),
+            size_of::<RawMachine>(),
+            offset_of!(RawMachine, limiter),
+            offset_of!(RawMachine, entitled),
+            offset_of!(RawMachine, sent),
+            offset_of!(RawMachine, newcomers),
+            ENTITLED_PART as usize,
+            LEAVES_ENTITLED as usize,
+            LEAVES_SPARE as usize,
+            LEAVES_NEVER as usize,
+            LEAVES_NEWCOMER as usize,
             FEEDBACK_WORDS,
             usize::from(CONTROL_PORT),
             FEEDBACK_GOOD as usize,

@@ -15,6 +15,7 @@
 //! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h`, `receive_tick.h` |
 //! | [`Answers`] | a service's packets → which are answered | `answers.h` |
 //! | [`Destination`] | feedback → the pace towards one destination | `destination.h` |
+//! | [`Pacer`] | a service's packets → when each leaves a shared interface | `departure.h` |
 //! | [`Feedback`] | a rate, told to the source of a packet | `feedback.h`, `siphash.h` |
 //! | [`ecn`] | marks for packets that do not speak ECN | `ecn.h` |
 //!
@@ -26,6 +27,7 @@
 mod answers;
 mod classifier;
 mod config;
+mod departure;
 mod destination;
 pub mod ecn;
 pub mod feedback;
@@ -40,13 +42,15 @@ mod receive_meter;
 pub use answers::{Answers, Told};
 pub use classifier::{Classifier, ClassifierError, Fields, parse};
 pub use config::{ServiceShaper, ShaperConfig};
+pub use departure::{Leaves, Pacer, PacingConfig};
 pub use destination::{Destination, Verdict};
 pub use feedback::{Address, Feedback, SipKey};
 pub use interface_meter::{InterfaceMeter, Received};
 pub use layout::{
     CONTROL_PORT, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI,
     RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback, RawInterfaceMeter, RawLaw,
-    RawLimiter, RawMeter, RawReceiveMeter, RawSipKey, RawTaken, RawTold, RawWindow, Rule, UNCLASSIFIED,
+    RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken, RawTold,
+    RawWindow, Rule, UNCLASSIFIED,
 };
 pub use limiter::Limiter;
 pub use meter::{Meter, segments, wire_bytes};

@@ -39,6 +39,11 @@ impl Limiter {
         native::weir_native_limiter_set_burst(&mut self.raw, narrow(burst));
     }
 
+    /// The values of the C structure.
+    pub(crate) fn raw_mut(&mut self) -> &mut RawLimiter {
+        &mut self.raw
+    }
+
     /// The rate in force.
     pub fn rate(&self) -> Bandwidth {
         if self.raw.rate == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(self.raw.rate) }

@@ -115,8 +115,7 @@ impl Class {
             round * QUANTUM_RATIO_MAX
         };
         let quantum = (round / u64::from(spec.parts.max(1))).max(sending.segment.get());
-        let frames = sending.frame.get() * QUEUE_FRAMES;
-        let queue = ceil.bytes_in(QUEUE_TIME).get().max(frames).max(2 * sending.segment.get());
+        let queue = ceil.bytes_in(QUEUE_TIME).max(queue_bytes(sending)).get();
         Self {
             rate: rate.bps() / 8,
             ceil: ceil.bps() / 8,
@@ -152,6 +151,11 @@ impl Class {
         }
         bytes
     }
+}
+
+/// What a slow class holds at least, however long that takes to drain.
+pub(crate) fn queue_bytes(sending: Sending) -> Bytes {
+    Bytes::new((sending.frame.get() * QUEUE_FRAMES).max(2 * sending.segment.get()))
 }
 
 /// What a slow class lets go at once.

@@ -27,7 +27,7 @@
 use crate::class::{Class, ClassSpec, RATE_MIN, Sending, queue_message};
 use crate::interface::{Interface, InterfaceError};
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
-use crate::tc::{self, Found, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
+use crate::tc::{self, ForeignQdisc, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Bytes, Weight};
 
@@ -56,11 +56,10 @@ pub const DESTINATION_FIRST: u16 = 0x3000;
 /// Above this, leaf queues' majors would meet the ones that the kernel hands out (0x8000) and our own.
 const MINOR_MAX: u16 = 0x6fff;
 
-const HANDLE: u32 = (MAJOR as u32) << 16;
+pub(crate) const HANDLE: u32 = (MAJOR as u32) << 16;
 const TCA_HTB_INIT: u16 = 2;
-/// Inside TCA_STATS2: bytes and packets, the queue's counters, packets in 64 bits.
+/// Inside TCA_STATS2: bytes and packets.
 const TCA_STATS_BASIC: u16 = 1;
-const TCA_STATS_QUEUE: u16 = 3;
 
 /// The guarantee of unclassified traffic; see [`DEFAULT_SHARE`].
 fn default_min(nic: Bandwidth) -> Bandwidth {
@@ -71,16 +70,8 @@ fn default_min(nic: Bandwidth) -> Bandwidth {
 #[derive(Debug, thiserror::Error)]
 pub enum HtbError {
     /// Somebody put a qdisc there on purpose.
-    #[error(
-        "{interface} has the qdisc {found}, which the kernel did not put there; \
-         delete it (tc qdisc del dev {interface} root) or force its replacement"
-    )]
-    ForeignQdisc {
-        /// The interface.
-        interface: String,
-        /// What was found.
-        found: Qdisc,
-    },
+    #[error(transparent)]
+    Foreign(#[from] ForeignQdisc),
     /// A class number that is not for services.
     #[error("{minor:#x} is not the number of a service's class ({FIRST_MINOR:#x} to {MINOR_MAX:#x})")]
     Minor {
@@ -138,10 +129,8 @@ impl HtbTree {
     ) -> Result<Self, HtbError> {
         let mut socket = Socket::open()?;
         let qdiscs = tc::qdiscs(&mut socket, interface.index())?;
-        let found = tc::found(&qdiscs, HANDLE);
-        if let (Found::Foreign(qdisc), false) = (&found, force) {
-            return Err(HtbError::ForeignQdisc { interface: interface.name().into(), found: qdisc.clone() });
-        }
+        let found = tc::found(&qdiscs, HANDLE, "htb");
+        tc::may_replace(interface, &found, force)?;
         let mut tree = Self {
             socket,
             interface: interface.index(),
@@ -165,6 +154,9 @@ impl HtbTree {
             // Those that are nested have higher numbers, and go first.
             orphans.sort_unstable_by_key(|minor| std::cmp::Reverse(*minor));
         } else {
+            if tree.found == Found::OtherBackend {
+                tc::delete_root(&mut tree.socket, tree.interface, HANDLE)?;
+            }
             tree.socket.request("install htb", vec![tree.root_message()])?;
         }
         // From here on a failure removes what is there.
@@ -238,7 +230,7 @@ impl HtbTree {
                 }
                 let stats = attribute(&reply.payload[TCMSG..], TCA_STATS2).unwrap_or_default();
                 let basic = attribute(stats, TCA_STATS_BASIC).unwrap_or_default();
-                let queue = attribute(stats, TCA_STATS_QUEUE).unwrap_or_default();
+                let queue = attribute(stats, tc::TCA_STATS_QUEUE).unwrap_or_default();
                 Some(ClassStatus {
                     minor,
                     bytes: Bytes::new(read_u64(basic, 0)),
@@ -262,16 +254,15 @@ impl HtbTree {
         self.installed = false;
     }
 
-    /// Deletes the tree that a killed agent left on an interface; whether there was one. Never touches
+    /// Deletes what a killed agent left at an interface's root, of whatever backend; whether there was anything. Never touches
     /// another's qdisc.
     pub fn remove_leftover(interface: &Interface) -> Result<bool, HtbError> {
         let mut socket = Socket::open()?;
-        let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE);
-        if found != Found::Leftover {
+        let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE, "htb");
+        if !matches!(found, Found::Leftover | Found::OtherBackend) {
             return Ok(false);
         }
-        let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(interface.index(), HANDLE, TC_H_ROOT));
-        socket.request("remove htb", vec![request])?;
+        tc::delete_root(&mut socket, interface.index(), HANDLE)?;
         Ok(true)
     }
 
@@ -279,12 +270,7 @@ impl HtbTree {
         if !std::mem::take(&mut self.installed) {
             return Ok(());
         }
-        let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(self.interface, HANDLE, TC_H_ROOT));
-        match self.socket.request("remove htb", vec![request]) {
-            // The interface, or the qdisc with it, is gone: nothing is left of ours.
-            Err(error) if matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT)) => Ok(()),
-            result => Ok(result?),
-        }
+        Ok(tc::delete_root(&mut self.socket, self.interface, HANDLE)?)
     }
 
     /// Merges `changed` into what is wanted and sends the classes whose numbers differ.

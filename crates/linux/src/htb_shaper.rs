@@ -18,7 +18,7 @@
 use crate::class::{ClassSpec, RATE_MIN, Sending};
 use crate::htb::{DESTINATION_FIRST, FIRST_MINOR, HtbError, HtbTree, OTHERS_FIRST, STATIC_FIRST};
 use crate::interface::Interface;
-use crate::shaper::{Backend, DestinationRate, ServiceQueue, ServiceRate, Shaper};
+use crate::shaper::{Backend, DestinationRate, ServiceQueue, ServiceRate, Shaper, ShaperError};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Bytes};
 
@@ -121,20 +121,20 @@ impl Shaper for HtbShaper {
         Backend::Htb
     }
 
-    fn set(&mut self, rates: &[ServiceRate]) -> Result<(), HtbError> {
+    fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError> {
         self.services.extend(rates.iter().map(|rate| (rate.slot, *rate)));
         let specs: Vec<ClassSpec> = rates.iter().flat_map(|rate| self.of(rate.slot)).collect();
-        self.tree.set(&specs)
+        Ok(self.tree.set(&specs)?)
     }
 
-    fn forget(&mut self, slots: &[u32]) -> Result<(), HtbError> {
+    fn forget(&mut self, slots: &[u32]) -> Result<(), ShaperError> {
         let gone: Vec<u16> = slots.iter().flat_map(|slot| self.of(*slot)).map(|class| class.minor).collect();
         self.services.retain(|slot, _| !slots.contains(slot));
         self.destinations.retain(|_, held| !slots.contains(&held.slot));
-        self.tree.delete_classes(&gone)
+        Ok(self.tree.delete_classes(&gone)?)
     }
 
-    fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, HtbError> {
+    fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError> {
         let (mut changed, mut gone, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for &DestinationRate { destination, slot, rate } in rates {
             let Some(service) = self.services.get(&slot) else { continue };
@@ -168,7 +168,7 @@ impl Shaper for HtbShaper {
         Ok(answers)
     }
 
-    fn queues(&mut self) -> Result<Vec<ServiceQueue>, HtbError> {
+    fn queues(&mut self) -> Result<Vec<ServiceQueue>, ShaperError> {
         let empty =
             |service| ServiceQueue { service, sent: Bytes::ZERO, backlog: Bytes::ZERO, drops: 0, destinations: 0 };
         let mut queues: BTreeMap<Option<u32>, ServiceQueue> =
@@ -194,8 +194,8 @@ impl Shaper for HtbShaper {
         Ok(queues.into_values().collect())
     }
 
-    fn remove(self: Box<Self>) -> Result<(), HtbError> {
-        self.tree.remove()
+    fn remove(self: Box<Self>) -> Result<(), ShaperError> {
+        Ok(self.tree.remove()?)
     }
 
     fn leave(self: Box<Self>) {

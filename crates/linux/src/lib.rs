@@ -1,8 +1,8 @@
 //! The Linux body: what Weir does to a real host.
 //!
 //! Problem: enforce and measure services on a production interface, with whatever the kernel offers, and
-//! leave the host as it was found. Approach: BPF programs classify and count every packet and choose its HTB
-//! class; netlink sets the classes' numbers; everything is removed on the way out, and what a killed agent left
+//! leave the host as it was found. Approach: BPF programs classify and count every packet and choose when it
+//! leaves, or its HTB class; netlink sets the classes' numbers; everything is removed on the way out, and what a killed agent left
 //! is taken over.
 //!
 //! | module | does |
@@ -13,6 +13,7 @@
 //! | [`pins`] | where all this lives without a process |
 //! | [`shaper`] | which backend works here; rates by service |
 //! | [`htb_shaper`], [`htb`], [`class`] | services and destinations as HTB classes; the tree; one class's numbers |
+//! | [`edt_shaper`], [`fq`] | services and destinations by departure times; the qdisc that obeys them |
 //! | [`destinations`] | what receivers said, and the classes that hold to it |
 //! | [`tc`], [`netlink`] | qdiscs as found; messages to the kernel |
 //! | [`interface`] | index, MTU, offloads |
@@ -27,6 +28,9 @@
 
 pub mod class;
 pub mod destinations;
+mod edt_probe;
+pub mod edt_shaper;
+pub mod fq;
 pub mod htb;
 pub mod htb_shaper;
 pub mod interface;

@@ -46,6 +46,8 @@ const PROGRAMS: [(&str, TcAttachType); 2] =
     [("weir_egress", TcAttachType::Egress), ("weir_ingress", TcAttachType::Ingress)];
 /// What starts the timer.
 const START: &str = "weir_start";
+/// How often it is tried: a timer is memory that the kernel gives without waiting for a lock, and not while another processor has it.
+const START_TRIES: u32 = 10;
 /// Where our clsact filters stand: a number that nobody picks by accident, so that they are found again.
 const FILTER_PRIORITY: u16 = 0x7765;
 
@@ -231,9 +233,15 @@ impl InterfaceDatapath {
     /// Starts the timer, or hands it over from the earlier agent's programs. After the configuration.
     pub fn start_timer(&mut self) -> Result<(), LoaderError> {
         let frame = [0u8; 64];
-        let options = TestRunOptions { data_in: Some(&frame), ..TestRunOptions::new() };
-        let step = program(&mut self.object, START)?.test_run(options)?.return_value;
-        if step == 0 { Ok(()) } else { Err(LoaderError::Timer(step)) }
+        let mut step = 0;
+        for _ in 0..START_TRIES {
+            let options = TestRunOptions { data_in: Some(&frame), ..TestRunOptions::new() };
+            step = program(&mut self.object, START)?.test_run(options)?.return_value;
+            if step == 0 {
+                return Ok(());
+            }
+        }
+        Err(LoaderError::Timer(step))
     }
 
     /// The average time of the program of a direction, measured by the kernel on `frame`, `repeat` times, as if it were on the
@@ -402,6 +410,24 @@ fn attach_filter(
     // Dropped, it would take the filter away.
     std::mem::forget(program.take_link(link)?);
     Ok(())
+}
+
+/// Attaches a program that nobody takes over: by a tcx link, or a clsact filter where the kernel has no tcx. It ends with the program.
+pub(crate) fn attach_anyhow(
+    program: &mut SchedClassifier,
+    name: &str,
+    index: u32,
+    direction: TcAttachType,
+) -> Result<Attachment, LoaderError> {
+    let tcx = TcAttachOptions::TcxOrder(LinkOrder::default());
+    match program.attach_with_options(name, direction, tcx) {
+        Ok(_) => return Ok(Attachment::Tcx),
+        Err(error) if lacks_tcx(&error) => {}
+        Err(error) => return Err(error.into()),
+    }
+    tc::add_clsact(&mut Socket::open()?, index)?;
+    program.attach_with_options(name, direction, TcAttachOptions::Netlink(NlOptions::default()))?;
+    Ok(Attachment::Clsact)
 }
 
 fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut SchedClassifier, LoaderError> {

@@ -6,18 +6,20 @@
 use crate::loader::LoaderError;
 use crate::pins::Pins;
 use crate::tables::{
-    ACTIVE, ANSWERING, ARRIVING, Config, Counting, Held, InterfaceEntry, KeyEntry, Mail, MeterValue, Peer, Place,
-    Receiver, ServiceEntry, State, TOLD, Table, VERSION,
+    ACTIVE, ANSWERING, ARRIVING, Config, Counting, Exit, Held, InterfaceEntry, KeyEntry, Mail, MeterValue, Outlet,
+    PacingValue, Peer, Place, Receiver, SendingValue, ServiceEntry, State, TOLD, Table, VERSION,
 };
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, Queue};
 
 /// All maps, and the bytes of a value; 0 for those that have none.
-pub(crate) const MAPS: [(&str, usize); 21] = [
+pub(crate) const MAPS: [(&str, usize); 25] = [
     ("weir_config", size_of::<Config>()),
     ("weir_tables", size_of::<Table>()),
     ("weir_keys", size_of::<KeyEntry>()),
     ("weir_services", size_of::<ServiceEntry>()),
     ("weir_interfaces", size_of::<InterfaceEntry>()),
+    ("weir_sendings", size_of::<SendingValue>()),
+    ("weir_pacings", size_of::<PacingValue>()),
     ("weir_alive", size_of::<u64>()),
     ("weir_meters", size_of::<MeterValue>()),
     ("weir_counting", size_of::<Counting>()),
@@ -29,6 +31,8 @@ pub(crate) const MAPS: [(&str, usize); 21] = [
     ("weir_receivers", size_of::<Receiver>()),
     ("weir_states", size_of::<State>()),
     ("weir_timers", 16),
+    ("weir_outlets", size_of::<Outlet>()),
+    ("weir_exits", size_of::<Exit>()),
     ("weir_places", size_of::<u32>()),
     ("weir_destinations", size_of::<Held>()),
     ("weir_mails", size_of::<Mail>()),
@@ -89,6 +93,30 @@ impl Maps {
             receivers: map("weir_receivers")?.try_into()?,
             states: map("weir_states")?.try_into()?,
             peers: map("weir_peers")?.try_into()?,
+        })
+    }
+}
+
+/// The maps of what is given departure times, which the shaper writes and reads.
+pub(crate) struct PacingMaps {
+    pub(crate) interfaces: Array<MapData, InterfaceEntry>,
+    pub(crate) sendings: Array<MapData, SendingValue>,
+    pub(crate) pacings: Array<MapData, PacingValue>,
+    pub(crate) outlets: Array<MapData, Outlet>,
+    pub(crate) exits: Array<MapData, Exit>,
+    pub(crate) states: Array<MapData, State>,
+}
+
+impl PacingMaps {
+    pub(crate) fn open(pins: &Pins) -> Result<Self, LoaderError> {
+        let map = |name| open(pins, name);
+        Ok(Self {
+            interfaces: map("weir_interfaces")?.try_into()?,
+            sendings: map("weir_sendings")?.try_into()?,
+            pacings: map("weir_pacings")?.try_into()?,
+            outlets: map("weir_outlets")?.try_into()?,
+            exits: map("weir_exits")?.try_into()?,
+            states: map("weir_states")?.try_into()?,
         })
     }
 }

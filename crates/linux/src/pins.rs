@@ -11,7 +11,7 @@
 //!
 //! The same name in another namespace is another interface, hence the numbers. A directory of another version
 //! hands over its links, not its maps. An interface that is gone leaves its directory behind, with links that lead
-//! nowhere: [`sweep`] deletes such.
+//! nowhere: [`sweep`] deletes such. Where there are no links (clsact) only the interfaces of the own namespace can be looked at.
 //!
 //! Source: bpf(2), BPF_OBJ_PIN; Documentation/filesystems/bpf.
 
@@ -135,13 +135,41 @@ impl Pins {
     }
 }
 
-/// Deletes the pins of interfaces that are gone: those with a link that leads to no interface any more. Returns how many.
+/// Deletes the pins of interfaces that are gone: those with a link that leads to no interface any more, and those without a link
+/// whose interface is not in the namespace of the calling thread, which it was in. Returns how many.
 pub fn sweep() -> usize {
-    let dead = |directory: &Path| {
+    let own = netns::current().and_then(|file| file.metadata()).ok().map(|namespace| namespace.ino());
+    let dead = |name: &str, directory: &Path| {
         let link = |name: &str| interface_of(&directory.join(name));
-        link("weir_egress").or_else(|| link("weir_ingress")) == Some(0)
+        match link("weir_egress").or_else(|| link("weir_ingress")) {
+            Some(interface) => interface == 0,
+            None => whose(name).is_some_and(|(namespace, index)| Some(namespace) == own && !is_there(index)),
+        }
     };
-    directories().iter().filter(|(_, directory)| dead(directory) && remove(directory).is_ok()).count()
+    let gone = directories().into_iter().filter(|(name, directory)| dead(name, directory));
+    // Who holds the directory is about to pin there.
+    gone.filter(|(_, directory)| is_free(directory) && remove(directory).is_ok()).count()
+}
+
+/// The namespace's inode and the interface's index that a directory is named by.
+fn whose(name: &str) -> Option<(u64, u32)> {
+    let mut parts = name.rsplitn(3, '-');
+    let index = parts.next()?.parse().ok()?;
+    Some((parts.next()?.parse().ok()?, index))
+}
+
+/// Whether the calling thread's namespace has an interface of this index.
+fn is_there(index: u32) -> bool {
+    let mut name = [0; libc::IF_NAMESIZE];
+    // SAFETY: there is room for the longest name.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    // Anything but "no such interface" is no proof.
+    !found.is_null() || io::Error::last_os_error().raw_os_error() != Some(libc::ENXIO)
+}
+
+/// Whether no agent holds a directory.
+fn is_free(directory: &Path) -> bool {
+    File::open(directory).is_ok_and(|directory| directory.try_lock().is_ok())
 }
 
 /// Deletes the pins of all interfaces of a namespace, which is about to go.
@@ -213,4 +241,23 @@ fn mount() -> Result<(), PinError> {
     let mounted =
         unsafe { libc::mount(c"bpf".as_ptr(), path.as_ptr(), c"bpf".as_ptr(), flags, c"mode=0700".as_ptr().cast()) };
     if mounted == 0 { Ok(()) } else { Err(PinError::NotMounted(io::Error::last_os_error())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_named_by_namespace_and_interface() {
+        assert_eq!(whose(&format!("v{VERSION}-4026532281-7")), Some((4_026_532_281, 7)));
+        for foreign in ["", "v1", "v1-7", "v1-x-7", "v1-4026532281-eth0"] {
+            assert_eq!(whose(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn an_interface_is_there_or_not() {
+        assert!(is_there(1), "lo");
+        assert!(!is_there(0x7fff_fff0));
+    }
 }

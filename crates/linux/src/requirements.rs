@@ -67,8 +67,8 @@ pub fn check(purpose: Purpose) -> Vec<Missing> {
         netns::scratch(work).unwrap_or_else(|error| Err(format!("a scratch namespace cannot be made: {error}")))
     };
     if privileged {
-        let backend = choose(shaper::probe()).map(drop).map_err(|error| error.to_string());
-        need("a backend that enforces rates", backend, "a kernel with CONFIG_NET_SCH_HTB");
+        let backend = choose(&shaper::probe(), None).map(drop).map_err(|error| error.to_string());
+        need("a backend that enforces rates", backend, "a kernel with CONFIG_NET_SCH_FQ or CONFIG_NET_SCH_HTB");
     }
     if scratched {
         need("clsact", scratch(try_clsact), "BPF programs attach to it (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)");

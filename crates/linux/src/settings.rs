@@ -23,11 +23,13 @@ use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirectio
 /// what 10 Gb/s carry in Parley's 200 µs.
 const GRAIN_BURSTS: u64 = 4;
 
-/// How packets find their HTB class.
+/// What the programs write on packets that leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Classes {
     /// `skb->priority` is set to the class of [`htb::HtbTree`].
     Htb,
+    /// Packets get departure times, by what [`crate::edt_shaper::EdtShaper`] says.
+    Edt,
     /// Priorities stay as they are: measuring only.
     None,
 }
@@ -97,7 +99,7 @@ impl InterfaceDatapath {
     }
 
     /// From the next packet on, packets are classified by `classifier` (made for this interface's name), which names services that have
-    /// slots, and find their class as `classes` says. Meters go on counting.
+    /// slots, and are given to what `classes` says. Meters go on counting.
     pub fn set_rules(&mut self, classifier: &Classifier, classes: Classes) -> Result<(), LoaderError> {
         let rule = |rule: &Rule| Ok(Rule { service: self.slots.of(ServiceId(rule.service))?, ..*rule });
         let rules: Vec<Rule> = classifier.rules().iter().map(rule).collect::<Result<_, LoaderError>>()?;
@@ -106,8 +108,9 @@ impl InterfaceDatapath {
         self.config.table = next;
         (self.config.class_major, self.config.class_static) = match classes {
             Classes::Htb => (u32::from(htb::MAJOR) << 16, u32::from(htb::STATIC_FIRST)),
-            Classes::None => (0, 0),
+            Classes::Edt | Classes::None => (0, 0),
         };
+        self.config.paces = u32::from(classes == Classes::Edt);
         self.config.class_first = u32::from(htb::OTHERS_FIRST);
         self.config.class_default = u32::from(htb::DEFAULT_MINOR);
         self.write_config()

@@ -1,7 +1,7 @@
 //! [`Shaper`]: the one interface to whatever enforces rates on this host, and which of them it can have.
 //!
 //! Problem: two mechanisms hold a service to a rate: `edt` (departure times set in BPF, which only the qdisc fq
-//! obeys) and `htb` (classes; [`crate::htb_shaper`]). A host without fq ignores departure times without a word: a limit of
+//! obeys; [`crate::edt_shaper`]) and `htb` (classes; [`crate::htb_shaper`]). A host without fq ignores departure times without a word: a limit of
 //! 100 Mb/s then runs at 20 Gb/s. Approach: [`probe`] tries each in a scratch namespace and says what it found;
 //! [`choose`] takes what works or fails with every reason. There is no third way that enforces nothing.
 //!
@@ -10,10 +10,12 @@
 //!
 //! Source: Linux's net/sched/sch_fq.c, the qdisc that waits for a packet's departure time.
 
+use crate::edt_probe;
 use crate::htb::{self, HtbError};
-use crate::netlink::{Message, Socket};
+use crate::loader::LoaderError;
+use crate::netlink::{Message, NetlinkError, Socket};
 use crate::netns;
-use crate::tc::{TC_H_ROOT, TCA_KIND, TCA_OPTIONS, tcmsg};
+use crate::tc::{ForeignQdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, tcmsg};
 use std::fmt;
 use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
 
@@ -52,6 +54,35 @@ pub struct NoBackend(pub Vec<Possible>);
 fn reasons(possible: &[Possible]) -> String {
     let reason = |p: &Possible| format!("{}: {}", p.backend, p.obstacle.as_deref().unwrap_or("possible"));
     possible.iter().map(reason).collect::<Vec<_>>().join("; ")
+}
+
+/// Why rates cannot be enforced on an interface.
+#[derive(Debug, thiserror::Error)]
+pub enum ShaperError {
+    /// Somebody put a qdisc there on purpose.
+    #[error(transparent)]
+    Foreign(ForeignQdisc),
+    /// The HTB tree.
+    #[error(transparent)]
+    Htb(HtbError),
+    /// The maps of the programs.
+    #[error(transparent)]
+    Loader(#[from] LoaderError),
+    /// The kernel refused.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The kernel took fq and has something else.
+    #[error("the kernel took fq and has not put it at the root")]
+    NotThere,
+}
+
+impl From<HtbError> for ShaperError {
+    fn from(error: HtbError) -> Self {
+        match error {
+            HtbError::Foreign(foreign) => Self::Foreign(foreign),
+            error => Self::Htb(error),
+        }
+    }
 }
 
 /// What a service may send on this interface.
@@ -102,41 +133,43 @@ pub trait Shaper: Send {
     /// The mechanism.
     fn backend(&self) -> Backend;
     /// Sets the rates of these services together; others keep theirs.
-    fn set(&mut self, rates: &[ServiceRate]) -> Result<(), HtbError>;
+    fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError>;
     /// Services that the policy does not have any more go, with what waits.
-    fn forget(&mut self, slots: &[u32]) -> Result<(), HtbError>;
+    fn forget(&mut self, slots: &[u32]) -> Result<(), ShaperError>;
     /// What services may send to destinations. Returns the class of each that has one of its own now, and 0 for the others.
-    fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, HtbError>;
+    fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError>;
     /// What waits and what was dropped, by service.
-    fn queues(&mut self) -> Result<Vec<ServiceQueue>, HtbError>;
+    fn queues(&mut self) -> Result<Vec<ServiceQueue>, ShaperError>;
     /// Leaves the interface as it was found.
-    fn remove(self: Box<Self>) -> Result<(), HtbError>;
+    fn remove(self: Box<Self>) -> Result<(), ShaperError>;
     /// Goes without taking anything down: the kernel keeps the last rates.
     fn leave(self: Box<Self>);
 }
 
-/// Tries every backend on the loopback interface of a scratch namespace; nothing of the host is touched.
+/// Tries every backend on the loopback interface of a scratch namespace; nothing of the host is touched. Takes a tenth of a second.
 pub fn probe() -> Vec<Possible> {
-    let tried = |kind: &'static str| match netns::scratch(|| add_to_loopback(kind)) {
-        Ok(Ok(())) => None,
-        Ok(Err(reason)) => Some(reason),
-        // Who may not make one asks without.
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => is_known(kind).err(),
+    // Who may not make one asks without, and what is not enough to know is not believed.
+    let tried = |work: fn() -> Result<(), String>, without: fn() -> Result<(), String>| match netns::scratch(work) {
+        Ok(result) => result.err(),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => without().err(),
         Err(error) => Some(format!("a scratch namespace cannot be made: {error}")),
     };
-    let edt = tried("fq")
-        .unwrap_or_else(|| "the kernel has fq, but this version's BPF program does not set departure times".into());
+    let unproven = || {
+        is_known("fq")?;
+        Err("whether departure times are obeyed is tried in a scratch namespace, which needs CAP_SYS_ADMIN".into())
+    };
     vec![
-        Possible { backend: Backend::Edt, obstacle: Some(edt) },
-        Possible { backend: Backend::Htb, obstacle: tried("htb") },
+        Possible { backend: Backend::Edt, obstacle: tried(edt_probe::are_obeyed, unproven) },
+        Possible { backend: Backend::Htb, obstacle: tried(|| add_to_loopback("htb"), || is_known("htb")) },
     ]
 }
 
-/// The backend to use: the first that is possible.
-pub fn choose(possible: Vec<Possible>) -> Result<Backend, NoBackend> {
-    match possible.iter().find(|p| p.obstacle.is_none()) {
+/// The backend to use: `wanted`, or the first that is possible.
+pub fn choose(possible: &[Possible], wanted: Option<Backend>) -> Result<Backend, NoBackend> {
+    let asked = |p: &&Possible| wanted.is_none_or(|wanted| wanted == p.backend);
+    match possible.iter().filter(asked).find(|p| p.obstacle.is_none()) {
         Some(found) => Ok(found.backend),
-        None => Err(NoBackend(possible)),
+        None => Err(NoBackend(possible.iter().filter(asked).cloned().collect())),
     }
 }
 
@@ -222,8 +255,12 @@ mod tests {
     fn chooses_what_works_and_tells_why_nothing_does() {
         let edt = Possible { backend: Backend::Edt, obstacle: Some("the kernel has no qdisc fq".into()) };
         let htb = |obstacle| Possible { backend: Backend::Htb, obstacle };
-        assert_eq!(choose(vec![edt.clone(), htb(None)]).expect("htb"), Backend::Htb);
-        let error = choose(vec![edt, htb(Some("not permitted".into()))]).expect_err("none");
+        let both = |other| [edt.clone(), htb(other)];
+        assert_eq!(choose(&both(None), None).expect("htb"), Backend::Htb);
+        assert_eq!(choose(&both(None), Some(Backend::Htb)).expect("htb"), Backend::Htb);
+        let error = choose(&both(None), Some(Backend::Edt)).expect_err("asked for");
+        assert_eq!(error.to_string(), "nothing can enforce rates on this host: edt: the kernel has no qdisc fq");
+        let error = choose(&both(Some("not permitted".into())), None).expect_err("none");
         assert_eq!(
             error.to_string(),
             "nothing can enforce rates on this host: edt: the kernel has no qdisc fq; htb: not permitted"

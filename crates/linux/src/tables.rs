@@ -5,11 +5,11 @@
 
 use weir_datapath::{
     RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw, RawLimiter,
-    RawMeter, RawReceiveMeter, RawSipKey, RawTaken, Rule,
+    RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken, Rule,
 };
 
 /// Changes with any of these structures: what is pinned is adopted by the same version alone.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Services that can be told apart on one host.
 pub const SERVICES_MAX: u32 = 1024;
 /// Destinations, of all services together, that one host remembers.
@@ -40,7 +40,7 @@ pub(crate) struct Config {
     pub(crate) cpus: u32,
     pub(crate) listen_port: u32,
     pub(crate) sign: u32,
-    pub(crate) horizon: u32,
+    pub(crate) paces: u32,
     pub(crate) version: u32,
     pub(crate) clsact: u32,
     pub(crate) grain: u32,
@@ -141,12 +141,17 @@ pub(crate) struct Receiver {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct State {
     pub(crate) interface: RawInterfaceMeter,
+    pub(crate) level: RawInterfaceMeter,
+    pub(crate) taken: u64,
+    pub(crate) newcomers: u64,
     pub(crate) due: u64,
     pub(crate) ticks: u64,
     pub(crate) late: u64,
     pub(crate) fallbacks: u64,
     pub(crate) generation: u32,
     pub(crate) fallback: u32,
+    pub(crate) level_generation: u32,
+    pub(crate) reserved: u32,
 }
 
 /// `struct weir_place`: the key of a destination.
@@ -168,7 +173,41 @@ pub(crate) struct Held {
     pub(crate) sequence: u64,
     pub(crate) told: u64,
     pub(crate) sent: u64,
+    /// The kernel's: what is written here goes nowhere.
+    pub(crate) lock: u32,
+    pub(crate) reserved: u32,
 }
+
+/// `struct weir_outlet`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outlet {
+    pub(crate) sender: RawSender,
+    pub(crate) lock: u32,
+    pub(crate) reserved: u32,
+}
+
+/// `struct weir_exit`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Exit {
+    pub(crate) machine: RawMachine,
+    pub(crate) lock: u32,
+    pub(crate) reserved: u32,
+}
+
+/// `struct weir_sending` as a map's value.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SendingValue(pub(crate) RawSending);
+
+/// `struct weir_pacing` as a map's value.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PacingValue(pub(crate) RawPacing);
+
+/// The place of what is sent among the sides of an interface.
+pub(crate) const SIDE_SENDING: u32 = 1;
 
 /// `struct weir_mail`.
 #[repr(C)]
@@ -216,6 +255,10 @@ values!(
     State,
     Place,
     Held,
+    Outlet,
+    Exit,
+    SendingValue,
+    PacingValue,
     Mail,
     Peer,
     MeterValue
@@ -228,7 +271,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 96];
+        static weir_tables_layout: [u32; 107];
     }
 
     #[test]
@@ -245,7 +288,7 @@ mod tests {
             offset_of!(Config, cpus),
             offset_of!(Config, listen_port),
             offset_of!(Config, sign),
-            offset_of!(Config, horizon),
+            offset_of!(Config, paces),
             offset_of!(Config, version),
             offset_of!(Config, clsact),
             offset_of!(Config, grain),
@@ -296,12 +339,16 @@ mod tests {
             offset_of!(Receiver, name),
             size_of::<State>(),
             offset_of!(State, interface),
+            offset_of!(State, level),
+            offset_of!(State, taken),
+            offset_of!(State, newcomers),
             offset_of!(State, due),
             offset_of!(State, ticks),
             offset_of!(State, late),
             offset_of!(State, fallbacks),
             offset_of!(State, generation),
             offset_of!(State, fallback),
+            offset_of!(State, level_generation),
             size_of::<Place>(),
             offset_of!(Place, address),
             offset_of!(Place, service),
@@ -312,6 +359,13 @@ mod tests {
             offset_of!(Held, sequence),
             offset_of!(Held, told),
             offset_of!(Held, sent),
+            offset_of!(Held, lock),
+            size_of::<Outlet>(),
+            offset_of!(Outlet, sender),
+            offset_of!(Outlet, lock),
+            size_of::<Exit>(),
+            offset_of!(Exit, machine),
+            offset_of!(Exit, lock),
             size_of::<Mail>(),
             offset_of!(Mail, rate),
             offset_of!(Mail, heard_at),

@@ -8,6 +8,7 @@
 //!
 //! Source: linux/pkt_sched.h; net/sched/sch_generic.c attach_default_qdiscs().
 
+use crate::interface::Interface;
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, text};
 use std::fmt;
 
@@ -20,6 +21,8 @@ const CLSACT_HANDLE: u32 = 0xffff_0000;
 pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_OPTIONS: u16 = 2;
 pub(crate) const TCA_STATS2: u16 = 7;
+/// Inside TCA_STATS2: the queue's counters.
+pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 
 pub(crate) fn tcmsg(interface: u32, handle: u32, parent: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4];
@@ -70,6 +73,22 @@ pub fn qdiscs(socket: &mut Socket, interface: u32) -> Result<Vec<Qdisc>, Netlink
         .collect())
 }
 
+/// The kinds of qdiscs that Weir puts at a root, one for each backend.
+const OURS: [&str; 2] = ["htb", "fq"];
+
+/// Somebody put a qdisc on the interface on purpose.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{interface} has the qdisc {found}, which the kernel did not put there; \
+     delete it (tc qdisc del dev {interface} root) or force its replacement"
+)]
+pub struct ForeignQdisc {
+    /// The interface.
+    pub interface: String,
+    /// What was found.
+    pub found: Qdisc,
+}
+
 /// What stood at the root before Weir came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
@@ -77,21 +96,44 @@ pub enum Found {
     Default(String),
     /// Our own, from an agent that was killed.
     Leftover,
+    /// Our own, from an agent that was killed and had another backend.
+    OtherBackend,
     /// Somebody's.
     Foreign(Qdisc),
 }
 
-/// Judges the qdiscs of an interface; `ours` is the handle that Weir uses.
-pub fn found(qdiscs: &[Qdisc], ours: u32) -> Found {
+/// Judges the qdiscs of an interface; `ours` is the handle that Weir uses, `kind` that of the backend at hand.
+pub fn found(qdiscs: &[Qdisc], ours: u32, kind: &str) -> Found {
     let root = qdiscs.iter().find(|qdisc| qdisc.is_root());
     match root {
-        Some(root) if root.handle == ours && root.kind == "htb" => Found::Leftover,
+        Some(root) if root.handle == ours && root.kind == kind => Found::Leftover,
+        Some(root) if root.handle == ours && OURS.contains(&root.kind.as_str()) => Found::OtherBackend,
         Some(root) if root.handle != 0 => Found::Foreign(root.clone()),
         // mq's children can be replaced while mq itself stays the kernel's.
         _ => match qdiscs.iter().find(|q| !q.is_root() && q.handle != 0 && q.handle != CLSACT_HANDLE) {
             Some(child) => Found::Foreign(child.clone()),
             None => Found::Default(root.map(|root| root.kind.clone()).unwrap_or_default()),
         },
+    }
+}
+
+/// An error where somebody else's qdisc would have to go, and nobody forces it.
+pub(crate) fn may_replace(interface: &Interface, found: &Found, force: bool) -> Result<(), ForeignQdisc> {
+    match found {
+        Found::Foreign(found) if !force => {
+            Err(ForeignQdisc { interface: interface.name().into(), found: found.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Deletes our qdisc at an interface's root; the kernel puts its default back.
+pub(crate) fn delete_root(socket: &mut Socket, interface: u32, handle: u32) -> Result<(), NetlinkError> {
+    let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(interface, handle, TC_H_ROOT));
+    match socket.request("remove the qdisc at the root", vec![request]) {
+        // The interface, or the qdisc with it, is gone: nothing is left of ours.
+        Err(error) if matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT)) => Ok(()),
+        result => result,
     }
 }
 
@@ -123,7 +165,7 @@ mod tests {
     #[test]
     fn tells_whose_a_root_is() {
         let ours = 0x7765 << 16;
-        let judge = |qdiscs: &[Qdisc]| found(qdiscs, ours);
+        let judge = |qdiscs: &[Qdisc]| found(qdiscs, ours, "htb");
         assert_eq!(judge(&[]), Found::Default(String::new()));
         assert_eq!(judge(&[qdisc("noqueue", 0, TC_H_ROOT)]), Found::Default("noqueue".into()));
         let clsact = qdisc("clsact", 0xffff, TC_H_CLSACT);
@@ -132,6 +174,7 @@ mod tests {
         let fq = qdisc("fq", 0x8001, 1);
         assert_eq!(judge(&[qdisc("mq", 0, TC_H_ROOT), fq.clone()]), Found::Foreign(fq));
         assert_eq!(judge(&[qdisc("htb", 0x7765, TC_H_ROOT), qdisc("bfifo", 0x10, 0x7765_0010)]), Found::Leftover);
+        assert_eq!(judge(&[qdisc("fq", 0x7765, TC_H_ROOT)]), Found::OtherBackend);
         let other = qdisc("htb", 1, TC_H_ROOT);
         assert_eq!(judge(std::slice::from_ref(&other)), Found::Foreign(other.clone()));
         assert_eq!(other.to_string(), "htb 1:");

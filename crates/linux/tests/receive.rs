@@ -424,12 +424,14 @@ fn without_an_agent_the_static_policy_holds() {
     let capacity = |b: &Host| b.datapath.receive_reading(ServiceId(0)).expect("a meter").capacity;
     serve(&mut a, &mut b);
     assert_eq!(capacity(&b), Bandwidth::from_mbps(10), "the brokers' limit");
-    assert!(!b.datapath.timer().expect("the timer").fallback);
+    // A busy machine may have taken longer than the timeout to get here.
+    let before = [&a, &b].map(|host| host.datapath.timer().expect("the timer"));
+    assert!(before.iter().all(|timer| !timer.fallback), "{before:?}");
     // Nobody serves.
     pause(Duration::from_millis(2500));
-    for host in [&a, &b] {
+    for (host, before) in [&a, &b].into_iter().zip(before) {
         let timer = host.datapath.timer().expect("the timer");
-        assert_eq!((timer.fallback, timer.fallbacks), (true, 1), "{timer:?}");
+        assert_eq!((timer.fallback, timer.fallbacks), (true, before.fallbacks + 1), "{timer:?}");
     }
     // The policy's own maximum, or what the interface shares out at the moment.
     let own = Bandwidth::from_mbps(20)..=Bandwidth::from_mbps(100);

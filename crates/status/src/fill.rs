@@ -60,6 +60,7 @@ impl AgentStatus {
             policy_refused: None,
             interface_absent: false,
             backend: String::new(),
+            backend_obstacles: Vec::new(),
             mode: Mode::Static,
             policy: fingerprint(policy),
             epoch: 0,

@@ -112,6 +112,9 @@ pub struct AgentStatus {
     /// What enforces rates: `htb` or `edt`.
     #[serde(default)]
     pub backend: String,
+    /// Why it is not one that comes before it: `edt: the kernel has no qdisc fq`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backend_obstacles: Vec<String>,
     /// Which policy is in force.
     pub mode: Mode,
     /// The policy's fingerprint, 16 hexadecimal digits.

@@ -68,7 +68,8 @@ impl Daemon {
                 return false;
             }
         };
-        let standing = standing(&self.config.terms, self.cookie, epoch, self.config.broker.timeout);
+        let standing =
+            standing(&self.config.terms, self.config.backend, self.cookie, epoch, self.config.broker.timeout);
         match Host::install(&self.config.interface, &standing, self.config.force) {
             Ok(host) => {
                 info!("{} is there and under the policy again", self.config.interface);

@@ -63,7 +63,7 @@ impl Daemon {
         }
         let timeout = self.config.broker.timeout;
         if let Some(host) = &mut self.host
-            && let Err(reason) = host.renew(&standing(&terms, self.cookie, epoch, timeout), anew)
+            && let Err(reason) = host.renew(&standing(&terms, self.config.backend, self.cookie, epoch, timeout), anew)
         {
             if !anew {
                 self.broker
@@ -72,7 +72,10 @@ impl Daemon {
             }
             if !reason.is_refusal() {
                 error!("the policy cannot be put in force: {reason}; back to the old one");
-                host.renew(&standing(&self.config.terms, self.cookie, self.epoch, timeout), false)?;
+                host.renew(
+                    &standing(&self.config.terms, self.config.backend, self.cookie, self.epoch, timeout),
+                    false,
+                )?;
             }
             return Ok(Some(reason.to_string()));
         }

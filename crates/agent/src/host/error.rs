@@ -3,10 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 use weir_datapath::ClassifierError;
-use weir_linux::htb::HtbError;
 use weir_linux::interface::InterfaceError;
 use weir_linux::loader::LoaderError;
-use weir_linux::shaper::{Backend, NoBackend};
+use weir_linux::shaper::{NoBackend, ShaperError};
 
 /// Why a host cannot be brought under a policy.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +36,9 @@ pub enum HostError {
     /// The BPF programs.
     #[error(transparent)]
     Loader(#[from] LoaderError),
-    /// The HTB tree.
+    /// The shaper.
     #[error(transparent)]
-    Htb(#[from] HtbError),
+    Shaper(#[from] ShaperError),
     /// No way to enforce rates.
     #[error(transparent)]
     NoBackend(#[from] NoBackend),
@@ -49,9 +48,6 @@ pub enum HostError {
     /// A bug of ours.
     #[error("the thread that holds destinations panicked")]
     DestinationThread,
-    /// A backend that this version cannot drive.
-    #[error("the backend {0} is not built yet")]
-    Backend(Backend),
 }
 
 impl HostError {

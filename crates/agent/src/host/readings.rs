@@ -4,7 +4,7 @@ use super::{Host, HostError};
 use std::sync::PoisonError;
 use weir_control::{MeterReading, NetworkReading};
 use weir_linux::readings::{ControlCounters, ReceiveReading, TimerReading};
-use weir_linux::shaper::ServiceQueue;
+use weir_linux::shaper::{Backend, ServiceQueue};
 use weir_units::{Bytes, PerDirection, ServiceId};
 
 /// What the kernel counted and computed on an interface.
@@ -31,16 +31,23 @@ impl Host {
             None => Vec::new(),
         };
         let queue = |leaf: &ServiceId| queues.iter().find(|queue| queue.service == Some(*leaf)).copied();
+        let mut queues: Vec<Option<ServiceQueue>> = self.leaves.iter().map(queue).collect();
         let mut told = vec![0; self.leaves.len()];
         for destination in self.destinations.readings()? {
             let service = self.datapath.service(destination.slot);
             if let Some(leaf) = service.and_then(|service| self.leaves.binary_search(&service).ok()) {
                 told[leaf] += destination.told;
+                // There are no classes to count: every destination has a clock, and this one's is slower than the service's.
+                if let (Backend::Edt, Some(queue)) = (self.backend, &mut queues[leaf])
+                    && destination.rate < self.rates[leaf].max
+                {
+                    queue.destinations += 1;
+                }
             }
         }
         Ok(KernelReadings {
             meters,
-            queues: self.leaves.iter().map(queue).collect(),
+            queues,
             told,
             counters: self.datapath.control_counters()?,
             timer: self.datapath.timer()?,

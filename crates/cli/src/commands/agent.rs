@@ -16,6 +16,7 @@ use weir_control::{RackBrokerConfig, Stale};
 use weir_document::Diagnostic;
 use weir_fabric::{BrokerUrl, IdentityFiles, LineConfig, LineError};
 use weir_linux::requirements::{self, Purpose};
+use weir_linux::shaper::{Backend, ShaperError};
 use weir_policy::Policy;
 use weir_state::epoch;
 use weir_units::{Duration, MachineId};
@@ -95,6 +96,9 @@ pub(crate) struct Args {
     /// How long its last word holds; five periods unless told otherwise
     #[arg(long, value_name = "TIME", value_parser = period)]
     fabric_timeout: Option<Duration>,
+    /// What enforces rates: departure times over fq (edt), HTB classes (htb), or the first of both that this host can do
+    #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
+    backend: BackendChoice,
     /// Replace a queueing discipline that somebody else put on the interface
     #[arg(long)]
     force: bool,
@@ -104,6 +108,24 @@ pub(crate) struct Args {
     /// Delete what a killed agent left on the interface, and do nothing else
     #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "status", "metrics", "dashboard", "forget_silent", "force", "fabric"])]
     remove: bool,
+}
+
+/// `--backend`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum BackendChoice {
+    Auto,
+    Edt,
+    Htb,
+}
+
+impl BackendChoice {
+    fn backend(self) -> Option<Backend> {
+        match self {
+            Self::Auto => None,
+            Self::Edt => Some(Backend::Edt),
+            Self::Htb => Some(Backend::Htb),
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
@@ -124,7 +146,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let _dashboard =
         args.dashboard.map(|listen| dashboard::start(&config.terms.policy, listen, &[], &[])).transpose()?;
     weir_agent::run(config).map_err(|error| match &error {
-        AgentError::Host(host::HostError::Htb(weir_linux::htb::HtbError::ForeignQdisc { .. })) => {
+        AgentError::Host(host::HostError::Shaper(ShaperError::Foreign(_))) => {
             CommandError::refused(error.to_string()).hint("--force replaces it; it does not come back by itself")
         }
         AgentError::Host(host::HostError::Interface(_)) => CommandError::failed(error.to_string())
@@ -186,6 +208,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         interface: args.interface.clone(),
         epoch,
         broker,
+        backend: args.backend.backend(),
         force: args.force,
         keep: args.keep,
         status: args.status.clone(),

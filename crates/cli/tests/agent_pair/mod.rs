@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_linux::netns::{Netns, Prefix, connect};
+use weir_linux::shaper::{self, Backend};
 
 /// Service `a`: TCP port 5001, 20 Mb/s in the rack.
 pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks: { r: { uplink: 100Mb/s, machines: [m1, m2] } }\n  \
@@ -85,6 +86,13 @@ impl Pair {
 }
 
 /// Its exit code and what it said.
+/// What this host's agents enforce rates by, and the qdisc that this takes.
+pub(crate) fn backend() -> (String, &'static str) {
+    let backend = shaper::choose(&shaper::probe(), None).expect("a backend");
+    let qdisc = if backend == Backend::Edt { "qdisc fq 7765:" } else { "qdisc htb 7765:" };
+    (backend.to_string(), qdisc)
+}
+
 pub(crate) fn end(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().expect("ends");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -7,6 +7,7 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "departure.h"
 #include "destination.h"
 #include "ecn.h"
 #include "feedback.h"
@@ -53,4 +54,27 @@ __attribute__((section("classifier"), used)) int packet(struct __sk_buff *skb)
 		return (int)weir_receive_meter_usage(&state->meter, now);
 	skb->tstamp = weir_limiter_departure(&state->destination.limiter, now, skb->len);
 	return weir_destination_asks(&state->destination, now);
+}
+
+struct sending {
+	struct weir_pacing pacing;
+	struct weir_sending rules;
+	struct weir_sender sender;
+	struct weir_interface_meter level;
+	struct weir_machine machine;
+};
+
+__attribute__((section("classifier"), used)) int leave(struct __sk_buff *skb)
+{
+	struct sending *sending = (struct sending *)(long)skb->data;
+	u64 now = skb->tstamp, departure = now;
+	u32 leaves;
+
+	leaves = weir_sender_departure(&sending->sender, &sending->rules, &sending->pacing, &sending->level, &sending->machine,
+				       now, skb->len, skb->mark, &departure);
+	if (leaves != WEIR_LEAVES_NEVER)
+		weir_machine_departure(&sending->machine, &sending->pacing, now, skb->len, leaves, &departure);
+	skb->tstamp = departure;
+	weir_level_tick(&sending->level, now, skb->len, skb->hash, skb->mark);
+	return 0;
 }

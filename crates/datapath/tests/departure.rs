@@ -1,0 +1,320 @@
+//! Services that share an interface by departure times: senders that wait for their packets to leave, as sockets do, and senders that wait for
+//! nothing, as guests do.
+
+use proptest::prelude::*;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use weir_datapath::{Limiter, Pacer, PacingConfig};
+use weir_policy::{Share, Sharing};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
+
+const FRAME: u32 = 1514;
+const TICK: Duration = Duration::from_micros(200);
+
+fn config(mbps: u64, sharing: Sharing) -> PacingConfig {
+    PacingConfig {
+        rate: Bandwidth::from_mbps(mbps),
+        sharing,
+        horizon: Duration::from_millis(20),
+        queue: Bytes::new(15_140),
+        burst: Bytes::new(15_140),
+    }
+}
+
+fn share(min: u64, max: u64, weight: u32) -> Share {
+    Share {
+        min: Bandwidth::from_mbps(min),
+        max: if max == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_mbps(max) },
+        weight: Weight::from_thousandths(weight * 1000).expect("a weight"),
+    }
+}
+
+/// What hands packets over.
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    service: usize,
+    /// From when on, in milliseconds.
+    start: u64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// A socket with so many packets under way: the next is handed over when one has left.
+    Socket(u32),
+    /// So many Mb/s, whatever becomes of it.
+    Guest(u64),
+}
+
+fn sockets(service: usize, start: u64, count: usize) -> Vec<Source> {
+    vec![Source { service, start, kind: Kind::Socket(2) }; count]
+}
+
+/// A packet that left: its service, when it was handed over and when it left, in ns.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    service: usize,
+    offered: u64,
+    at: u64,
+    spare: bool,
+}
+
+struct Run {
+    left: Vec<Left>,
+    pacer: Pacer,
+}
+
+impl Run {
+    /// Runs for `time` milliseconds; `change` is called before each packet.
+    fn new(pacer: Pacer, sources: &[Source], time: u64, change: impl FnMut(&mut Pacer, u64)) -> Self {
+        Self::with(pacer, sources, time, false, None, change)
+    }
+
+    fn with(
+        mut pacer: Pacer,
+        sources: &[Source],
+        time: u64,
+        alone: bool,
+        mut destination: Option<(usize, Limiter)>,
+        mut change: impl FnMut(&mut Pacer, u64),
+    ) -> Self {
+        // Ties go round among the sources, as qdiscs do among flows.
+        let mut order = 0u64;
+        let mut events = BinaryHeap::new();
+        for (i, source) in sources.iter().enumerate() {
+            let packets = if let Kind::Socket(window) = source.kind { window } else { 1 };
+            for _ in 0..packets {
+                order += 1;
+                events.push(Reverse((source.start * 1_000_000, order, i)));
+            }
+        }
+        let mut left = Vec::new();
+        let mut ticked = 0;
+        while let Some(Reverse((now, _, i))) = events.pop() {
+            if now > time * 1_000_000 {
+                break;
+            }
+            while ticked + TICK.nanos() <= now {
+                ticked += TICK.nanos();
+                pacer.tick(Instant::from_nanos(ticked), TICK);
+            }
+            change(&mut pacer, now);
+            let Source { service, kind, .. } = sources[i];
+            let limiter = destination.as_mut().filter(|(of, _)| *of == i).map(|(_, limiter)| limiter);
+            let leaves = pacer.departure(service, limiter, Instant::from_nanos(now), FRAME, alone);
+            if let Some(at) = leaves.at() {
+                let spare = matches!(leaves, weir_datapath::Leaves::Spare(_));
+                left.push(Left { service, offered: now, at: at.nanos(), spare });
+            }
+            order += 1;
+            let next = match (kind, leaves.at()) {
+                // The packet itself takes its time on the wire, which a socket does not wait for less than.
+                (Kind::Socket(_), Some(at)) => at.nanos().max(now + 1_000),
+                (Kind::Socket(_), None) => now + 1_000_000,
+                (Kind::Guest(mbps), _) => now + u64::from(FRAME) * 8_000 / mbps,
+            };
+            events.push(Reverse((next, order, i)));
+        }
+        left.sort_by_key(|packet| packet.at);
+        Self { left, pacer }
+    }
+
+    /// What a service sends between two times in milliseconds, in Mb/s.
+    fn rate(&self, service: usize, from: u64, until: u64) -> f64 {
+        let inside = |packet: &&Left| packet.service == service && (from..until).contains(&(packet.at / 1_000_000));
+        let packets = self.left.iter().filter(inside).count() as f64;
+        packets * f64::from(FRAME) * 8.0 / 1e3 / (until - from) as f64
+    }
+}
+
+#[track_caller]
+fn within(measured: f64, expected: f64, percent: f64) {
+    assert!((measured / expected - 1.0).abs() * 100.0 <= percent, "{measured:.2} is not {expected} ± {percent} %");
+}
+
+fn pacer(mbps: u64, sharing: Sharing, shares: &[Share]) -> Pacer {
+    Pacer::new(&config(mbps, sharing), shares, Bytes::new(FRAME.into()))
+}
+
+#[test]
+fn who_hands_over_more_does_not_get_more() {
+    // One socket beside fifty, and beside a guest that sends ten times what the interface carries.
+    for other in [sockets(1, 0, 50), vec![Source { service: 1, start: 0, kind: Kind::Guest(1000) }]] {
+        let pacer = pacer(100, Sharing::Fill, &[share(0, 0, 1), share(0, 0, 1)]);
+        let sources = [sockets(0, 300, 1), other].concat();
+        let run = Run::new(pacer, &sources, 1000, |_, _| {});
+        within(run.rate(1, 100, 300), 100.0, 1.0);
+        within(run.rate(0, 400, 1000), 50.0, 3.0);
+        within(run.rate(0, 400, 1000) + run.rate(1, 400, 1000), 100.0, 1.0);
+        // What it is entitled to it has from the first packet on.
+        assert!(run.rate(0, 300, 320) >= 48.0, "{}", run.rate(0, 300, 320));
+    }
+}
+
+#[test]
+fn what_idle_services_leave_is_shared_by_weight() {
+    let shares = [share(0, 0, 1), share(0, 0, 2), share(0, 0, 5)];
+    let pacer = pacer(100, Sharing::Fill, &shares);
+    let run = Run::new(pacer, &[sockets(0, 0, 20), sockets(1, 0, 1)].concat(), 2000, |_, _| {});
+    within(run.rate(0, 600, 2000), 33.3, 4.0);
+    within(run.rate(1, 600, 2000), 66.7, 4.0);
+    assert_eq!(run.rate(2, 0, 2000), 0.0);
+}
+
+#[test]
+fn guarantees_and_maxima_hold_by_both_rules() {
+    // 70 guaranteed, 20 at most, and the rest: `fill` clips shares of 98.4 at 70 and 20, `add` adds halves of what 70 leaves.
+    let shares = [share(70, 0, 1), share(0, 20, 1), share(0, 0, 1)];
+    for (sharing, expected) in [(Sharing::Fill, [70.0, 14.2, 14.2]), (Sharing::Add, [79.5, 9.5, 9.5])] {
+        let pacer = pacer(100, sharing, &shares);
+        let sources = [sockets(0, 0, 1), sockets(1, 0, 10), sockets(2, 0, 30)].concat();
+        let run = Run::new(pacer, &sources, 1500, |_, _| {});
+        // Spare is what the margin of 1.6 leaves, first come first served.
+        for (service, expected) in expected.into_iter().enumerate() {
+            let got = run.rate(service, 500, 1500);
+            assert!(got > expected * 0.98 && got < expected + 2.0, "{sharing:?}, {service}: {got} of {expected}");
+        }
+        let sum: f64 = (0..3).map(|service| run.rate(service, 500, 1500)).sum();
+        within(sum, 100.0, 1.0);
+    }
+    let alone = Run::new(pacer(100, Sharing::Fill, &shares), &sockets(1, 0, 4), 500, |_, _| {});
+    within(alone.rate(1, 100, 500), 20.0, 1.0);
+}
+
+#[test]
+fn a_limit_holds_and_what_it_leaves_is_used() {
+    let mut pacer = pacer(100, Sharing::Fill, &[share(0, 0, 1), share(0, 0, 1)]);
+    pacer.set_limit(0, Bandwidth::from_mbps(20));
+    let sources = [sockets(0, 0, 8), sockets(1, 0, 1)].concat();
+    let lift = |pacer: &mut Pacer, now| {
+        if now >= 600_000_000 {
+            pacer.set_limit(0, Bandwidth::UNLIMITED);
+        }
+    };
+    let run = Run::new(pacer, &sources, 1200, lift);
+    within(run.rate(0, 200, 600), 20.0, 1.0);
+    within(run.rate(1, 200, 600), 80.0, 1.0);
+    within(run.rate(0, 800, 1200), 50.0, 4.0);
+}
+
+#[test]
+fn without_an_agent_the_static_policy_holds() {
+    let mut pacer = pacer(100, Sharing::Fill, &[share(0, 40, 1)]);
+    pacer.set_limit(0, Bandwidth::from_mbps(5));
+    let with = Run::with(pacer.clone(), &sockets(0, 0, 2), 400, false, None, |_, _| {});
+    let without = Run::with(pacer, &sockets(0, 0, 2), 400, true, None, |_, _| {});
+    within(with.rate(0, 100, 400), 5.0, 2.0);
+    within(without.rate(0, 100, 400), 40.0, 1.0);
+}
+
+#[test]
+fn a_flood_waits_for_no_longer_than_the_horizon() {
+    let shares = [share(0, 10, 1), share(0, 0, 1)];
+    let pacer = pacer(100, Sharing::Fill, &shares);
+    let flood = Source { service: 0, start: 0, kind: Kind::Guest(2000) };
+    let run = Run::new(pacer, &[vec![flood], sockets(1, 0, 1)].concat(), 500, |_, _| {});
+    within(run.rate(0, 100, 500), 10.0, 1.0);
+    // What is dropped is charged to nobody else.
+    within(run.rate(1, 100, 500), 90.0, 1.5);
+    assert!(run.pacer.dropped(0) > 50_000 && run.pacer.dropped(1) == 0);
+    let longest = run.left.iter().map(|packet| packet.at - packet.offered).max().expect("packets");
+    // 20 ms, or ten frames and the burst of ten at 10 Mb/s.
+    assert!(longest <= 25_000_000, "{longest}");
+}
+
+#[test]
+fn at_a_low_rate_some_frames_may_wait_for_longer() {
+    let pacer = pacer(100, Sharing::Fill, &[share(0, 1, 1)]);
+    let run = Run::new(pacer, &[Source { service: 0, start: 0, kind: Kind::Guest(50) }], 2000, |_, _| {});
+    within(run.rate(0, 500, 2000), 1.0, 2.0);
+    let longest = run.left.iter().map(|packet| packet.at - packet.offered).max().expect("packets");
+    // Ten frames of 12.1 ms.
+    assert!((115_000_000..140_000_000).contains(&longest), "{longest}");
+}
+
+#[test]
+fn a_destination_is_held_inside_its_service() {
+    let pacer = pacer(100, Sharing::Fill, &[share(0, 50, 1)]);
+    // The first socket's receiver lets it send 5 Mb/s.
+    let limiter = Limiter::new(Bandwidth::from_mbps(5), Bytes::new(1514));
+    let sources = [
+        Source { service: 0, start: 0, kind: Kind::Socket(4) },
+        Source { service: 0, start: 0, kind: Kind::Socket(4) },
+    ];
+    let held = Run::with(pacer, &sources[..1], 500, false, Some((0, limiter.clone())), |_, _| {});
+    within(held.rate(0, 100, 500), 5.0, 1.0);
+    let pacer = Pacer::new(&config(100, Sharing::Fill), &[share(0, 50, 1)], Bytes::new(FRAME.into()));
+    let both = Run::with(pacer, &sources, 500, false, Some((0, limiter)), |_, _| {});
+    within(both.rate(0, 100, 500), 50.0, 1.0);
+}
+
+#[test]
+fn unclassified_traffic_has_a_hundredth_and_what_is_spare() {
+    let unclassified = 1;
+    let sources = [sockets(0, 0, 40), vec![Source { service: unclassified, start: 0, kind: Kind::Guest(1) }]].concat();
+    let run = Run::new(pacer(100, Sharing::Fill, &[share(0, 0, 1)]), &sources, 500, |_, _| {});
+    within(run.rate(unclassified, 100, 500), 1.0, 3.0);
+    let late = run.left.iter().filter(|packet| packet.service == unclassified);
+    let late = late.map(|packet| packet.at - packet.offered).max().expect("packets");
+    assert!(late < 1_000_000, "rack datagrams do not wait: {late} ns");
+    let alone = Run::new(pacer(100, Sharing::Fill, &[share(0, 0, 1)]), &sockets(unclassified, 0, 2), 500, |_, _| {});
+    within(alone.rate(unclassified, 100, 500), 100.0, 1.5);
+}
+
+#[test]
+fn the_level_follows_who_is_active() {
+    let shares = [share(0, 0, 1), share(0, 0, 1)];
+    let config = config(100, Sharing::Fill);
+    let run = Run::new(pacer(100, Sharing::Fill, &shares), &sockets(0, 0, 4), 600, |_, _| {});
+    let aim = 100.0 * 63.0 / 64.0;
+    within(run.pacer.rate().bps() as f64 / 1e6, aim, 1.0);
+    let both = [sockets(0, 0, 4), sockets(1, 300, 4)].concat();
+    let run = Run::new(Pacer::new(&config, &shares, Bytes::new(FRAME.into())), &both, 600, |_, _| {});
+    within(run.pacer.rate().bps() as f64 / 1e6, aim / 2.0, 4.0);
+    assert_eq!(run.pacer.interval(), Duration::from_millis(20), "the horizon");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// The interface is used in full while anybody wants it, and never given out twice: what leaves in the long run is what it carries.
+    #[test]
+    fn the_interface_is_full_and_not_more_than_full(
+        mbps in 10u64..400,
+        fill in any::<bool>(),
+        flows in prop::collection::vec((1usize..20, 1u32..5, 0u64..40), 1..5),
+    ) {
+        let minima: u64 = flows.iter().map(|(_, _, percent)| percent).sum();
+        let part = |percent: u64| if minima > 100 { 0 } else { mbps * percent / 100 };
+        let shares: Vec<Share> = flows.iter().map(|(_, weight, percent)| share(part(*percent), 0, *weight)).collect();
+        let sources: Vec<Source> =
+            flows.iter().enumerate().flat_map(|(service, (count, ..))| sockets(service, 0, *count)).collect();
+        let sharing = if fill { Sharing::Fill } else { Sharing::Add };
+        let pacer = pacer(mbps, sharing, &shares);
+        // Intervals are longer where the interface is slower.
+        let interval = pacer.interval().nanos() / 1_000_000 + 1;
+        let (from, until) = (10 * interval, 60 * interval);
+        let run = Run::new(pacer, &sources, until, |_, _| {});
+        let sum: f64 = (0..flows.len()).map(|service| run.rate(service, from, until)).sum();
+        prop_assert!((sum / mbps as f64 - 1.0).abs() < 0.02, "{sum} of {mbps}");
+        // Guarantees hold from the start.
+        for (service, share) in shares.iter().enumerate() {
+            let got = run.rate(service, 0, until);
+            prop_assert!(got > 0.97 * share.min.bps() as f64 / 1e6, "{service}: {got} of {share:?}");
+        }
+    }
+
+    /// What is spare leaves in the order in which it was handed over, and within the interface's rate.
+    #[test]
+    fn what_is_spare_is_in_order(counts in prop::collection::vec(1usize..10, 1..4)) {
+        let shares = vec![share(0, 0, 1); counts.len() + 3];
+        let sources: Vec<Source> =
+            counts.iter().enumerate().flat_map(|(service, count)| sockets(service, 0, *count)).collect();
+        let run = Run::new(pacer(100, Sharing::Fill, &shares), &sources, 100, |_, _| {});
+        let mut spare: Vec<Left> = run.left.iter().filter(|packet| packet.spare).copied().collect();
+        prop_assert!(!spare.is_empty());
+        let departures: Vec<u64> = spare.iter().map(|packet| packet.at).collect();
+        spare.sort_by_key(|packet| packet.offered);
+        prop_assert!(spare.iter().map(|packet| packet.at).eq(departures));
+    }
+}

@@ -1,0 +1,128 @@
+//! [`Fq`]: the qdisc that obeys departure times, at the root of an interface.
+//!
+//! Problem: only fq lets a packet wait until the time that is written on it (etf asks for hardware); its defaults are for a host's own sockets: 100
+//! packets of a flow wait at most, which for a guest's flow at 1 Gb/s is 1.2 ms, and what has been given its time and is dropped then
+//! counts as sent. Approach: fq at the root with room for whatever the programs let wait, who bound it by time
+//! (`datapath/departure.h`), and otherwise as it is.
+//!
+//! Life and "as found": as [`crate::htb::HtbTree`], whose handle it has.
+//!
+//! Worked example: `qdisc fq 7765: root limit 1000000p flow_limit 1000000p ... horizon 100s`.
+//!
+//! Source: net/sched/sch_fq.c; linux/pkt_sched.h.
+
+use crate::htb::HANDLE;
+use crate::interface::Interface;
+use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32};
+use crate::tc::{self, ForeignQdisc, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCMSG, tcmsg};
+
+/// Packets that may wait, of all and of one flow: more than there are. At 400 Gb/s and 20 ms 660,000 frames of 1,514 B wait.
+const ROOM: u32 = 1_000_000;
+/// How far ahead a departure may lie, in µs: fq drops what is beyond. A buffer of 64 KiB takes 66 s at the least rate that a service is
+/// given ([`crate::class::RATE_MIN`]).
+const HORIZON: u32 = 100_000_000;
+
+const TCA_FQ_PLIMIT: u16 = 1;
+const TCA_FQ_FLOW_PLIMIT: u16 = 2;
+const TCA_FQ_HORIZON: u16 = 14;
+
+/// Why fq is not at an interface's root.
+#[derive(Debug, thiserror::Error)]
+pub enum FqError {
+    /// Somebody put a qdisc there on purpose.
+    #[error(transparent)]
+    Foreign(#[from] ForeignQdisc),
+    /// The kernel refused.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The kernel took the request and has something else.
+    #[error("the kernel took fq and has not put it at the root")]
+    NotThere,
+}
+
+/// fq on one interface; removed when dropped.
+#[derive(Debug)]
+pub struct Fq {
+    socket: Socket,
+    interface: u32,
+    found: Found,
+    installed: bool,
+}
+
+impl Fq {
+    /// Puts fq on `interface` (of the calling thread's namespace). What a killed agent left is taken over, or replaced if it was of another
+    /// backend. A qdisc that somebody else put there is an error, or with `force` replaced for good.
+    pub fn install(interface: &Interface, force: bool) -> Result<Self, FqError> {
+        let mut socket = Socket::open()?;
+        let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE, "fq");
+        tc::may_replace(interface, &found, force)?;
+        let mut fq = Self { socket, interface: interface.index(), found, installed: false };
+        if fq.found == Found::OtherBackend {
+            tc::delete_root(&mut fq.socket, fq.interface, HANDLE)?;
+        }
+        fq.socket.request("install fq", vec![with_room(root_message(fq.interface))])?;
+        // From here on a failure removes what is there.
+        fq.installed = true;
+        let there = tc::qdiscs(&mut fq.socket, fq.interface)?;
+        if !there.iter().any(|qdisc| qdisc.is_root() && qdisc.kind == "fq" && qdisc.handle == HANDLE) {
+            return Err(FqError::NotThere);
+        }
+        Ok(fq)
+    }
+
+    /// What was at the root before.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// Packets that fq itself has dropped: those beyond its room.
+    pub fn drops(&mut self) -> Result<u64, NetlinkError> {
+        let request = Message::new(libc::RTM_GETQDISC, 0, &tcmsg(self.interface, 0, 0));
+        let replies = self.socket.dump("list qdiscs", request)?;
+        let own = |payload: &[u8]| read_u32(payload, 4) == self.interface && read_u32(payload, 8) == HANDLE;
+        let reply = replies.iter().find(|reply| reply.payload.len() >= TCMSG && own(&reply.payload));
+        Ok(reply.map_or(0, |reply| {
+            let stats = attribute(&reply.payload[TCMSG..], tc::TCA_STATS2).unwrap_or_default();
+            // gnet_stats_queue: packets, bytes, drops.
+            u64::from(read_u32(attribute(stats, tc::TCA_STATS_QUEUE).unwrap_or_default(), 8))
+        }))
+    }
+
+    /// Deletes it; the kernel puts its default back.
+    pub fn remove(mut self) -> Result<(), NetlinkError> {
+        self.delete()
+    }
+
+    /// Goes without deleting.
+    pub fn leave(mut self) {
+        self.installed = false;
+    }
+
+    fn delete(&mut self) -> Result<(), NetlinkError> {
+        if !std::mem::take(&mut self.installed) {
+            return Ok(());
+        }
+        tc::delete_root(&mut self.socket, self.interface, HANDLE)
+    }
+}
+
+impl Drop for Fq {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the next install takes over what stays.
+        let _ = self.delete();
+    }
+}
+
+fn root_message(interface: u32) -> Message {
+    let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(interface, HANDLE, TC_H_ROOT)).text(TCA_KIND, "fq")
+}
+
+/// Appends the options of an fq in which packets wait for their departure.
+pub(crate) fn with_room(message: Message) -> Message {
+    message.nest(TCA_OPTIONS, |m| {
+        m.attribute(TCA_FQ_PLIMIT, &ROOM.to_ne_bytes())
+            .attribute(TCA_FQ_FLOW_PLIMIT, &ROOM.to_ne_bytes())
+            .attribute(TCA_FQ_HORIZON, &HORIZON.to_ne_bytes())
+    })
+}

@@ -1,0 +1,469 @@
+//! Services held by departure times over fq, on kernels that have fq: those of `make test-edt`. Rates are low, since the machine is emulated.
+
+mod common;
+
+use common::{Cable, interface, pause, skipped};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_datapath::{Classifier, ShaperConfig, SipKey};
+use weir_linux::class::Sending;
+use weir_linux::edt_shaper::EdtShaper;
+use weir_linux::htb::HtbTree;
+use weir_linux::htb_shaper::HtbShaper;
+use weir_linux::loader::InterfaceDatapath;
+use weir_linux::netns::Netns;
+use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
+use weir_linux::shaper::{Backend, ServiceRate, Shaper, ShaperError, choose, probe};
+use weir_linux::tc::Found;
+use weir_policy::Policy;
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
+
+const BULK: ServiceId = ServiceId(0);
+const WEB: ServiceId = ServiceId(1);
+
+/// True, with a line that says why, where departure times hold nobody.
+fn skipped_here() -> bool {
+    if skipped() {
+        return true;
+    }
+    match choose(&probe(), Some(Backend::Edt)) {
+        Ok(_) => false,
+        Err(error) => {
+            let line = format!("skipped: {error}\n");
+            std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("standard error takes a line");
+            true
+        }
+    }
+}
+
+/// `a` sends, `b` receives; services are the ports 7000 (`bulk`) and 7001 (`web`).
+fn policy(nic: &str, bulk: &str, web: &str) -> Policy {
+    let text = format!(
+        "weir: 1
+network:
+  nic: {nic}
+  racks: {{ r: {{ uplink: {nic}, machines: [a, b] }} }}
+services:
+  bulk: {{ match: [ {{ port: 7000 }} ]{bulk} }}
+  web: {{ match: [ {{ port: 7001 }} ]{web} }}
+"
+    );
+    match Policy::parse("p.yaml", &text) {
+        Ok((policy, _)) => policy,
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+/// The programs of a host, which measure and answer; what they write on packets is said by `classes` later.
+fn programs(policy: &Policy, machine: MachineId, timeout: u64) -> InterfaceDatapath {
+    let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
+    let services = policy.services();
+    datapath.set_slots(services.leaves().map(|(id, service)| (id, service.path()))).expect("slots");
+    let sending = Sending::over(&interface()).expect("offloads");
+    datapath.set_shaper(policy, machine, &ShaperConfig::parley(policy, None, None), sending).expect("the shaper");
+    datapath.set_keys(&[FeedbackKey { id: 7, key: SipKey::new(*b"sixteen bytes ok") }]).expect("keys");
+    let control = ControlSettings {
+        listen: "0.0.0.0:30565".parse().expect("an address"),
+        cookie: 0,
+        epoch: 1,
+        peers: Vec::new(),
+        timeout: weir_units::Duration::from_millis(timeout),
+    };
+    datapath.set_control(&control).expect("control");
+    datapath.tell_alive().expect("alive");
+    datapath.start_timer().expect("the timer");
+    datapath
+}
+
+fn rules(policy: &Policy, datapath: &mut InterfaceDatapath, classes: Classes) {
+    let classifier = Classifier::new(policy.services().classification_order(), Some("eth")).expect("supported");
+    datapath.set_rules(&classifier, classes).expect("rules");
+}
+
+/// What services may send by the static policy.
+fn rates(policy: &Policy, machine: MachineId, datapath: &InterfaceDatapath) -> Vec<ServiceRate> {
+    let nic = policy.machine_capacity(machine, Direction::Tx);
+    let rate = |(id, _)| {
+        let ceiling = policy.machine_ceiling(id, Direction::Tx).min(nic);
+        let share = policy.services().get(id).share(ContentionPoint::Machine, Direction::Tx);
+        let slot = datapath.slot(id).expect("a slot");
+        ServiceRate { service: id, slot, min: share.min, max: ceiling, ceiling, weight: share.weight }
+    };
+    policy.services().leaves().map(rate).collect()
+}
+
+/// The sender, held by departure times.
+struct Host {
+    datapath: InterfaceDatapath,
+    shaper: EdtShaper,
+    rates: Vec<ServiceRate>,
+}
+
+fn shaper(policy: &Policy, datapath: &InterfaceDatapath, force: bool) -> Result<EdtShaper, ShaperError> {
+    let nic = policy.machine_capacity(MachineId(0), Direction::Tx);
+    let (rates, sending) = (rates(policy, MachineId(0), datapath), Sending::over(&interface()).expect("offloads"));
+    EdtShaper::install(&interface(), datapath, nic, policy.sharing(), &rates, sending, force)
+}
+
+impl Host {
+    fn new(policy: &Policy, timeout: u64) -> Self {
+        let mut datapath = programs(policy, MachineId(0), timeout);
+        let shaper = shaper(policy, &datapath, false).expect("fq");
+        rules(policy, &mut datapath, Classes::Edt);
+        let rates = rates(policy, MachineId(0), &datapath);
+        Self { datapath, shaper, rates }
+    }
+
+    fn limit(&mut self, service: ServiceId, mbps: u64) {
+        let rate = self.rates.iter_mut().find(|rate| rate.service == service).expect("a service");
+        rate.max = Bandwidth::from_mbps(mbps).min(rate.ceiling);
+        self.shaper.set(&self.rates).expect("rates");
+    }
+
+    fn remove(self) {
+        self.datapath.remove().expect("programs");
+        Box::new(self.shaper).remove().expect("fq");
+    }
+
+    /// Dies.
+    fn leave(self) {
+        self.datapath.leave();
+        Box::new(self.shaper).leave();
+    }
+}
+
+/// The receiver: counts only.
+fn counter(policy: &Policy) -> InterfaceDatapath {
+    let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
+    let services = policy.services();
+    datapath.set_slots(services.leaves().map(|(id, service)| (id, service.path()))).expect("slots");
+    rules(policy, &mut datapath, Classes::None);
+    datapath
+}
+
+fn cable(name: &str) -> Cable {
+    let cable = Cable::new(name);
+    // Emulation reaches the rates with few large buffers.
+    cable.set_offloads(true);
+    cable
+}
+
+/// What arrives of these services, in Mb/s of frames, over `seconds`.
+#[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
+fn arriving(at: &InterfaceDatapath, services: &[ServiceId], seconds: f64) -> Vec<f64> {
+    let read = |service: &ServiceId| at.totals(Some(*service)).expect("meters").rx.bytes().get();
+    let (start, before): (_, Vec<u64>) = (std::time::Instant::now(), services.iter().map(read).collect());
+    pause(Duration::from_secs_f64(seconds));
+    let after: Vec<u64> = services.iter().map(read).collect();
+    let seconds = start.elapsed().as_secs_f64();
+    after.iter().zip(before).map(|(after, before)| (after - before) as f64 * 8.0 / 1e6 / seconds).collect()
+}
+
+#[track_caller]
+fn within(measured: f64, expected: f64, percent: f64) {
+    println!("{measured:.2} Mb/s of {expected:.2}");
+    assert!((measured / expected - 1.0).abs() * 100.0 <= percent, "{measured} is not {expected} ± {percent} %");
+}
+
+/// Ends a client.
+fn end(mut client: Child) {
+    client.kill().expect("kill");
+    client.wait().expect("the client");
+}
+
+/// A thread that sends datagrams from `a` as fast as its socket takes them, until it is stopped.
+struct Datagrams {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Datagrams {
+    /// `buffer` is what the socket lets wait, beyond what it may be otherwise.
+    #[expect(clippy::disallowed_methods, reason = "traffic that goes on while it is measured")]
+    fn start(cable: &Cable, port: u16, buffer: Option<i32>) -> Self {
+        let socket = cable.a.run(|| UdpSocket::bind("10.77.0.1:0").expect("a socket")).expect("enter");
+        if let Some(bytes) = buffer {
+            let (at, size) = ((&raw const bytes).cast(), size_of::<i32>() as libc::socklen_t);
+            // SAFETY: the option is an int and its size is given.
+            let set = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, at, size) };
+            assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+        }
+        socket.connect(("10.77.0.2", port)).expect("connect");
+        socket.set_write_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+        let stop = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&stop);
+        let run = move || {
+            while !ends.load(Ordering::Relaxed) {
+                // Nobody listens, what is refused is refused; and what is dropped is told as no room.
+                let _ = socket.send(&[0; 1400]);
+            }
+        };
+        Self { stop, thread: Some(std::thread::spawn(run)) }
+    }
+}
+
+impl Drop for Datagrams {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the sender");
+        }
+    }
+}
+
+fn tc(netns: &Netns, arguments: &str) -> String {
+    let output = netns.command("tc").expect("tc").args(arguments.split_whitespace()).output().expect("tc");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// All that is on the interface; not the link's state, which follows the carrier.
+fn state(netns: &Netns) -> String {
+    let filters = tc(netns, "filter show dev eth egress") + &tc(netns, "filter show dev eth ingress");
+    tc(netns, "qdisc show dev eth") + &filters
+}
+
+#[test]
+fn a_service_is_held_to_its_limit() {
+    if skipped_here() {
+        return;
+    }
+    let cable = cable("e1");
+    let policy = policy("1Gb/s", "", "");
+    let mut a = cable.a.run(|| Host::new(&policy, 3_600_000)).expect("enter");
+    let b = cable.b.run(|| counter(&policy)).expect("enter");
+    a.limit(BULK, 20);
+    let _server = cable.server(7000);
+    let client = cable.client(7000, "30");
+    pause(Duration::from_secs(2));
+    within(arriving(&b, &[BULK], 3.0)[0], 20.0, 5.0);
+    a.limit(BULK, 10);
+    pause(Duration::from_secs(1));
+    within(arriving(&b, &[BULK], 2.0)[0], 10.0, 5.0);
+    end(client);
+    let refused = |a: &Host| a.datapath.control_counters().expect("counters").beyond_horizon;
+    println!("TCP had to wait {} times", refused(&a));
+    a.limit(BULK, 20);
+    {
+        let _datagrams = Datagrams::start(&cable, 7000, None);
+        pause(Duration::from_millis(500));
+        within(arriving(&b, &[BULK], 2.0)[0], 20.0, 5.0);
+    }
+    println!("and datagrams: {}", refused(&a));
+    assert_eq!(a.shaper.fq_drops().expect("fq"), 0);
+    let queues = a.shaper.queues().expect("queues");
+    assert!(queues[0].sent.get() > 10_000_000, "{queues:?}");
+}
+
+#[test]
+fn what_would_wait_too_long_is_dropped() {
+    if skipped_here() {
+        return;
+    }
+    let cable = cable("e2");
+    let policy = policy("1Gb/s", "", "");
+    let mut a = cable.a.run(|| Host::new(&policy, 3_600_000)).expect("enter");
+    let b = cable.b.run(|| counter(&policy)).expect("enter");
+    a.limit(BULK, 5);
+    // Six seconds' worth may wait in the socket; behind a service's limiter a fourth of a second's, two buffers of 71 kB.
+    let datagrams = Datagrams::start(&cable, 7000, Some(4_000_000));
+    pause(Duration::from_secs(1));
+    within(arriving(&b, &[BULK], 2.0)[0], 5.0, 5.0);
+    let waiting = a.shaper.queues().expect("queues")[0].backlog;
+    drop(datagrams);
+    let dropped = a.datapath.control_counters().expect("counters").beyond_horizon;
+    let queue = a.shaper.queues().expect("queues")[0];
+    println!("{dropped} beyond the horizon, {waiting} waiting");
+    assert!(dropped > 100 && queue.drops == dropped, "{queue:?}");
+    assert!((100_000..200_000).contains(&waiting.get()), "{waiting}");
+    assert_eq!(a.shaper.fq_drops().expect("fq"), 0);
+}
+
+#[test]
+fn services_share_the_machine_as_the_policy_says() {
+    if skipped_here() {
+        return;
+    }
+    let cable = cable("e3");
+    // `bulk` hands over as much as it can, in datagrams and by four connections.
+    let policy = policy("20Mb/s", "", ", machine: { weight: 3 }");
+    let a = cable.a.run(|| Host::new(&policy, 3_600_000)).expect("enter");
+    let b = cable.b.run(|| counter(&policy)).expect("enter");
+    let _servers = [cable.server(7000), cable.server(7001)];
+    let bulk = cable
+        .a
+        .command("iperf3")
+        .expect("iperf3")
+        .args(["-c", "10.77.0.2", "-p", "7000"])
+        .args(["-P", "4", "-t", "60", "-J"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("iperf3");
+    pause(Duration::from_secs(2));
+    // Alone it has it all.
+    within(arriving(&b, &[BULK], 2.0)[0], 20.0, 5.0);
+    let web = cable.client(7001, "60");
+    pause(Duration::from_secs(2));
+    let both = arriving(&b, &[BULK, WEB], 5.0);
+    println!("{both:?}, {:?}", a.shaper.level().expect("a level"));
+    end(web);
+    end(bulk);
+    within(both[0] + both[1], 20.0, 5.0);
+    within(both[1], 15.0, 5.0);
+}
+
+#[test]
+fn receivers_hold_senders_without_user_space() {
+    if skipped_here() {
+        return;
+    }
+    let cable = Cable::new("e4");
+    let before = (state(&cable.a), state(&cable.b));
+    let policy = policy("100Mb/s", ", machine: { rx: { max: 5Mb/s } }", "");
+    cable.a.run(|| Host::new(&policy, 3_600_000).leave()).expect("enter");
+    let receiver = || {
+        let mut datapath = programs(&policy, MachineId(1), 3_600_000);
+        rules(&policy, &mut datapath, Classes::None);
+        datapath.leave();
+    };
+    cable.b.run(receiver).expect("enter");
+    // No process holds anything of it now.
+    let _server = cable.server(7000);
+    let client = cable.client(7000, "60");
+    // Windows are of 97 ms at 5 Mb/s; thirty of them.
+    pause(Duration::from_secs(6));
+    let mut b = cable.b.run(|| InterfaceDatapath::attach(&interface(), None).expect("adopt")).expect("enter");
+    b.set_slots(policy.services().leaves().map(|(id, service)| (id, service.path()))).expect("slots");
+    let came = arriving(&b, &[BULK], 4.0)[0];
+    end(client);
+    within(came, 5.0, 5.0);
+    b.remove().expect("programs");
+    let removed = || {
+        let a = InterfaceDatapath::attach(&interface(), None).expect("adopt");
+        let told = a.control_counters().expect("counters");
+        println!("{told:?}");
+        assert!(told.feedback > 100 && told.forged == 0, "{told:?}");
+        a.remove().expect("programs");
+        assert!(HtbTree::remove_leftover(&interface()).expect("fq"), "fq was there");
+    };
+    cable.a.run(removed).expect("enter");
+    assert_eq!((state(&cable.a), state(&cable.b)), before);
+}
+
+#[test]
+fn without_an_agent_the_kernel_takes_the_static_policy() {
+    if skipped_here() {
+        return;
+    }
+    let cable = cable("e5");
+    let policy = policy("1Gb/s", ", machine: { max: 20Mb/s }", "");
+    let mut a = cable.a.run(|| Host::new(&policy, 1_500)).expect("enter");
+    let b = cable.b.run(|| counter(&policy)).expect("enter");
+    a.limit(BULK, 5);
+    let _server = cable.server(7000);
+    let client = cable.client(7000, "60");
+    let alive = |seconds: u32, a: &mut Host| {
+        (0..seconds * 4)
+            .map(|_| {
+                a.datapath.tell_alive().expect("alive");
+                arriving(&b, &[BULK], 0.25)[0] / f64::from(seconds * 4)
+            })
+            .sum::<f64>()
+    };
+    alive(1, &mut a);
+    within(alive(3, &mut a), 5.0, 5.0);
+    assert!(!a.datapath.timer().expect("the timer").fallback);
+    // Nobody says anything any more.
+    pause(Duration::from_secs(3));
+    assert!(a.datapath.timer().expect("the timer").fallback);
+    within(arriving(&b, &[BULK], 3.0)[0], 20.0, 5.0);
+    alive(1, &mut a);
+    within(alive(2, &mut a), 5.0, 5.0);
+    assert_eq!(a.datapath.timer().expect("the timer").fallbacks, 1);
+    end(client);
+}
+
+#[test]
+fn nothing_is_left_and_what_a_killed_agent_left_is_taken_over() {
+    if skipped_here() {
+        return;
+    }
+    let cable = cable("e6");
+    let before = state(&cable.a);
+    let policy = policy("100Mb/s", "", "");
+    let new = || Host::new(&policy, 3_600_000);
+    let first = cable.a.run(new).expect("enter");
+    assert_eq!(*first.shaper.found(), Found::Default("noqueue".into()));
+    let during = tc(&cable.a, "qdisc show dev eth");
+    assert!(during.contains("qdisc fq 7765: root") && during.contains("flow_limit 1000000p"), "{during}");
+    cable.a.run(|| first.remove()).expect("enter");
+    assert_eq!(state(&cable.a), before);
+    cable.a.run(|| drop(new())).expect("enter");
+    assert_eq!(state(&cable.a), before, "dropping removes as well");
+    // Killed, with a limit in force.
+    let killed = || {
+        let mut host = new();
+        host.limit(BULK, 5);
+        host.leave();
+    };
+    cable.a.run(killed).expect("enter");
+    let b = cable.b.run(|| counter(&policy)).expect("enter");
+    {
+        let _datagrams = Datagrams::start(&cable, 7000, None);
+        pause(Duration::from_millis(500));
+        within(arriving(&b, &[BULK], 2.0)[0], 5.0, 5.0);
+        let second = cable.a.run(new).expect("enter");
+        assert!(second.datapath.is_adopted());
+        assert_eq!(*second.shaper.found(), Found::Leftover);
+        pause(Duration::from_millis(500));
+        // This one knows of no limit; 20 Mb/s are within emulation's reach, and far from 5.
+        assert!(arriving(&b, &[BULK], 1.0)[0] > 8.0, "the new agent's rates are in force");
+        cable.a.run(|| second.remove()).expect("enter");
+    }
+    assert_eq!(state(&cable.a), before);
+}
+
+#[test]
+fn backends_take_over_from_each_other_and_from_nobody_else() {
+    if skipped_here() {
+        return;
+    }
+    let cable = cable("e7");
+    let before = state(&cable.a);
+    let policy = policy("100Mb/s", "", "");
+    let work = || {
+        let mut datapath = programs(&policy, MachineId(0), 3_600_000);
+        let (nic, sending) = (Bandwidth::from_mbps(100), Sending::over(&interface()).expect("offloads"));
+        let rates = rates(&policy, MachineId(0), &datapath);
+        let htb = || HtbShaper::install(&interface(), nic, &rates, &[], sending, false).expect("htb");
+        Box::new(htb()).leave();
+        let edt = shaper(&policy, &datapath, false).expect("fq");
+        assert_eq!(*edt.found(), Found::OtherBackend);
+        rules(&policy, &mut datapath, Classes::Edt);
+        Box::new(edt).leave();
+        rules(&policy, &mut datapath, Classes::Htb);
+        let htb = htb();
+        assert!(tc(&cable.a, "qdisc show dev eth").contains("htb 7765: root"));
+        datapath.remove().expect("programs");
+        Box::new(htb).remove().expect("htb");
+    };
+    cable.a.run(work).expect("enter");
+    assert_eq!(state(&cable.a), before);
+    // Somebody's own fq is not ours to change.
+    tc(&cable.a, "qdisc add dev eth root handle 1: fq");
+    let refused = || {
+        let datapath = programs(&policy, MachineId(0), 3_600_000);
+        let refused = shaper(&policy, &datapath, false).expect_err("a foreign qdisc");
+        assert!(matches!(&refused, ShaperError::Foreign(foreign) if foreign.found.to_string() == "fq 1:"), "{refused}");
+        assert!(tc(&cable.a, "qdisc show dev eth").contains("fq 1: root"));
+        let forced = shaper(&policy, &datapath, true).expect("forced");
+        datapath.remove().expect("programs");
+        Box::new(forced).remove().expect("fq");
+    };
+    cable.a.run(refused).expect("enter");
+    assert_eq!(state(&cable.a), before);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * When a packet leaves an interface that all services of a machine share, where a qdisc (fq) waits for the time that is written on it.
+ *
+ * Problem: a time is given once, when the packet is handed over, and never taken back. One clock for the whole interface, by
+ * which packets leave in the order in which they come, gives the interface to whoever hands over most; a rate for each service
+ * wastes what the others do not use. Approach: two clocks of a service and one of the machine (limiter.h), and two ways to leave.
+ *
+ *   root       the service's limit: the brokers', or its own maximum while no agent is alive. Holds every packet.
+ *   entitled   what the policy's rule gives the service of the interface now. A packet that it lets go leaves whatever the
+ *              machine's clock says: guarantees do not wait behind what others have handed over.
+ *   machine    the interface's rate; every packet is charged to it. What is beyond `entitled` may leave when all that was
+ *              charged is paid: it takes what is spare, first come first served.
+ *
+ *   departure = max(destination, root, min(entitled, machine))
+ *
+ * The packet is charged to the clock by which it leaves, to the machine's and to those above. What is entitled sums up to the interface's
+ * rate, so the machine's clock holds back only what is not.
+ *
+ * What a service is entitled to follows from one level R for all, as on the receiving side (interface_meter.h: fill or add, min, max,
+ * weight), and a timer runs the same law on it, against what leaves as entitled. While that is less than the interface carries R rises,
+ * so that what idle services leave is shared by weight and not by who comes first; while it is more R falls. It never falls below the
+ * level at which the rule shares out everything while all want everything: that is never too much. It falls there at once when
+ * much more leaves as entitled than the interface carries, or when a service begins to want more than it is entitled to: until R is found
+ * anew, what is left over goes to who comes first. Being wrong about R costs fairness of that part, neither guarantees nor throughput,
+ * so it is found slowly: what is handed over is late by what waits, up to the horizon, and a law with an interval below that swings.
+ * With an interval of the horizon and a = 1/4, R comes to its place without going beyond.
+ *
+ * The law aims at WEIR_ENTITLED_PART less than the interface's rate. While R is too high more can leave than the interface carries, and
+ * that waits in the qdisc; the margin drains it, and while nothing waits it is given out as spare.
+ *
+ * The horizon. Nothing limits what is handed over before its time (local senders are held by their sockets' buffers, guests by nothing).
+ * So a packet that would wait for longer than the horizon is dropped, unless what waits before it is less than some segments: at
+ * low rates a single one takes longer. The numbers are those of an HTB class's queue. It is charged to the clocks above the one that
+ * refuses it, as by a queue behind a queue.
+ *
+ * Bounds: those of limiter.h and interface_meter.h. When a rate rises, packets that have their time keep it, and later ones may get
+ * an earlier one: by fq a flow then is out of order where its rate more than doubles between two of its packets.
+ *
+ * Worked example: 100 Mb/s, two services of weight 1, so R = 49.2 Mb/s while both want everything. The first alone hands over 1,500 B each
+ * 100 us: by `entitled` the n-th packet leaves at n * 244 us, by the machine's clock at n * 120 us, so it leaves by that, spare. R
+ * rises to 98.4 Mb/s in some intervals of 20 ms, and it leaves as entitled. The second comes: its packets leave at once, and when the first
+ * that has to wait is seen R is 49.2 Mb/s again, at the next tick.
+ *
+ * Source: Saeed et al., Carousel, SIGCOMM 2017 (one time stamp from several limits, a horizon); EyeQ section 4.2 (root and
+ * destination limiters); the clock of what is entitled beside the machine's is ours, after committed and excess rates of RFC 2698.
+ */
+#ifndef WEIR_DEPARTURE_H
+#define WEIR_DEPARTURE_H
+
+#include "limiter.h"
+#include "receive_tick.h"
+
+/* The law aims at the interface's rate less this part of it. */
+#define WEIR_ENTITLED_PART 64
+/* Bytes that a rate carries in 1 ms, from bit/s: what may leave at once after a pause, at least (crates/linux/src/class.rs). */
+#define WEIR_BURST_PART 8000
+
+/* More than this part of the interface's rate above it is too much to be lowered step by step. */
+#define WEIR_ENTITLED_EXCESS 8
+/* ns after which a service that has to wait again is a newcomer: several intervals. */
+#define WEIR_NEWCOMER 100000000ULL
+
+/* By which clock a packet leaves. */
+#define WEIR_LEAVES_ENTITLED 0
+#define WEIR_LEAVES_SPARE 1
+#define WEIR_LEAVES_NEVER 2
+/* Beside these: its service wants more than it is entitled to, and did not lately. */
+#define WEIR_LEAVES_NEWCOMER 4
+
+/* How an interface is paced. */
+struct weir_pacing {
+	u64 rate;    /* bit/s of the interface; 0 is unlimited */
+	u64 horizon; /* ns that a packet may wait */
+	u32 queue;   /* bytes that may wait for longer */
+	u32 burst;   /* bytes that may leave at once after a pause, at least */
+	u32 sharing; /* WEIR_SHARE_* */
+	u32 reserved;
+};
+
+/* What a service may send. */
+struct weir_sending {
+	u64 min;     /* bit/s, as the next ones; of the interface */
+	u64 max;     /* of the interface; 0 is unlimited, as the next ones */
+	u64 limit;   /* the brokers' */
+	u64 ceiling; /* without them */
+	u32 weight;  /* thousandths, at least 1 */
+	u32 generation; /* another one: min, max or weight are new */
+};
+
+/* A service's sending side. */
+struct weir_sender {
+	struct weir_limiter root;
+	struct weir_limiter entitled;
+	u64 level;   /* the R that `entitled` follows from */
+	u64 latest;  /* ns: the last departure */
+	u64 waited_at; /* ns: when it last wanted more than it is entitled to */
+	u64 sent;    /* bytes that were given a departure */
+	u64 spare;   /* of them, those that left as spare */
+	u64 dropped; /* buffers beyond the horizon */
+	u32 generation;
+	u32 reserved;
+};
+
+/* The interface's. */
+struct weir_machine {
+	struct weir_limiter limiter;
+	u64 entitled; /* bytes that left as entitled */
+	u64 sent;     /* all */
+	u64 newcomers; /* times that a service began to want more than it is entitled to */
+};
+
+/* Gives a clock its rate, where that is another than it has. */
+WEIR_INLINE void weir_pacing_set(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u64 rate)
+{
+	u64 burst = rate / WEIR_BURST_PART;
+
+	if (limiter->rate == rate)
+		return;
+	if (burst < pacing->burst)
+		burst = pacing->burst;
+	if (burst > WEIR_CHARGE_MAX)
+		burst = WEIR_CHARGE_MAX;
+	weir_limiter_set_rate(limiter, now, rate);
+	weir_limiter_set_burst(limiter, (u32)burst);
+}
+
+/* 1: a packet that `limiter` lets leave at `departure` is beyond the horizon. */
+WEIR_INLINE int weir_pacing_beyond(const struct weir_pacing *pacing, const struct weir_limiter *limiter, u64 now, u64 departure)
+{
+	if (departure <= now || departure - now <= pacing->horizon)
+		return 0;
+	return limiter->owed > limiter->burst && limiter->owed - limiter->burst > pacing->queue * WEIR_NANOBITS_PER_BYTE;
+}
+
+/*
+ * A packet of `bytes`, offered at `now`, passes a limiter of its own before all others, a destination's. 0, and when it leaves by that;
+ * or 1: never.
+ */
+WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure)
+{
+	*departure = weir_limiter_earliest(limiter, now);
+	if (weir_pacing_beyond(pacing, limiter, now, *departure))
+		return 1;
+	weir_limiter_departure(limiter, now, bytes);
+	return 0;
+}
+
+/* What a service may send: brokers count unless `alone`. */
+WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 alone)
+{
+	if (alone || !rules->limit)
+		return rules->ceiling;
+	return rules->ceiling && rules->ceiling < rules->limit ? rules->ceiling : rules->limit;
+}
+
+/*
+ * First half: WEIR_LEAVES_*, perhaps with WEIR_LEAVES_NEWCOMER, and the departure by the service's own clocks. `machine` is only read, and may change meanwhile.
+ * `level` is the interface's; `departure` comes in as what a destination's limiter said, or `now`.
+ */
+WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct weir_sending *rules,
+				      const struct weir_pacing *pacing, const struct weir_interface_meter *level,
+				      const struct weir_machine *machine, u64 now, u32 bytes, u32 alone, u64 *departure)
+{
+	u64 rate = *(const volatile u64 *)&level->rate;
+	u64 root, own;
+	u32 leaves = WEIR_LEAVES_ENTITLED, newcomer = 0;
+
+	weir_pacing_set(pacing, &sender->root, now, weir_sending_limit(rules, alone));
+	if (sender->level != rate || sender->generation != rules->generation) {
+		sender->level = rate;
+		sender->generation = rules->generation;
+		weir_pacing_set(pacing, &sender->entitled, now,
+				weir_interface_meter_share(level, pacing->sharing, rules->min, rules->max, rules->weight));
+	}
+	root = weir_limiter_earliest(&sender->root, now);
+	own = weir_limiter_earliest(&sender->entitled, now);
+	if (weir_pacing_beyond(pacing, &sender->root, now, root))
+		leaves = WEIR_LEAVES_NEVER;
+	if (leaves == WEIR_LEAVES_ENTITLED && own > now && own > root) {
+		struct weir_limiter all = machine->limiter;
+		u64 spare = weir_limiter_earliest(&all, now);
+
+		if (spare < own)
+			leaves = weir_pacing_beyond(pacing, &all, now, spare) ? WEIR_LEAVES_NEVER : WEIR_LEAVES_SPARE;
+		else if (weir_pacing_beyond(pacing, &sender->entitled, now, own))
+			leaves = WEIR_LEAVES_NEVER;
+	}
+	if (leaves == WEIR_LEAVES_NEVER) {
+		sender->dropped += 1;
+		return leaves;
+	}
+	weir_limiter_departure(&sender->root, now, bytes);
+	if (root > *departure)
+		*departure = root;
+	if (leaves == WEIR_LEAVES_ENTITLED) {
+		weir_limiter_departure(&sender->entitled, now, bytes);
+		if (own > *departure)
+			*departure = own;
+	} else {
+		sender->spare += bytes;
+	}
+	if (own > now) {
+		if (now - sender->waited_at > WEIR_NEWCOMER)
+			newcomer = WEIR_LEAVES_NEWCOMER;
+		sender->waited_at = now;
+	}
+	sender->sent += bytes;
+	sender->latest = *departure;
+	return leaves | newcomer;
+}
+
+/* Second half, for what leaves at all. */
+WEIR_INLINE void weir_machine_departure(struct weir_machine *machine, const struct weir_pacing *pacing, u64 now, u32 bytes,
+					u32 leaves, u64 *departure)
+{
+	u64 spare;
+
+	weir_pacing_set(pacing, &machine->limiter, now, pacing->rate);
+	spare = weir_limiter_departure(&machine->limiter, now, bytes);
+	machine->sent += bytes;
+	machine->newcomers += leaves / WEIR_LEAVES_NEWCOMER;
+	if (leaves % WEIR_LEAVES_NEWCOMER == WEIR_LEAVES_ENTITLED)
+		machine->entitled += bytes;
+	else if (spare > *departure)
+		*departure = spare;
+}
+
+/*
+ * Counts what left as entitled since the last tick, if anything did. `newcomer`: a service began to want more than that. A
+ * window may close `slack` early.
+ */
+WEIR_INLINE void weir_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack)
+{
+	u64 elapsed = weir_window_elapsed(&level->window, now);
+	u64 floor = weir_interface_meter_floor(level);
+	u64 counted;
+
+	if (!level->capacity)
+		return;
+	if (floor < level->level)
+		floor = level->level;
+	if (newcomer) {
+		level->rate = floor;
+		weir_window_open(&level->window, now);
+		return;
+	}
+	if (!bytes)
+		return;
+	weir_window_add(&level->window, bytes, 0, 0);
+	if (!weir_tick_closes(elapsed, level->law.interval, slack, &counted))
+		return;
+	level->usage = weir_window_usage(&level->window, elapsed);
+	level->rate = weir_law_run(&level->law, level->rate, level->capacity, floor, level->usage, counted, 0);
+	if (level->usage > level->capacity && level->usage - level->capacity > level->capacity / WEIR_ENTITLED_EXCESS)
+		level->rate = floor;
+	weir_window_open(&level->window, now);
+}
+
+#endif
