@@ -5,7 +5,7 @@ use super::fabric::{identity_refused, period, timeout};
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -176,10 +176,15 @@ fn listen_refused(error: &AgentError, address: SocketAddr, cause: &io::Error) ->
     }
 }
 
-/// What a daemon says while it runs.
+/// What a daemon says while it runs; in colours on a terminal only.
 pub(super) fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_target(false)
+        .with_ansi(io::stderr().is_terminal())
+        .init();
 }
 
 fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {

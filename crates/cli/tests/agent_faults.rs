@@ -1,0 +1,395 @@
+//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which is printed.
+//!
+//! Two racks on a switch with a fabric broker: m1 and m2 send as much as they may to m3 in the other rack; m5 beside them is idle. What may be sent of `a` is 30 Mb/s by a machine, 24 by
+//! a rack and 16 over the fabric; so each has 8 while all works, 12 without a fabric broker, and 30 without an agent. `b` is
+//! for what m3 may receive. A cut lasts some seconds, or as many as WEIR_CUT says.
+#![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
+
+mod agent_pair;
+mod common;
+
+use agent_pair::Flow;
+use common::{WEIR, one_at_a_time, signal, skipped, wait_for, weir};
+use serde_json::Value;
+use std::fs;
+use std::io::{self, Write as _};
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use weir_linux::netns::{Netns, Prefix, connect};
+
+const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 100Mb/s, machines: [m1, m2, m5] }\n    \
+                      r2: { uplink: 100Mb/s, machines: [m3] }\n  machines:\n    m1: { address: 10.81.0.1 }\n    \
+                      m2: { address: 10.81.0.2 }\n    m3: { address: 10.81.0.3 }\n    \
+                      m5: { address: 10.81.0.5 }\nservices:\n  \
+                      a:\n    match: [ { protocol: udp, port: 5001-5002 } ]\n    machine: { tx: { max: 30Mb/s } }\n    \
+                      rack: { tx: { max: 24Mb/s } }\n    fabric: { tx: { max: 16Mb/s } }\n  \
+                      b:\n    match: [ { protocol: udp, port: 5003 } ]\n    machine: { rx: { max: 5Mb/s } }\n";
+/// The fabric broker is on the fourth.
+const HOSTS: [&str; 5] = ["10.81.0.1", "10.81.0.2", "10.81.0.3", "10.81.0.4", "10.81.0.5"];
+/// The machines.
+const MACHINES: [usize; 4] = [0, 1, 2, 4];
+
+fn say(line: &str) {
+    io::stderr().write_all(format!("{line}\n").as_bytes()).expect("standard error takes a line");
+}
+
+/// Ends with its test.
+struct Process(Child);
+
+impl Process {
+    fn kill(self) {
+        signal(&self.0, libc::SIGKILL);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Network {
+    switch: Netns,
+    hosts: Vec<Netns>,
+    directory: tempfile::TempDir,
+}
+
+impl Network {
+    fn new(prefix: &str) -> Self {
+        let prefix = Prefix::new(prefix).expect("a prefix");
+        prefix.cleanup().expect("leftovers of an earlier run go");
+        let switch = prefix.create("sw").expect("made");
+        run(&switch, &["ip", "link", "add", "br0", "type", "bridge"]);
+        run(&switch, &["ip", "link", "set", "br0", "up"]);
+        let hosts = ["m1", "m2", "m3", "fb", "m5"].into_iter().zip(HOSTS).zip(1..).map(|((name, address), port)| {
+            let host = prefix.create(name).expect("made");
+            let port = format!("p{port}");
+            connect((&host, "eth0", Some(&format!("{address}/24"))), (&switch, &port, None)).expect("connected");
+            run(&switch, &["ip", "link", "set", &port, "master", "br0", "up"]);
+            host
+        });
+        let hosts = hosts.collect();
+        let network = Self { switch, hosts, directory: tempfile::tempdir().expect("a directory") };
+        fs::write(network.at("policy.yaml"), POLICY).expect("written");
+        let quiet = |mut command: Command| assert!(command.stderr(Stdio::null()).status().expect("runs").success());
+        let mut key = weir(&["key"]);
+        key.arg(network.at("key"));
+        quiet(key);
+        let mut certificates = weir(&["certificate"]);
+        certificates.arg(network.at("pki")).arg("--policy").arg(network.at("policy.yaml"));
+        certificates.args(["--fabric", HOSTS[3]]);
+        quiet(certificates);
+        network
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn weir(&self, host: usize, command: &str, holder: &str) -> Command {
+        let mut process = self.hosts[host].command(WEIR).expect("a command");
+        process.arg(command).arg(self.at("policy.yaml")).env("NO_COLOR", "1");
+        for (option, file) in [("--certificate", format!("{holder}.pem")), ("--private-key", format!("{holder}.key"))] {
+            process.arg(option).arg(self.at("pki").join(file));
+        }
+        process.arg("--authority").arg(self.at("pki/authority.pem")).arg("--state").arg(self.at("state"));
+        process.stdout(Stdio::null()).stderr(Stdio::null());
+        process
+    }
+
+    fn broker(&self) -> Process {
+        let mut process = self.weir(3, "fabric", &format!("fabric-{}", HOSTS[3]));
+        process.args(["--listen", &format!("{}:30567", HOSTS[3]), "--period", "1s"]);
+        Process(process.spawn().expect("starts"))
+    }
+
+    fn agent(&self, host: usize) -> Process {
+        let machine = format!("m{}", host + 1);
+        let _ = fs::remove_file(self.at(&format!("{machine}.json")));
+        let mut process = self.weir(host, "agent", &format!("machine-{machine}"));
+        process.args(["--machine", &machine, "--interface", "eth0", "--fabric-period", "1s"]);
+        process.args(["--fabric", &format!("https://{}:30567", HOSTS[3])]).arg("--key").arg(self.at("key"));
+        process.arg("--status").arg(self.at(&format!("{machine}.json")));
+        Process(process.spawn().expect("starts"))
+    }
+
+    fn flow(&self, from: usize, port: u16) -> Flow {
+        Flow::between((&self.hosts[from], HOSTS[from]), (&self.hosts[2], HOSTS[2]), port)
+    }
+
+    fn status(&self, host: usize) -> Value {
+        let text = fs::read_to_string(self.at(&format!("m{}.json", host + 1))).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    fn counter(&self, host: usize, of: &str, name: &str) -> u64 {
+        self.status(host)[of][name].as_u64().unwrap_or(0)
+    }
+
+    fn leads(&self, host: usize) -> bool {
+        self.status(host)["fabric"]["leads"] == true
+    }
+
+    /// Whether the fabric broker's word on this host's line is of the last period.
+    fn hears(&self, host: usize) -> bool {
+        let status = self.status(host);
+        status["fabric"]["line"]["silent_ms"].as_u64().is_some_and(|ms| ms < 1100)
+    }
+
+    /// Mb/s that the broker lets a machine send of `a`.
+    fn limit(&self, host: usize) -> Option<f64> {
+        self.status(host)["services"][0]["tx"]["limit_bps"].as_f64().map(|bps| bps / 1e6)
+    }
+}
+
+fn run(host: &Netns, command: &[&str]) {
+    let mut process = host.command(command[0]).expect("a command");
+    assert!(process.args(&command[1..]).status().expect("runs").success(), "{command:?}");
+}
+
+fn is_near(rate: f64, expected: f64) -> bool {
+    (rate / expected - 1.0).abs() < 0.12
+}
+
+/// Seconds from `since` on until it is so.
+fn seconds(since: Instant, what: &str, most: u64, condition: impl FnMut() -> bool) -> f64 {
+    wait_for(what, most, condition);
+    since.elapsed().as_secs_f64()
+}
+
+#[test]
+fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
+    if skipped("agents and brokers that are killed") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new("wfa");
+    let broker = network.broker();
+    let mut agents = MACHINES.map(|host| Some(network.agent(host)));
+    let flows = [network.flow(0, 5001), network.flow(1, 5002)];
+    let each = |expected: f64| flows.iter().all(|flow| is_near(flow.rates(1, 500)[0], expected));
+    let begun = Instant::now();
+    let took = seconds(begun, "8 Mb/s each", 60, || each(8.0));
+    say(&format!("all started: 8 Mb/s each after {took:.1} s"));
+    assert!(network.leads(0) && !network.leads(1));
+
+    // An agent is killed and started again at once: nothing happens to its traffic.
+    let killed = Instant::now();
+    agents[1].take().expect("it runs").kill();
+    let rates = flows[1].rates(4, 500);
+    agents[1] = Some(network.agent(1));
+    let took = seconds(killed, "the next agent in the runtime policy", 20, || network.status(1)["mode"] == "runtime");
+    let rates = [rates, flows[1].rates(8, 500)].concat();
+    say(&format!(
+        "m2's agent killed, started after 2 s: in the runtime policy {took:.1} s after the kill; Mb/s each 0.5 s: {rates:.1?}"
+    ));
+    assert!(rates.iter().all(|rate| (6.0..10.0).contains(rate)), "its limit holds all the time: {rates:.1?}");
+
+    // None comes: after 5 s the kernel takes the static policy; the other machine keeps its limit.
+    let killed = Instant::now();
+    agents[1].take().expect("it runs").kill();
+    let took = seconds(killed, "the static policy", 15, || is_near(flows[1].rates(1, 250)[0], 30.0));
+    assert!(is_near(flows[0].rate(), 8.0), "m1 goes on");
+    say(&format!(
+        "m2's agent killed for good: the kernel's static policy, 30 Mb/s, after {took:.1} s; m1 goes on at 8"
+    ));
+    assert!((4.5..9.0).contains(&took));
+    let started = Instant::now();
+    agents[1] = Some(network.agent(1));
+    let took = seconds(started, "8 Mb/s each", 30, || each(8.0));
+    say(&format!("m2's agent started again: 8 Mb/s each after {took:.1} s"));
+
+    // The rack's leader is killed: the other machine speaks for the rack, and its own limit holds all the time.
+    let killed = Instant::now();
+    agents[0].take().expect("it runs").kill();
+    let took = seconds(killed, "m2 to lead", 20, || network.leads(1));
+    let rate = flows[1].rate();
+    say(&format!("the rack's leader killed: m2 leads after {took:.1} s, and sends {rate:.1} Mb/s"));
+    assert!(rate < 16.0 * 1.12, "the fabric's limit on the rack holds");
+    let started = Instant::now();
+    agents[0] = Some(network.agent(0));
+    let took = seconds(started, "8 Mb/s each", 40, || each(8.0) && network.leads(0) && network.hears(0));
+    say(&format!("the rack's leader started again: it leads, and 8 Mb/s each, after {took:.1} s"));
+
+    // The racks are cut off from the fabric broker: its word holds five periods of 1 s, then the rack's own policy does.
+    let cut = std::env::var("WEIR_CUT").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let begun = Instant::now();
+    run(&network.switch, &["ip", "link", "set", "p4", "down"]);
+    let rates = flows[0].rates(6, 500);
+    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "the last word holds: {rates:.1?}");
+    let took = seconds(begun, "the rack's own policy", 20, || each(12.0));
+    say(&format!(
+        "cut off from the fabric broker: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s"
+    ));
+    let end = begun + Duration::from_secs(cut);
+    while Instant::now() < end {
+        assert!(flows.iter().map(Flow::rate).sum::<f64>() < 24.0 * 1.1, "the rack's maximum holds");
+    }
+    let back = Instant::now();
+    run(&network.switch, &["ip", "link", "set", "p4", "up"]);
+    let took = seconds(back, "8 Mb/s each", 60, || each(8.0));
+    say(&format!("back after {cut} s: 8 Mb/s each after {took:.1} s"));
+
+    // The fabric broker is killed, and started again within its five periods.
+    let calls = || network.status(0)["fabric"]["line"]["counters"]["calls"].as_u64();
+    let (killed, before) = (Instant::now(), calls());
+    broker.kill();
+    let _broker = network.broker();
+    let (mut lowest, mut highest) = (f64::MAX, 0.0f64);
+    let took = seconds(killed, "a new broker's limits", 30, || {
+        let rate = flows[0].rates(1, 500)[0];
+        (lowest, highest) = (lowest.min(rate), highest.max(rate));
+        calls() > before && network.hears(0) && network.limit(0).is_some_and(|limit| is_near(limit, 8.0))
+    });
+    say(&format!(
+        "the fabric broker killed and started: a new word {took:.1} s after the kill; m1 had {lowest:.1} to {highest:.1} Mb/s"
+    ));
+    assert!(lowest > 6.0 && highest < 10.0);
+}
+
+/// The last byte of the address that a frame is from.
+fn from(frame: &[u8]) -> u8 {
+    frame[29]
+}
+
+/// A socket that sees and sends whole frames at a port of the switch.
+struct Tap(OwnedFd);
+
+impl Tap {
+    fn open(network: &Network, port: &str) -> Self {
+        let open = || {
+            let all = libc::ETH_P_ALL as u16;
+            let name = std::ffi::CString::new(port).expect("a name");
+            // SAFETY: plain system calls; the address lives during the call, the descriptor belongs to nobody else.
+            unsafe {
+                let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(all.to_be()));
+                assert!(fd >= 0, "{}", io::Error::last_os_error());
+                let mut address: libc::sockaddr_ll = std::mem::zeroed();
+                address.sll_family = libc::AF_PACKET as u16;
+                address.sll_protocol = all.to_be();
+                address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+                let size = size_of::<libc::sockaddr_ll>() as u32;
+                assert_eq!(libc::bind(fd, (&raw const address).cast(), size), 0, "{}", io::Error::last_os_error());
+                OwnedFd::from_raw_fd(fd)
+            }
+        };
+        Self(network.switch.run(open).expect("inside"))
+    }
+
+    /// All frames to UDP port 30565 within a time, in order.
+    fn control(&self, time: Duration) -> Vec<Vec<u8>> {
+        let (end, mut frames, mut buffer) = (Instant::now() + time, Vec::new(), [0u8; 2048]);
+        while Instant::now() < end {
+            // SAFETY: fills at most the buffer.
+            let got =
+                unsafe { libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
+            let Ok(length) = usize::try_from(got) else {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            // Ethernet, IPv4 without options, UDP.
+            if length > 42 && buffer[12..14] == [8, 0] && buffer[23] == 17 && buffer[36..38] == 30565u16.to_be_bytes() {
+                frames.push(buffer[..length].to_vec());
+            }
+        }
+        frames
+    }
+
+    fn send(&self, frame: &[u8]) {
+        // SAFETY: reads the frame.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        assert_eq!(usize::try_from(sent).ok(), Some(frame.len()), "{}", io::Error::last_os_error());
+    }
+}
+
+#[test]
+fn floods_and_replays_of_control_traffic_hold_nobody() {
+    if skipped("floods and replays") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new("wfb");
+    let agents = MACHINES.map(|host| network.agent(host));
+    // m3 receives 5 Mb/s at most of `b`, and says so to m1; what it says is recorded.
+    let flow = network.flow(0, 5003);
+    wait_for("m3 to hold m1", 30, || is_near(flow.rate(), 5.0));
+    wait_for("m1 to hear m2", 20, || network.status(0)["mode"] == "runtime");
+    let tap = Tap::open(&network, "p1");
+    let mut recorded = tap.control(Duration::from_secs(3));
+    recorded.retain(|frame| from(frame) != 1);
+    for frame in recorded.iter_mut().filter(|frame| from(frame) != 3) {
+        // A cable of the lab leaves the checksum of UDP to hardware that there is not; without one it is not checked.
+        frame[40..42].fill(0);
+    }
+    let feedback: Vec<_> = recorded.iter().filter(|frame| from(frame) == 3).collect();
+    let reports: Vec<_> = recorded.iter().filter(|frame| from(frame) == 2).collect();
+    assert!(
+        feedback.len() > 20 && reports.len() >= 2,
+        "{} and {} of {}",
+        feedback.len(),
+        reports.len(),
+        recorded.len()
+    );
+    let counted = |name: (&str, &str)| network.counter(0, name.0, name.1);
+    let (old_feedback, old_report) = (("kernel", "feedback_replayed"), ("counters", "reports_replayed"));
+    let replay = |what: &str| {
+        let before = (counted(old_feedback), counted(old_report));
+        recorded.iter().for_each(|frame| tap.send(frame));
+        wait_for(what, 10, || {
+            counted(old_feedback) >= before.0 + feedback.len() as u64
+                && (what != "reports" || counted(old_report) >= before.1 + reports.len() as u64)
+        });
+    };
+    replay("reports");
+    // Now it may receive 20.
+    fs::write(network.at("policy.yaml"), POLICY.replace("rx: { max: 5Mb/s }", "rx: { max: 20Mb/s }")).expect("written");
+    agents.iter().for_each(|agent| signal(&agent.0, libc::SIGHUP));
+    wait_for("20 Mb/s", 20, || is_near(flow.rate(), 20.0));
+    for _ in 0..3 {
+        replay("feedback");
+        let rate = flow.rate();
+        assert!(is_near(rate, 20.0), "what was said once does not hold again: {rate:.1} Mb/s");
+    }
+    say(&format!(
+        "replayed: {} feedbacks, four times, and {} reports, all refused; m1 goes on at 20 Mb/s",
+        feedback.len(),
+        reports.len()
+    ));
+
+    // A flood from a host that no agent runs on: forged feedback, nonsense, and reports that nobody signed.
+    let attacker = &network.hosts[3];
+    let (accepted, dropped) = (("counters", "reports_accepted"), ("kernel", "control_packets_dropped"));
+    let before = (counted(accepted), counted(dropped), counted(("kernel", "feedback_forged")));
+    let (forged, report) = (feedback[0][42..].to_vec(), reports[0][42..].to_vec());
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let ends = &stop;
+    let sent = std::thread::scope(|scope| {
+        let flood = scope.spawn(move || {
+            let socket = attacker.run(|| UdpSocket::bind("0.0.0.0:0")).expect("inside").expect("bound");
+            let mut sent = 0u64;
+            while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                for datagram in [&forged[..], &report, b"GET / HTTP/1.1", &[0; 1000]] {
+                    sent += u64::from(socket.send_to(datagram, "10.81.0.1:30565").is_ok());
+                }
+                // Some tens of thousands in a second: what a test may take of two processors.
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            sent
+        });
+        let rates = flow.rates(5, 1000);
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(rates.iter().all(|rate| is_near(*rate, 20.0)), "{rates:.1?}");
+        flood.join().expect("sent")
+    });
+    let heard = counted(accepted) - before.0;
+    say(&format!("a flood of {sent} control packets in 5 s: m1 goes on at 20 Mb/s and heard m2 {heard} times"));
+    assert!(heard >= 4, "m2 is heard all the time: {heard}");
+    wait_for("the flood to be counted", 5, || {
+        counted(dropped) > before.1 && counted(("kernel", "feedback_forged")) > before.2
+    });
+    assert_eq!(network.status(0)["mode"], "runtime");
+}
