@@ -1,10 +1,12 @@
 //! A port that marks, seen by real sockets on both sides of it.
 
+mod datagrams;
+
+use datagrams::{bound, receive, set, set_tos};
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::net::{IpAddr, SocketAddr};
 use weir_lab::marks::MarkingPort;
-use weir_linux::netns::{Netns, Prefix, connect};
+use weir_linux::netns::{Prefix, connect};
 use weir_linux::requirements::{Purpose, check};
 use weir_units::{Bandwidth, Bytes};
 
@@ -28,52 +30,6 @@ const MARK: Bytes = Bytes::new(20_000);
 const PACKETS: usize = 40;
 /// DSCP 46 and Not-ECT, ECT(1), ECT(0), CE.
 const KINDS: [u8; 4] = [46 << 2, 46 << 2 | 1, 46 << 2 | 2, 46 << 2 | 3];
-
-fn set(socket: &UdpSocket, level: i32, option: i32, value: i32) {
-    let size = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: `value` is an int of that size and outlives the call.
-    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size) };
-    assert_eq!(set, 0, "option {option}: {}", io::Error::last_os_error());
-}
-
-/// The first byte of the next datagram, and the TOS or traffic class that it came with; none if nothing comes.
-fn receive(socket: &UdpSocket) -> Option<(u8, u8)> {
-    let (mut data, mut control) = ([0u8; 2_000], [0u64; 16]);
-    let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
-    // SAFETY: all bytes zero is a message header without anything.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control);
-    // SAFETY: the header names buffers that outlive the call.
-    if unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) } < 0 {
-        return None;
-    }
-    // SAFETY: the kernel wrote the headers that are walked through.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-        while !header.is_null() {
-            match ((*header).cmsg_level, (*header).cmsg_type) {
-                (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    return Some((data[0], *libc::CMSG_DATA(header)));
-                }
-                _ => header = libc::CMSG_NXTHDR(&raw const message, header),
-            }
-        }
-    }
-    panic!("a datagram without its TOS");
-}
-
-fn bound(netns: &Netns, address: SocketAddr) -> UdpSocket {
-    let socket = netns.run(|| UdpSocket::bind(address)).expect("enter").expect("a socket");
-    set(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
-    if address.is_ipv6() {
-        set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1);
-    }
-    socket.set_read_timeout(Some(std::time::Duration::from_millis(1_500))).expect("a time limit");
-    socket
-}
 
 /// Two hosts with a port of 2 Mb/s that marks above 20 kB between them: what arrives of a burst of all kinds of packets.
 fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, weir_lab::marks::PortCounts) {
@@ -99,10 +55,7 @@ fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, weir_lab::mark
     let mut data = [0; 1_000];
     for _ in 0..PACKETS {
         for (kind, tos) in (0u8..).zip(KINDS) {
-            set(&sender, libc::IPPROTO_IP, libc::IP_TOS, tos.into());
-            if to.is_ipv6() {
-                set(&sender, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos.into());
-            }
+            set_tos(&sender, tos);
             data[0] = kind;
             sender.send_to(&data, (to, PORT)).expect("sent");
         }

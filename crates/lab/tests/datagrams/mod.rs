@@ -1,0 +1,64 @@
+//! Datagrams whose TOS is set and seen.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use weir_linux::netns::Netns;
+
+/// Sets an option that is a number.
+pub(crate) fn set(socket: &UdpSocket, level: i32, option: i32, value: i32) {
+    let size = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: `value` is an int of that size and outlives the call.
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size) };
+    assert_eq!(set, 0, "option {option}: {}", io::Error::last_os_error());
+}
+
+/// The first byte of the next datagram, and the TOS or traffic class that it came with; none if nothing comes.
+pub(crate) fn receive(socket: &UdpSocket) -> Option<(u8, u8)> {
+    let (mut data, mut control) = ([0u8; 2_000], [0u64; 16]);
+    let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    // SAFETY: all bytes zero is a message header without anything.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    // SAFETY: the header names buffers that outlive the call.
+    if unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) } < 0 {
+        return None;
+    }
+    // SAFETY: the kernel wrote the headers that are walked through.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            match ((*header).cmsg_level, (*header).cmsg_type) {
+                (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    return Some((data[0], *libc::CMSG_DATA(header)));
+                }
+                _ => header = libc::CMSG_NXTHDR(&raw const message, header),
+            }
+        }
+    }
+    panic!("a datagram without its TOS");
+}
+
+/// The TOS, or the traffic class, of what is sent from now on: DSCP and ECN.
+pub(crate) fn set_tos(socket: &UdpSocket, tos: u8) {
+    let own = socket.local_addr().expect("an address");
+    let (level, option) = match own.is_ipv6() {
+        true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        false => (libc::IPPROTO_IP, libc::IP_TOS),
+    };
+    set(socket, level, option, tos.into());
+}
+
+/// A socket in a namespace that tells the TOS of what it receives.
+pub(crate) fn bound(netns: &Netns, address: SocketAddr) -> UdpSocket {
+    let socket = netns.run(|| UdpSocket::bind(address)).expect("enter").expect("a socket");
+    set(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
+    if address.is_ipv6() {
+        set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1);
+    }
+    socket.set_read_timeout(Some(std::time::Duration::from_millis(1_500))).expect("a time limit");
+    socket
+}
