@@ -187,7 +187,11 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     say(&format!(
         "m2's agent killed, started after 2 s: in the runtime policy {took:.1} s after the kill; Mb/s each 0.5 s: {rates:.1?}"
     ));
-    assert!(rates.iter().all(|rate| (6.0..10.0).contains(rate)), "its limit holds all the time: {rates:.1?}");
+    // For a period it takes the others to want all that they may, as it knows nothing of them yet: then it has a third of 16.
+    assert!(
+        rates.iter().all(|rate| (4.7..9.0).contains(rate)),
+        "no more than its limit, and its share at least: {rates:.1?}"
+    );
 
     // None comes: after 5 s the kernel takes the static policy; the other machine keeps its limit.
     let killed = Instant::now();
@@ -246,7 +250,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
         calls() > before && network.hears(0) && network.limit(0).is_some_and(|limit| is_near(limit, 8.0))
     });
     say(&format!(
-        "the fabric broker killed and started: a new word {took:.1} s after the kill; m1 had {lowest:.1} to {highest:.1} Mb/s"
+        "the fabric broker killed and started: on the line {took:.1} s after the kill; m1 had {lowest:.1} to {highest:.1} Mb/s"
     ));
     assert!(lowest > 6.0 && highest < 10.0);
 }

@@ -9,12 +9,13 @@ use std::io::{self, IsTerminal};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tracing::warn;
+use tracing::{debug, warn};
 use tracing_subscriber::EnvFilter;
 use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, Source, Terms, host, key_file};
 use weir_control::{RackBrokerConfig, Stale};
 use weir_document::Diagnostic;
 use weir_fabric::{BrokerUrl, IdentityFiles, LineConfig, LineError};
+use weir_linux::loader::LoaderError;
 use weir_linux::requirements::{self, Purpose};
 use weir_linux::shaper::{Backend, ShaperError};
 use weir_policy::Policy;
@@ -155,9 +156,22 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
             .hint("its process number is in that file; `systemctl status weir-agent` tells of the unit's"),
         AgentError::Fabric(LineError::Identity(refused)) => identity_refused(refused),
         AgentError::Listen { address, error: cause } => listen_refused(&error, *address, cause),
+        AgentError::Host(host::HostError::Loader(LoaderError::Program(_) | LoaderError::Load(_))) => {
+            CommandError::failed(shortened(&error.to_string()))
+                .hint("RUST_LOG=debug says all that the kernel says; Weir was tried on Linux 6.1 and 6.18")
+        }
         _ => CommandError::failed(error.to_string()),
     })?;
     Ok(Exit::Done)
+}
+
+/// What the kernel says of a program that it refuses: of the verifier's hundreds of lines the one that says why.
+fn shortened(text: &str) -> String {
+    debug!("{text}");
+    let Some((head, log)) = text.split_once("Verifier output:") else { return text.to_owned() };
+    let said = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let why = said.take_while(|line| !line.starts_with("verification time") && !line.starts_with("processed ")).last();
+    format!("{}: {}", head.trim_end().trim_end_matches('.'), why.unwrap_or("nothing more is said"))
 }
 
 /// Why an address cannot be listened on, and what to do.
@@ -332,4 +346,21 @@ fn peers(policy: &Policy, me: MachineId, given: &[String]) -> Result<Vec<(Machin
     }
     addresses.sort_unstable_by_key(|(id, _)| *id);
     Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_verifiers_lines_the_one_that_says_why_is_told() {
+        let text = "BPF program: the BPF_PROG_LOAD syscall returned Permission denied (os error 13). Verifier output: 0: R1=ctx()\n\
+                    1: (b4) w6 = 0\nR3 pointer arithmetic prohibited for !root\nverification time 16 usec\nstack depth 224\n";
+        assert_eq!(
+            shortened(text),
+            "BPF program: the BPF_PROG_LOAD syscall returned Permission denied (os error 13): R3 pointer arithmetic \
+             prohibited for !root"
+        );
+        assert_eq!(shortened("BPF program: no such file"), "BPF program: no such file");
+    }
 }
