@@ -1,4 +1,5 @@
-//! Tenants' ECN bits and DSCP through the kernels of two hosts with agents, and a switch's marks on their way to the law.
+//! Tenants' ECN bits and DSCP through the kernels of two hosts with agents, a switch's marks on their way to the law, and a
+//! receive limit over IPv6.
 
 mod common;
 #[path = "../../lab/tests/datagrams/mod.rs"]
@@ -25,7 +26,8 @@ network:
   racks: { r: { uplink: 50Mb/s, machines: [a, b] } }
 services:
   probe: { match: [ { protocol: udp, port: 9000-9099 } ] }
-  rest: { match: [ { protocol: tcp, port: 9000-9099 } ] }
+  limited: { match: [ { protocol: tcp, port: 9000-9049 } ], machine: { rx: { max: 5Mb/s } } }
+  rest: { match: [ { protocol: tcp, port: 9050-9099 } ] }
 ";
 
 /// Two hosts and a switch whose port to `b` has 10 Mb/s.
@@ -86,8 +88,13 @@ fn status(directory: &Path, name: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
+fn probes_status(status: &Value) -> Value {
+    let services = status["services"].as_array().map_or(&[][..], Vec::as_slice);
+    services.iter().find(|own| own["service"] == "probe").cloned().unwrap_or_default()
+}
+
 fn probe_of(status: &Value, direction: &str, key: &str) -> u64 {
-    status["services"][0][direction][key].as_u64().unwrap_or(0)
+    probes_status(status)[direction][key].as_u64().unwrap_or(0)
 }
 
 #[expect(clippy::disallowed_methods, reason = "packets are sent in real time")]
@@ -171,5 +178,40 @@ fn ecn_and_dscp_arrive_as_they_were_sent_and_marks_reach_the_law() {
 
 /// What the law tells senders of the probes.
 fn rate_of(status: &Value) -> u64 {
-    status["services"][0]["rx"]["sender_rate_bps"].as_u64().unwrap_or(u64::MAX)
+    probes_status(status)["rx"]["sender_rate_bps"].as_u64().unwrap_or(u64::MAX)
+}
+
+/// The goodput of one TCP connection from `a` to `b` over IPv6 to this port, in Mb/s, from the third second on.
+fn tcp_over_ipv6(place: &Place, port: u16) -> f64 {
+    let port = port.to_string();
+    let mut server = place.b.command("iperf3").expect("iperf3");
+    server.args(["--server", "--one-off", "--port", &port]).stdout(Stdio::null());
+    let mut server = server.spawn().expect("a server");
+    wait_for("the server", 10, || {
+        let mut probe = place.b.command("ss").expect("ss");
+        !probe.args(["-Hltn", "sport", "=", &port]).output().expect("ss").stdout.is_empty()
+    });
+    let mut client = place.a.command("iperf3").expect("iperf3");
+    client.args(["-6", "--client", "fd77::2", "--port", &port, "--time", "6", "--omit", "2", "--json"]);
+    let output = client.args(["--congestion", "cubic"]).output().expect("a client");
+    let _ = server.kill();
+    let _ = server.wait();
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rate = result["end"]["sum_received"]["bits_per_second"].as_f64();
+    rate.unwrap_or_else(|| panic!("no result: {result}")) / 1e6
+}
+
+#[test]
+fn a_receive_limit_holds_tcp_over_ipv6() {
+    if skipped("a receive limit over IPv6") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = Place::new(directory.path());
+    let limited = tcp_over_ipv6(&place, 9_000);
+    let free = tcp_over_ipv6(&place, 9_050);
+    // Frames of 1,514 B carry 1,428 B: 4.7 of 5, and of the port's 10 Mb/s 9.4.
+    assert!((4.2..=4.9).contains(&limited), "{limited} Mb/s under a limit of 5 Mb/s");
+    assert!((8.0..=9.6).contains(&free), "{free} Mb/s without a limit");
 }
