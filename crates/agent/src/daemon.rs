@@ -7,117 +7,35 @@
 //! SIGHUP puts what the files say in force ([`reload`]). While the interface is gone nothing is enforced and nobody told;
 //! it is looked for once a period, and brought under the policy when it is there ([`presence`]).
 
+mod config;
+mod counters;
 mod presence;
 mod reload;
 
+pub use config::{AgentConfig, AgentError};
+pub use counters::DatagramCounters;
+
 use crate::fabric_line::FabricLine;
-use crate::host::{Host, HostError, Standing};
+use crate::host::{Host, Standing};
 use crate::notify;
 use crate::status::{self, Period, Teller};
-use crate::terms::{Source, Terms};
+use crate::terms::Terms;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
-use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
-use weir_fabric::{Line, LineConfig, LineError};
+use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RuntimeLimit};
+use weir_fabric::Line;
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, PerDirection};
-use weir_wire::{DecodeError, Message};
-
-/// Everything that an agent needs to know.
-pub struct AgentConfig {
-    /// What the files said at the start.
-    pub terms: Terms,
-    /// Who says what they say now.
-    pub source: Box<dyn Source>,
-    /// The interface to shape.
-    pub interface: String,
-    /// Higher than at any earlier start, see [`weir_state::epoch`].
-    pub epoch: u64,
-    /// How the broker is timed.
-    pub broker: RackBrokerConfig,
-    /// What is to enforce rates; the first that is possible where nothing is said.
-    pub backend: Option<Backend>,
-    /// Replace a qdisc that somebody else put on the interface.
-    pub force: bool,
-    /// Where to write the status once a period, if anywhere.
-    pub status: Option<PathBuf>,
-    /// Where to serve `/status` and `/metrics`, if anywhere; nothing listens otherwise.
-    pub metrics: Option<SocketAddr>,
-    /// Leave everything in force at the end, for the next agent.
-    pub keep: bool,
-    /// How to reach the fabric broker, if there is one.
-    pub fabric: Option<LineConfig>,
-}
-
-/// Why the agent ended or did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// The interface cannot be brought or kept under the policy.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The line to the fabric broker.
-    #[error(transparent)]
-    Fabric(#[from] LineError),
-    /// Somebody else has the address, or this host does not.
-    #[error("listen on {address}: {error}")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// The system's answer.
-        #[source]
-        error: io::Error,
-    },
-    /// The signals, or the event loop.
-    #[error("{what}: {error}")]
-    Io {
-        /// What was attempted.
-        what: String,
-        /// The system's answer.
-        #[source]
-        error: io::Error,
-    },
-}
+use weir_wire::Message;
 
 fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
     let what = what.into();
     move |error| AgentError::Io { what, error }
-}
-
-/// Datagrams that did not reach the broker, by reason.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct DatagramCounters {
-    /// Cut off.
-    pub truncated: u64,
-    /// Not of this protocol.
-    pub foreign: u64,
-    /// Of another version.
-    pub version: u64,
-    /// With a tag that does not verify.
-    pub forged: u64,
-    /// With a good tag around nonsense.
-    pub malformed: u64,
-    /// Genuine, but for a fabric broker.
-    pub misdirected: u64,
-    /// That could not be sent.
-    pub unsent: u64,
-}
-
-impl DatagramCounters {
-    fn count(&mut self, error: DecodeError) {
-        *match error {
-            DecodeError::Truncated => &mut self.truncated,
-            DecodeError::Foreign => &mut self.foreign,
-            DecodeError::Version(_) => &mut self.version,
-            DecodeError::Forged => &mut self.forged,
-            DecodeError::Malformed(_) => &mut self.malformed,
-        } += 1;
-    }
 }
 
 /// Runs until SIGTERM or SIGINT, and then leaves the interface as it was found.

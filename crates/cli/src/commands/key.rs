@@ -17,8 +17,9 @@ Examples:
 Copy the file to every host of the deployment, readable by its owner only: whoever can read it can
 speak for any machine. A file that exists is not overwritten.
 
-It has a key in each line, four at most: the first signs, all verify. An agent reads it again when it
-is reloaded (systemctl reload weir-agent, or SIGHUP). Each step must be on all hosts before the next.")]
+It has a key in each line, four at most: the first signs, all verify. An agent reads it again when
+it is reloaded (systemctl reload weir-agent, or SIGHUP). Each step must be on all hosts before the
+next.")]
 pub(crate) struct Args {
     /// The file to write
     file: PathBuf,
