@@ -97,7 +97,8 @@ impl Network {
             process.arg(option).arg(self.at("pki").join(file));
         }
         process.arg("--authority").arg(self.at("pki/authority.pem")).arg("--state").arg(self.at("state"));
-        process.stdout(Stdio::null()).stderr(Stdio::null());
+        let log = fs::File::options().create(true).append(true).open(self.at(&format!("{holder}.log")));
+        process.stdout(Stdio::null()).stderr(log.expect("a log"));
         process
     }
 
@@ -143,6 +144,23 @@ impl Network {
     /// Mb/s that the broker lets a machine send of `a`.
     fn limit(&self, host: usize) -> Option<f64> {
         self.status(host)["services"][0]["tx"]["limit_bps"].as_f64().map(|bps| bps / 1e6)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        for entry in fs::read_dir(self.directory.path()).into_iter().flatten().flatten() {
+            if entry.path().extension().is_some_and(|kind| kind == "log" || kind == "json") {
+                say(&format!(
+                    "-- {}:\n{}",
+                    entry.path().display(),
+                    fs::read_to_string(entry.path()).unwrap_or_default()
+                ));
+            }
+        }
     }
 }
 

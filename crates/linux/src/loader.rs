@@ -32,6 +32,7 @@ use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::time::Duration;
 use weir_units::{Direction, ServiceId};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/weir.bpf.o"));
@@ -46,8 +47,10 @@ const PROGRAMS: [(&str, TcAttachType); 2] =
     [("weir_egress", TcAttachType::Egress), ("weir_ingress", TcAttachType::Ingress)];
 /// What starts the timer.
 const START: &str = "weir_start";
-/// How often it is tried: a timer is memory that the kernel gives without waiting for a lock, and not while another processor has it.
-const START_TRIES: u32 = 10;
+/// How often it is tried, and how long is waited in between: a timer is memory that the kernel gives without waiting, and not while
+/// another processor has the allocator's lock or memory is short, which lasts until what fills it has been written or dropped.
+const START_TRIES: u32 = 200;
+const START_PAUSE: Duration = Duration::from_millis(10);
 /// Where our clsact filters stand: a number that nobody picks by accident, so that they are found again.
 const FILTER_PRIORITY: u16 = 0x7765;
 
@@ -230,7 +233,9 @@ impl InterfaceDatapath {
         self.adopted
     }
 
-    /// Starts the timer, or hands it over from the earlier agent's programs. After the configuration.
+    /// Starts the timer, or hands it over from the earlier agent's programs. After the configuration. Waits two seconds at most
+    /// for the kernel to have memory for it.
+    #[expect(clippy::disallowed_methods, reason = "waits for the kernel")]
     pub fn start_timer(&mut self) -> Result<(), LoaderError> {
         let frame = [0u8; 64];
         let mut step = 0;
@@ -240,6 +245,7 @@ impl InterfaceDatapath {
             if step == 0 {
                 return Ok(());
             }
+            std::thread::sleep(START_PAUSE);
         }
         Err(LoaderError::Timer(step))
     }
@@ -252,7 +258,7 @@ impl InterfaceDatapath {
         frame: &[u8],
         repeat: u32,
         interface: Option<u32>,
-    ) -> Result<std::time::Duration, LoaderError> {
+    ) -> Result<Duration, LoaderError> {
         // struct __sk_buff: ifindex is its eleventh word.
         let mut context = [0u8; 192];
         context[40..44].copy_from_slice(&interface.unwrap_or(0).to_ne_bytes());

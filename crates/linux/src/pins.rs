@@ -12,6 +12,7 @@
 //! The same name in another namespace is another interface, hence the numbers. A directory of another version
 //! hands over its links, not its maps. An interface that is gone leaves its directory behind, with links that lead
 //! nowhere: [`sweep`] deletes such. Where there are no links (clsact) only the interfaces of the own namespace can be looked at.
+//! Agents of one host begin at the same moment, so directories come and go under a lock on the file system's root.
 //!
 //! Source: bpf(2), BPF_OBJ_PIN; Documentation/filesystems/bpf.
 
@@ -82,15 +83,12 @@ impl Pins {
         Ok(())
     }
 
-    /// Makes the directory, which only its owner may enter.
-    fn create(&self) -> Result<(), PinError> {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&self.directory).map_err(io_error(&self.directory))
-    }
-
-    /// Makes the directory and holds it, as one agent at a time does; `None` while another holds it. Released with the file.
+    /// Makes the directory, which only its owner may enter, and holds it, as one agent at a time does; `None` while another holds
+    /// it. Released with the file.
     pub(crate) fn hold(&self) -> Result<Option<File>, PinError> {
-        self.create()?;
+        let _alone = alone()?;
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&self.directory).map_err(io_error(&self.directory))?;
         let directory = File::open(&self.directory).map_err(io_error(&self.directory))?;
         match directory.try_lock() {
             Ok(()) => Ok(Some(directory)),
@@ -122,6 +120,7 @@ impl Pins {
     /// Removes all pins of this interface; whether there were any. What no process holds ends with them.
     pub(crate) fn remove(&self) -> Result<bool, PinError> {
         let there = self.exist();
+        let _alone = alone()?;
         remove(&self.directory)?;
         Ok(there)
     }
@@ -146,6 +145,7 @@ pub fn sweep() -> usize {
             None => whose(name).is_some_and(|(namespace, index)| Some(namespace) == own && !is_there(index)),
         }
     };
+    let Ok(_alone) = alone() else { return 0 };
     let gone = directories().into_iter().filter(|(name, directory)| dead(name, directory));
     // Who holds the directory is about to pin there.
     gone.filter(|(_, directory)| is_free(directory) && remove(directory).is_ok()).count()
@@ -175,6 +175,8 @@ fn is_free(directory: &Path) -> bool {
 /// Deletes the pins of all interfaces of a namespace, which is about to go.
 pub(crate) fn remove_of_namespace(inode: u64) {
     let which = format!("-{inode}-");
+    // Where there is no such file system there are no pins.
+    let Ok(_alone) = alone() else { return };
     for (name, directory) in directories() {
         if name.contains(&which) {
             // What cannot be deleted is found by `sweep` when the interface has gone.
@@ -227,20 +229,39 @@ fn remove(directory: &Path) -> Result<(), PinError> {
     }
 }
 
+/// Waits until nobody else on this host makes or deletes directories of pins; ends with the file. It takes microseconds.
+fn alone() -> Result<File, PinError> {
+    let path = Path::new(BPF_FS);
+    let root = File::open(path).map_err(io_error(path))?;
+    root.lock().map_err(io_error(path))?;
+    Ok(root)
+}
+
 /// Mounts the BPF file system where it is not; systemd does so at boot.
 fn mount() -> Result<(), PinError> {
-    let path = CString::new(Path::new(BPF_FS).as_os_str().as_bytes()).expect("a path without zeros");
-    // SAFETY: an all-zero statfs is valid, and is filled by the call.
-    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: both point to what lives during the call.
-    if unsafe { libc::statfs(path.as_ptr(), &raw mut about) } == 0 && about.f_type as i64 == BPF_FS_MAGIC {
+    if is_mounted() {
         return Ok(());
     }
+    // Of those who begin at the same moment one mounts: this directory is the one below.
+    let _alone = alone()?;
+    if is_mounted() {
+        return Ok(());
+    }
+    let path = CString::new(Path::new(BPF_FS).as_os_str().as_bytes()).expect("a path without zeros");
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     // SAFETY: the strings live during the call; the data is a string of options.
     let mounted =
         unsafe { libc::mount(c"bpf".as_ptr(), path.as_ptr(), c"bpf".as_ptr(), flags, c"mode=0700".as_ptr().cast()) };
     if mounted == 0 { Ok(()) } else { Err(PinError::NotMounted(io::Error::last_os_error())) }
+}
+
+fn is_mounted() -> bool {
+    let path = CString::new(Path::new(BPF_FS).as_os_str().as_bytes()).expect("a path without zeros");
+    // SAFETY: an all-zero statfs is valid, and is filled by the call.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: both point to what lives during the call.
+    let told = unsafe { libc::statfs(path.as_ptr(), &raw mut about) } == 0;
+    told && about.f_type as i64 == BPF_FS_MAGIC
 }
 
 #[cfg(test)]
@@ -259,5 +280,27 @@ mod tests {
     fn an_interface_is_there_or_not() {
         assert!(is_there(1), "lo");
         assert!(!is_there(0x7fff_fff0));
+    }
+
+    #[test]
+    fn directories_come_and_go_beside_each_other() {
+        // SAFETY: plain system call without arguments.
+        if unsafe { libc::geteuid() } != 0 || mount().is_err() {
+            return;
+        }
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    let pins = Pins { directory: Path::new(ROOT).join(format!("v0-1-{thread}")) };
+                    for round in 0..2000 {
+                        let held = pins.hold().unwrap_or_else(|error| panic!("round {round}: {error}"));
+                        assert!(held.is_some() && pins.directory.is_dir(), "round {round}");
+                        sweep();
+                        assert!(pins.directory.is_dir(), "round {round}: swept while it is held");
+                        pins.remove().expect("removed");
+                    }
+                });
+            }
+        });
     }
 }

@@ -5,6 +5,7 @@ mod common;
 use common::{Cable, interface, services, skipped};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use weir_datapath::Classifier;
 use weir_linux::class::{ClassSpec, Sending};
 use weir_linux::htb::{FIRST_MINOR, HtbError, HtbTree};
@@ -188,6 +189,14 @@ fn what_a_killed_agent_left_is_adopted() {
     }
 }
 
+/// The directories of pins of a host's interfaces.
+fn pinned(host: &Netns) -> Vec<PathBuf> {
+    let inode = || std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino();
+    let which = format!("-{}-", host.run(inode).expect("enter"));
+    let entries = std::fs::read_dir("/sys/fs/bpf/weir").into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.to_string_lossy().contains(&which)).collect()
+}
+
 #[test]
 fn an_interface_that_goes_takes_its_pins_along() {
     if skipped() {
@@ -195,12 +204,7 @@ fn an_interface_that_goes_takes_its_pins_along() {
     }
     let cable = Cable::new("fa");
     cable.a.run(|| InterfaceDatapath::attach(&interface(), None).expect("attach").leave()).expect("enter");
-    let inode =
-        cable.a.run(|| std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino()).expect("enter");
-    let pinned = || {
-        let names = std::fs::read_dir("/sys/fs/bpf/weir").into_iter().flatten().flatten();
-        names.filter(|entry| entry.file_name().to_string_lossy().contains(&format!("-{inode}-"))).count()
-    };
+    let pinned = || pinned(&cable.a).len();
     assert_eq!(pinned(), 1);
     // As an agent of the same namespace does when it attaches.
     let sweep = || cable.a.run(weir_linux::pins::sweep).expect("enter");
