@@ -51,7 +51,7 @@ WEIR_PERCPU(weir_answering, struct weir_answering, 1);
 WEIR_PERCPU(weir_arriving, struct weir_arriving, 1);
 WEIR_PERCPU(weir_counts, u64, WEIR_COUNTS);
 
-/* the timer writes */
+/* ticks write */
 WEIR_ARRAY(weir_receivers, struct weir_receiver, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_states, struct weir_state, 1);
 WEIR_ARRAY(weir_timers, struct weir_timer, 1);
@@ -103,7 +103,7 @@ __noinline u32 classify(const struct weir_table *table, const struct weir_packet
 	return weir_classify(table->rules, table->count, packet);
 }
 
-/* When the timer ran last: at most a tick ago unless it is late; reading the clock costs as much as half a packet. 0 before it ran. */
+/* When the last tick was: some milliseconds ago at most; reading the clock costs as much as half a packet. 0 before the first. */
 static __always_inline u64 lately(u64 tick)
 {
 	u32 key = 0;

@@ -3,8 +3,8 @@
  * What happens to a packet that arrives at the interface: control traffic is taken out, the rest is counted, has the ECN bits that
  * its tenant sent, and is answered when that is due.
  *
- * Each CPU counts by itself; the timer (tick.h) adds up and computes the rate that an answer tells. The time of the timer's next
- * run stands in for the clock where that is enough: reading the clock takes 40 ns where a whole packet takes 60.
+ * Each CPU counts by itself; a tick (tick.h) adds up and computes the rate that an answer tells. The time from when on the next one is
+ * stands in for the clock where that is enough: reading the clock takes 40 ns where a whole packet takes 60.
  */
 #ifndef WEIR_RECEIVE_H
 #define WEIR_RECEIVE_H
@@ -13,6 +13,7 @@
 #include "control.h"
 #include "ecn.h"
 #include "maps.h"
+#include "tick.h"
 
 /* Gives the packet back the ECN bits that its tenant sent, and says what its way did to them. */
 static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const struct weir_packet *packet)
@@ -39,16 +40,19 @@ static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const stru
 	return found;
 }
 
-/* Notes that the service of a slot has packets since the last tick. */
-static __always_inline void activate(u32 slot)
+/* Notes that the service of a slot has packets since the last tick, and runs the next one when it is due. */
+static __always_inline void activate(u32 slot, u64 bytes)
 {
 	u32 key = 0;
 	struct weir_active *active = bpf_map_lookup_elem(&weir_active, &key);
 	u32 word = slot / 64;
 	u64 bit = 1ULL << (slot % 64);
 
-	if (active && word < WEIR_ACTIVE_WORDS && !(active->words[word] & bit))
+	if (!active)
+		return;
+	if (word < WEIR_ACTIVE_WORDS && !(active->words[word] & bit))
 		active->words[word] |= bit;
+	tick_by_packet(active, bytes);
 }
 
 /* Whether the sender of a packet was told `rate` lately. */
@@ -60,7 +64,7 @@ static __always_inline int repeats(const struct weir_packet *packet, u32 slot, u
 	return told && weir_answer_repeats(told, packet->source, packet->destination, slot, rate, now, keep);
 }
 
-/* Counts a packet of `bytes` and `segments` for the timer, and answers it when that is due. */
+/* Counts a packet of `bytes` and `segments` for the next tick, and answers it when that is due. */
 static __always_inline void receive(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 bytes,
 				    u32 segments)
 {
@@ -82,7 +86,7 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_pac
 		if (ecn.marked)
 			counting->arrivals.marked += segments;
 	}
-	activate(slot);
+	activate(slot, bytes);
 	if (slot == WEIR_REST || !(packet->has & WEIR_HAS_IP))
 		return;
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);

@@ -24,7 +24,7 @@
 #include "siphash.h"
 
 /* Changes whenever a value below does: what is pinned is adopted by the same version alone. */
-#define WEIR_TABLES_VERSION 2
+#define WEIR_TABLES_VERSION 3
 
 #ifndef __bpf__
 /* As the kernel has it (linux/bpf.h), for layout.c. */
@@ -75,7 +75,7 @@ struct weir_config {
 	u64 agent_address[2]; /* where brokers' datagrams may go to */
 	u64 agent_cookie;   /* of the agent's socket, which alone may send control traffic */
 	u64 epoch;          /* which start of the agent */
-	u64 tick;           /* ns between two runs of the timer */
+	u64 tick;           /* ns between two ticks of the meters */
 	u64 timeout;        /* ns without a word of the agent after which the static policy holds */
 };
 
@@ -148,19 +148,23 @@ struct weir_state {
 	struct weir_interface_meter level;     /* sending, by departure times */
 	u64 taken;      /* bytes that `level` has counted */
 	u64 newcomers;  /* those that it has seen */
-	u64 due;        /* ns: the tick at hand */
+	u64 due;        /* ns: from then on the next tick is */
+	u64 alarm;      /* ns: when the timer runs */
 	u64 ticks;
-	u64 late;       /* ticks that were skipped since the timer ran late */
+	u64 late;       /* runs that were skipped since the timer ran late */
 	u64 fallbacks;  /* times that the static policy took over */
+	u64 visited[WEIR_ACTIVE_WORDS]; /* services with packets, of the tick at hand */
 	u32 generation;
 	u32 fallback;   /* 1: nothing was heard of the agent for the timeout */
 	u32 level_generation;
-	u32 reserved;
+	u32 ticking;    /* 1: a CPU is at a tick */
 };
 
 /* Services with packets since the last tick, on one CPU. */
 struct weir_active {
 	u64 words[WEIR_ACTIVE_WORDS];
+	u64 jiffies;  /* when the clock was looked at */
+	u64 unlooked; /* what has come since, see WEIR_LOOK */
 };
 
 /* Whom a destination limiter holds: a service of this host towards an address. */

@@ -3,12 +3,12 @@
  * What the kernel runs for every packet of an interface.
  *
  * Problem: enforce and measure per service without tenants noticing. Approach: two tc programs over the headers in
- * datapath/, and a timer.
+ * datapath/, a step of the law that one of them runs when it is due, and a timer.
  *
  *   leaving   find the service and count; towards a receiver that answers, let switches mark the packet (ecn.h); write down when
  *             it leaves (skb->tstamp), or choose the HTB class (skb->priority): kernel metadata, never on the wire. transmit.h
  *   arriving  find the service and count; undo what the sender did to the ECN bits; answer with the rate. receive.h
- *   timer     the law of the receive meters. tick.h
+ *   ticks     the law of the receive meters, run by packets and a timer. tick.h
  *
  * Control traffic is the hosts' own (control.h). Unclassified traffic has a meter and a class of its own. Packets that pass return
  * "next", so that other programs on the interface still run.

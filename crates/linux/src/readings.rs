@@ -59,12 +59,12 @@ pub struct ControlCounters {
     pub beyond_horizon: u64,
 }
 
-/// The timer.
+/// The ticks of the meters, and the timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimerReading {
-    /// Ticks since it was first started.
+    /// Ticks of the meters since it was first started, by packets or by the timer.
     pub ticks: u64,
-    /// Ticks that were skipped because it ran late.
+    /// Runs of the timer that were skipped because it was late.
     pub late: u64,
     /// Times that the kernel took the static policy because no agent was alive.
     pub fallbacks: u64,
@@ -124,7 +124,7 @@ impl InterfaceDatapath {
         })
     }
 
-    /// The timer.
+    /// The ticks of the meters, and the timer.
     pub fn timer(&self) -> Result<TimerReading, LoaderError> {
         let state = self.maps.states.get(&0, 0)?;
         Ok(TimerReading {

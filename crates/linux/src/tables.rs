@@ -9,9 +9,11 @@ use weir_datapath::{
 };
 
 /// Changes with any of these structures: what is pinned is adopted by the same version alone.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Services that can be told apart on one host.
 pub const SERVICES_MAX: u32 = 1024;
+/// Words of a bit for each service, the unclassified in the last.
+const ACTIVE_WORDS: usize = SERVICES_MAX as usize / 64 + 1;
 /// Destinations, of all services together, that one host remembers.
 pub const DESTINATIONS_MAX: u32 = 16_384;
 /// Keys that an interface knows at a time.
@@ -21,7 +23,7 @@ pub const KEYS_MAX: usize = 4;
 pub(crate) const COUNTS: u32 = 13;
 
 /// Bytes of `struct weir_active`, `weir_answering`, `weir_arriving` and `weir_told`, which only the kernel reads.
-pub(crate) const ACTIVE: usize = 136;
+pub(crate) const ACTIVE: usize = ACTIVE_WORDS * 8 + 16;
 pub(crate) const ANSWERING: usize = 240;
 pub(crate) const ARRIVING: usize = 168;
 pub(crate) const TOLD: usize = 56;
@@ -145,13 +147,15 @@ pub(crate) struct State {
     pub(crate) taken: u64,
     pub(crate) newcomers: u64,
     pub(crate) due: u64,
+    pub(crate) alarm: u64,
     pub(crate) ticks: u64,
     pub(crate) late: u64,
     pub(crate) fallbacks: u64,
+    pub(crate) visited: [u64; ACTIVE_WORDS],
     pub(crate) generation: u32,
     pub(crate) fallback: u32,
     pub(crate) level_generation: u32,
-    pub(crate) reserved: u32,
+    pub(crate) ticking: u32,
 }
 
 /// `struct weir_place`: the key of a destination.
@@ -271,7 +275,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 107];
+        static weir_tables_layout: [u32; 110];
     }
 
     #[test]
@@ -343,12 +347,15 @@ mod tests {
             offset_of!(State, taken),
             offset_of!(State, newcomers),
             offset_of!(State, due),
+            offset_of!(State, alarm),
             offset_of!(State, ticks),
             offset_of!(State, late),
             offset_of!(State, fallbacks),
+            offset_of!(State, visited),
             offset_of!(State, generation),
             offset_of!(State, fallback),
             offset_of!(State, level_generation),
+            offset_of!(State, ticking),
             size_of::<Place>(),
             offset_of!(Place, address),
             offset_of!(Place, service),

@@ -88,7 +88,7 @@ counters! {
         control_packets_dropped,
         /// Destinations that got no entry because there was no room.
         destinations_without_room,
-        /// Ticks of the meters' timer that came late.
+        /// Runs of the meters' timer that were skipped because it was late.
         ticks_late,
     }
 }
