@@ -105,7 +105,8 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_pac
 	due = weir_answer_due(&counting->answers, now, bytes);
 	if (!due && !ecn.asks)
 		return;
-	if (!repeats(packet, slot, rate, now, WEIR_TOLD_KEEP * own->feedback_interval) || ecn.asks)
+	/* who asks was told too, where the word was not lost */
+	if (!repeats(packet, slot, rate, now, WEIR_TOLD_KEEP * own->feedback_interval))
 		counting->answered += answer(skb, packet, slot, rate, now);
 }
 

@@ -11,7 +11,8 @@
  * same one of seven.
  *
  * The kernel's meter runs once in T, and a rate that has not changed since its sender was told need not be told again at once:
- * weir_answer_repeats. Any other is, as the 10 kB choose; so is this one after a while, since packets are lost.
+ * weir_answer_repeats. Any other is, as the 10 kB choose; so is this one after a while, since packets are lost, and after longer ones each
+ * time: who was told three times has heard it. To make an answer of a buffer of 64 KB takes 20 us.
  *
  * Reading the clock takes longer than all the rest: weir_answer_waits says of most packets, by a time that is not past yet and costs
  * nothing, that no answer is due.
@@ -32,6 +33,8 @@
 #define WEIR_FEEDBACK_BYTES_MAX (1U << 28)
 /* The longest time between two answers, ns. */
 #define WEIR_FEEDBACK_INTERVAL_MAX 1000000000ULL
+/* The time until a rate is told again doubles so often. */
+#define WEIR_TOLD_AGAIN 3
 
 struct weir_answers {
 	u64 interval;    /* ns on average between answers; 0: only bytes count */
@@ -106,7 +109,7 @@ struct weir_told {
 	u64 rate;           /* bit/s */
 	u64 at;             /* ns */
 	u32 service;
-	u32 reserved;
+	u32 again;          /* how often it was told this rate again, up to WEIR_TOLD_AGAIN */
 };
 
 /* The place among `places`, a power of two, of what a sender was told. Whoever else has it is forgotten. */
@@ -120,15 +123,23 @@ WEIR_INLINE u32 weir_told_place(const u64 *source, const u64 *destination, u32 s
 }
 
 /*
- * 1: this sender was told this very rate less than `keep` ns before `now`, and is not told again; 0: it is noted now. `now` may be as
- * coarse as the meter's rounds. A sender of 36 Gb/s would be told the same rate ninety times in 200 us.
+ * 1: this sender was told this very rate less than `keep` ns before `now`, or twice, four times, eight times as long where it was told
+ * again before, and is not told now; 0: it is noted. `now` may be as coarse as the meter's rounds. A sender of 36 Gb/s would be
+ * told the same rate ninety times in 200 us.
  */
 WEIR_INLINE int weir_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
 				    u64 now, u64 keep)
 {
-	if (now - told->at < keep && told->rate == rate && told->service == service && told->source[0] == source[0] &&
-	    told->source[1] == source[1] && told->destination[0] == destination[0] && told->destination[1] == destination[1])
+	int same = told->rate == rate && told->service == service && told->source[0] == source[0] &&
+		   told->source[1] == source[1] && told->destination[0] == destination[0] &&
+		   told->destination[1] == destination[1];
+
+	if (same && now - told->at < keep << (told->again & WEIR_TOLD_AGAIN))
 		return 1;
+	if (!same)
+		told->again = 0;
+	else if (told->again < WEIR_TOLD_AGAIN)
+		told->again += 1;
 	told->source[0] = source[0];
 	told->source[1] = source[1];
 	told->destination[0] = destination[0];

@@ -153,8 +153,8 @@ pub struct RawTold {
     pub at: u64,
     /// Of the packets.
     pub service: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// How often it was told this rate again, 3 at most.
+    pub again: u32,
 }
 
 /// `struct weir_receive_meter`: a service's meter at its receiver (`datapath/receive_meter.h`).
