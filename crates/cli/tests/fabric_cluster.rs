@@ -156,6 +156,29 @@ impl Racks {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test of real processes waits in real time")]
+fn a_policy_that_a_leader_cannot_take_at_once_is_taken_later() {
+    let place = Place::new();
+    let test = "a_policy_that_a_leader_cannot_take_at_once_is_taken_later";
+    let Some(etcd) = Etcd::start(&place, test) else { return };
+    let mut broker = Broker::new("one");
+    broker.start(&place, &etcd, "policy.yaml");
+    wait_for("a leader", 30, || broker.leads());
+    // No epoch can be written down: its file is a directory.
+    let epoch = place.at("one-state").join("epoch-of-fabric-broker");
+    let kept = fs::read(&epoch).expect("an epoch");
+    fs::remove_file(&epoch).expect("removed");
+    fs::create_dir(&epoch).expect("made");
+    place.write_policy(&policy("4Gb/s"));
+    signal(broker.daemon.as_ref().expect("it runs").child(), libc::SIGHUP);
+    std::thread::sleep(Duration::from_millis(1000));
+    fs::remove_dir(&epoch).expect("removed");
+    fs::write(&epoch, kept).expect("written");
+    let digest = format!("{:016x}", place.report("m1", 1, 1).policy);
+    wait_for("the policy", 20, || broker.has("policy", &digest) && broker.leads());
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "a test of real processes measures real time")]
 fn a_leader_that_is_killed_costs_a_period() {
     let place = Place::new();

@@ -1,12 +1,14 @@
 //! Connections that TLS has let in.
 //!
 //! Problem: whoever is not of the authority must not cost more than a handshake, and must be counted. Approach: a task
-//! accepts and hands each connection to a handshake of its own, a bounded number at a time and for a bounded time; only
-//! what succeeded reaches gRPC. The certificate in use can be replaced while it runs.
+//! accepts and hands each connection to a handshake of its own, a bounded number at a time, of all and of one address, and for a bounded
+//! time; only what succeeded reaches gRPC. The certificate in use can be replaced while it runs.
 
 use crate::counters::Counters;
 use rustls::ServerConfig;
+use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,8 +20,11 @@ use tracing::{debug, warn};
 
 /// Handshakes at a time: each costs a signature, and all racks come at once after an election.
 const HANDSHAKES: usize = 256;
-/// How long a handshake may take: ten round trips of a second.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Of one address: a machine has one line, and a few that it has given up. Who opens connections and says nothing keeps out nobody
+/// else then.
+const HANDSHAKES_OF_ONE: usize = 16;
+/// How long a handshake may take: a round trip of a second, twice.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
 /// How long to wait after an accept that failed, which is for want of files or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -40,6 +45,38 @@ impl InUse {
     }
 }
 
+/// Handshakes that go on, by where they come from.
+#[derive(Debug, Clone, Default)]
+struct Sources(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// One of them; ends when dropped.
+struct Place(Sources, IpAddr);
+
+impl Sources {
+    /// `None` where the address has as many as it may.
+    fn place(&self, of: IpAddr) -> Option<Place> {
+        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = sources.entry(of).or_default();
+        if *count == HANDSHAKES_OF_ONE {
+            return None;
+        }
+        *count += 1;
+        Some(Place(self.clone(), of))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut sources = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = sources.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                sources.remove(&self.1);
+            }
+        }
+    }
+}
+
 /// Connections whose caller has a certificate of the authority.
 pub(crate) fn incoming(
     listener: TcpListener,
@@ -48,7 +85,7 @@ pub(crate) fn incoming(
 ) -> ReceiverStream<io::Result<TlsStream<TcpStream>>> {
     let (send, receive) = mpsc::channel(1);
     tokio::spawn(async move {
-        let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+        let (handshakes, sources) = (Arc::new(Semaphore::new(HANDSHAKES)), Sources::default());
         loop {
             let Ok(permit) = handshakes.clone().acquire_owned().await else { return };
             let (stream, from) = tokio::select! {
@@ -62,19 +99,27 @@ pub(crate) fn incoming(
                 },
                 () = send.closed() => return,
             };
+            let Some(place) = sources.place(from.ip().to_canonical()) else {
+                counters.handshakes_failed.add();
+                debug!(
+                    "connection from {from} refused: {HANDSHAKES_OF_ONE} others from there have not said who they are"
+                );
+                continue;
+            };
             let (acceptor, send, counters) = (TlsAcceptor::from(in_use.get()), send.clone(), counters.clone());
             tokio::spawn(async move {
                 // Reports are small and wait for nothing.
                 let _ = stream.set_nodelay(true);
                 let refused = match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
                     Ok(Ok(stream)) => {
+                        drop(place);
                         let _ = send.send(Ok(stream)).await;
                         return;
                     }
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "it took too long".to_owned(),
                 };
-                drop(permit);
+                drop((place, permit));
                 counters.handshakes_failed.add();
                 debug!("connection from {from} refused: {refused}");
             });

@@ -176,11 +176,14 @@ impl Session {
 
     /// Ends a lease and with it the keys that hang on it.
     pub(crate) async fn revoke(&mut self, lease: i64) -> Result<(), Unanswered> {
-        match self.lease.lease_revoke(LeaseRevokeRequest { id: lease }).await {
-            // It has ended by itself.
-            Err(status) if status.code() == Code::NotFound => Ok(()),
-            answer => answer.map(|_| ()).map_err(Unanswered::from),
-        }
+        let revoked = async {
+            match self.lease.lease_revoke(LeaseRevokeRequest { id: lease }).await {
+                // It has ended by itself.
+                Err(status) if status.code() == Code::NotFound => Ok(tonic::Response::new(())),
+                answer => answer.map(|_| tonic::Response::new(())),
+            }
+        };
+        soon(revoked).await
     }
 
     /// The way to prolong a lease.

@@ -103,6 +103,33 @@ fn what_another_authority_signed_is_refused_on_both_sides() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test of real sockets measures real time")]
+fn who_connects_and_says_nothing_keeps_nobody_else_out() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    let runtime = runtime();
+    // More than there are handshakes for, all from one address.
+    let silent: Vec<_> = (0..300)
+        .map(|_| {
+            runtime.block_on(async {
+                let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+                socket.bind("127.0.0.2:0".parse().expect("an address")).expect("bound");
+                socket.connect(broker.listen).await.expect("it listens")
+            })
+        })
+        .collect();
+    let asked = std::time::Instant::now();
+    let line = Line::start(world.line_config("m1", &[broker.url()])).expect("a line");
+    line.report(world.report("m1", 1, 8));
+    wait_for("the line", || line.status().calls == 1);
+    assert!(asked.elapsed() < std::time::Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert_eq!(line.status().failures, 0);
+    // Those that were let in to a handshake end by its time.
+    broker.wait_for_counter("handshakes_failed", 300);
+    drop(silent);
+}
+
+#[test]
 fn a_machine_speaks_for_itself_only() {
     let world = World::new();
     let broker = world.broker("broker");

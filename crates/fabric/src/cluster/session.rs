@@ -297,8 +297,9 @@ impl Member {
             return Ok(());
         }
         info!("etcd has the policy {:016x} for all, this broker had {:016x}", policy.digest(), self.digest);
-        (self.digest, self.text) = (policy.digest(), text);
+        // Noted only once the daemon has it: what fails before is tried again by the next session, which finds another policy here.
         let epoch = if self.leads { self.next_epoch(session).await? } else { None };
+        (self.digest, self.text) = (policy.digest(), text);
         let _ = self.tell.send(News::Policy(Arc::new(policy), epoch)).await;
         Ok(())
     }
