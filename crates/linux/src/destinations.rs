@@ -18,7 +18,7 @@ use crate::settings::kernel_time;
 use crate::shaper::DestinationRate;
 use crate::tables::{DESTINATIONS_MAX, Held, Mail, Place};
 use aya::maps::{MapData, RingBuf};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -55,6 +55,10 @@ pub struct Destinations {
     places: HashMap<u32, Place>,
     /// Those that have a class.
     classed: BTreeSet<u32>,
+    /// Feedback of each as it was when it was last looked at: when the destination was heard last, its service's slot, how much.
+    told: HashMap<u32, (u64, u32, u64)>,
+    /// By the service's slot: feedback of destinations that were forgotten.
+    told_before: BTreeMap<u32, u64>,
 }
 
 impl Destinations {
@@ -65,7 +69,15 @@ impl Destinations {
         let ring = RingBuf::try_from(aya::maps::Map::RingBuf(news))?;
         let mails =
             Mails::of(maps.mails.fd().as_fd()).map_err(|error| LoaderError::Io { what: "map weir_mails", error })?;
-        Ok(Self { maps, ring, mails, places: HashMap::new(), classed: BTreeSet::new() })
+        Ok(Self {
+            maps,
+            ring,
+            mails,
+            places: HashMap::new(),
+            classed: BTreeSet::new(),
+            told: HashMap::new(),
+            told_before: BTreeMap::new(),
+        })
     }
 
     /// What becomes readable when there is news.
@@ -148,6 +160,8 @@ impl Destinations {
         let mut forgotten = 0;
         for (_, slot) in used.iter().take(excess).filter(old) {
             let held: Held = self.maps.destinations.get(slot, 0)?;
+            *self.told_before.entry(held.place.service).or_default() += held.told;
+            self.told.remove(slot);
             self.maps.places.remove(&held.place)?;
             self.maps.destinations.set(*slot, Held::default(), 0)?;
             if let Some(mail) = self.mails.get(*slot) {
@@ -159,6 +173,24 @@ impl Destinations {
             forgotten += 1;
         }
         Ok(forgotten)
+    }
+
+    /// Feedback that was believed, by the service's slot: of all destinations, silent and forgotten ones among them. Never falls.
+    pub fn told(&mut self) -> Result<BTreeMap<u32, u64>, LoaderError> {
+        for destination in 0..DESTINATIONS_MAX {
+            let Some(mail) = self.mails.get(destination) else { break };
+            let heard = mail.heard_at.load(Ordering::Acquire);
+            // Who was not heard since has told nothing since.
+            if heard != 0 && self.told.get(&destination).is_none_or(|(looked, ..)| *looked != heard) {
+                let held = self.maps.destinations.get(&destination, 0)?;
+                self.told.insert(destination, (heard, held.place.service, held.told));
+            }
+        }
+        let mut told = self.told_before.clone();
+        for (_, slot, count) in self.told.values() {
+            *told.entry(*slot).or_default() += count;
+        }
+        Ok(told)
     }
 
     /// All destinations heard of within `age`.

@@ -19,6 +19,7 @@
 //! Source: Saeed et al., Carousel, SIGCOMM 2017; net/sched/sch_fq.c.
 
 use crate::class::{QUEUE_TIME, RATE_MIN, Sending, burst_bytes, queue_bytes};
+use crate::dropped::Dropped;
 use crate::fq::{Fq, FqError};
 use crate::interface::Interface;
 use crate::loader::{InterfaceDatapath, LoaderError};
@@ -230,12 +231,19 @@ impl Shaper for EdtShaper {
         Ok(queues.collect::<Result<_, MapError>>().map_err(LoaderError::from)?)
     }
 
+    fn dropped(&mut self) -> Result<Dropped, ShaperError> {
+        // The kernel's own totals stay.
+        Ok(Dropped::default())
+    }
+
+    fn go_on_from(&mut self, _: Dropped) {}
+
     fn remove(self: Box<Self>) -> Result<(), ShaperError> {
         Ok(self.fq.remove()?)
     }
 
-    fn leave(self: Box<Self>) {
-        self.fq.leave();
+    fn keep(&mut self) {
+        self.fq.keep();
     }
 }
 

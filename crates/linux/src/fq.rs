@@ -40,13 +40,15 @@ pub enum FqError {
     NotThere,
 }
 
-/// fq on one interface; removed when dropped.
+/// fq on one interface; removed when dropped, unless it is kept.
 #[derive(Debug)]
 pub struct Fq {
     socket: Socket,
     interface: u32,
     found: Found,
     installed: bool,
+    /// Stays when this is dropped.
+    kept: bool,
 }
 
 impl Fq {
@@ -56,7 +58,7 @@ impl Fq {
         let mut socket = Socket::open()?;
         let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE, "fq");
         tc::may_replace(interface, &found, force)?;
-        let mut fq = Self { socket, interface: interface.index(), found, installed: false };
+        let mut fq = Self { socket, interface: interface.index(), found, installed: false, kept: false };
         if fq.found == Found::OtherBackend {
             tc::delete_root(&mut fq.socket, fq.interface, HANDLE)?;
         }
@@ -93,9 +95,14 @@ impl Fq {
         self.delete()
     }
 
-    /// Goes without deleting.
+    /// From now on goes without deleting when it is dropped.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// [`keep`](Self::keep), and gone.
     pub fn leave(mut self) {
-        self.installed = false;
+        self.keep();
     }
 
     fn delete(&mut self) -> Result<(), NetlinkError> {
@@ -108,8 +115,10 @@ impl Fq {
 
 impl Drop for Fq {
     fn drop(&mut self) {
-        // Nobody is left to tell; the next install takes over what stays.
-        let _ = self.delete();
+        if !self.kept {
+            // Nobody is left to tell; the next install takes over what stays.
+            let _ = self.delete();
+        }
     }
 }
 

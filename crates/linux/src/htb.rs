@@ -8,7 +8,7 @@
 //! batch per change. Only classes whose numbers differ are sent.
 //!
 //! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`] (or drop), or
-//! [`HtbTree::leave`]. A killed agent leaves the tree behind with its last rates; the next `install` adopts it without a gap.
+//! [`HtbTree::keep`] and drop. A killed agent leaves the tree behind with its last rates; the next `install` adopts it without a gap.
 //!
 //! ```text
 //! 7765: htb root, default 2
@@ -101,7 +101,7 @@ pub struct ClassStatus {
     pub drops: u32,
 }
 
-/// An HTB tree on one interface; removed when dropped.
+/// An HTB tree on one interface; removed when dropped, unless it is kept.
 #[derive(Debug)]
 pub struct HtbTree {
     socket: Socket,
@@ -113,6 +113,8 @@ pub struct HtbTree {
     /// What the kernel has; differs from what the specs ask for only inside [`HtbTree::set`].
     in_force: BTreeMap<u16, Class>,
     installed: bool,
+    /// Stays when this is dropped.
+    kept: bool,
 }
 
 impl HtbTree {
@@ -140,6 +142,7 @@ impl HtbTree {
             specs: BTreeMap::new(),
             in_force: BTreeMap::new(),
             installed: false,
+            kept: false,
         };
         for spec in specs {
             if !(FIRST_MINOR..=MINOR_MAX).contains(&spec.minor) {
@@ -249,9 +252,14 @@ impl HtbTree {
         self.delete()
     }
 
-    /// Goes without deleting: the kernel keeps the last rates and the next `install` takes over.
+    /// From now on goes without deleting when it is dropped: the kernel keeps the last rates and the next `install` takes over.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// [`keep`](Self::keep), and gone.
     pub fn leave(mut self) {
-        self.installed = false;
+        self.keep();
     }
 
     /// Deletes what a killed agent left at an interface's root, of whatever backend; whether there was anything. Never touches
@@ -333,8 +341,10 @@ pub(crate) fn with_defaults(message: Message) -> Message {
 
 impl Drop for HtbTree {
     fn drop(&mut self) {
-        // Nobody is left to tell; the next install takes over what stays.
-        let _ = self.delete();
+        if !self.kept {
+            // Nobody is left to tell; the next install takes over what stays.
+            let _ = self.delete();
+        }
     }
 }
 

@@ -16,7 +16,8 @@
 //! Source: Parley section 3.2.1, Figure 10 (destination limiters below a root limiter); net/sched/sch_htb.c.
 
 use crate::class::{ClassSpec, RATE_MIN, Sending};
-use crate::htb::{DESTINATION_FIRST, FIRST_MINOR, HtbError, HtbTree, OTHERS_FIRST, STATIC_FIRST};
+use crate::dropped::Dropped;
+use crate::htb::{ClassStatus, DESTINATION_FIRST, FIRST_MINOR, HtbError, HtbTree, OTHERS_FIRST, STATIC_FIRST};
 use crate::interface::Interface;
 use crate::shaper::{Backend, DestinationRate, ServiceQueue, ServiceRate, Shaper, ShaperError};
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub struct HtbShaper {
     services: BTreeMap<u32, ServiceRate>,
     /// By slot of the destination.
     destinations: BTreeMap<u32, Held>,
+    dropped: Dropped,
 }
 
 /// A destination that has a leaf.
@@ -61,7 +63,8 @@ impl HtbShaper {
         let destinations: BTreeMap<u32, Held> = held.collect();
         let specs: Vec<ClassSpec> =
             services.values().flat_map(|service| classes(service, &of_service(&destinations, service.slot))).collect();
-        Ok(Self { tree: HtbTree::install(interface, nic, &specs, sending, force)?, services, destinations })
+        let tree = HtbTree::install(interface, nic, &specs, sending, force)?;
+        Ok(Self { tree, services, destinations, dropped: Dropped::default() })
     }
 
     /// What was sent through the classes of the static policy, by slot.
@@ -71,6 +74,39 @@ impl HtbShaper {
             .filter(|class| (STATIC_FIRST..DESTINATION_FIRST).contains(&class.minor))
             .map(|class| class.bytes)
             .collect())
+    }
+
+    /// The leaves that there are, each with the slot of its service, and counts what they dropped.
+    fn leaves(&mut self) -> Result<Vec<(Option<u32>, ClassStatus)>, HtbError> {
+        let mut leaves = Vec::new();
+        for class in self.tree.status()? {
+            let slot = match class.minor {
+                DESTINATION_FIRST.. => {
+                    let destination = u32::from(class.minor - DESTINATION_FIRST);
+                    let Some(held) = self.destinations.get(&destination) else { continue };
+                    Some(held.slot)
+                }
+                STATIC_FIRST.. => Some(u32::from(class.minor - STATIC_FIRST)),
+                OTHERS_FIRST.. => Some(u32::from(class.minor - OTHERS_FIRST)),
+                _ => None,
+            };
+            leaves.push((slot, class));
+        }
+        self.dropped.look(leaves.iter().map(|(slot, class)| (class.minor, *slot, class.drops)));
+        Ok(leaves)
+    }
+
+    /// Deletes classes, after what they dropped is counted.
+    fn delete(&mut self, minors: &[u16]) -> Result<(), HtbError> {
+        self.tree.delete_classes(minors)?;
+        minors.iter().for_each(|minor| self.dropped.gone(*minor));
+        Ok(())
+    }
+
+    /// Whether a destination may lose its leaf by what its receiver says.
+    fn may_go(&self, rate: &DestinationRate) -> bool {
+        let held = self.destinations.get(&rate.destination);
+        held.is_some_and(|held| rate.rate.is_none() || held.free >= NOT_HELD_FOR)
     }
 
     /// The classes of one service as they are to be now.
@@ -131,11 +167,14 @@ impl Shaper for HtbShaper {
         let gone: Vec<u16> = slots.iter().flat_map(|slot| self.of(*slot)).map(|class| class.minor).collect();
         self.services.retain(|slot, _| !slots.contains(slot));
         self.destinations.retain(|_, held| !slots.contains(&held.slot));
-        Ok(self.tree.delete_classes(&gone)?)
+        Ok(self.delete(&gone)?)
     }
 
     fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError> {
         let (mut changed, mut gone, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        if rates.iter().any(|rate| self.may_go(rate)) {
+            self.leaves()?;
+        }
         for &DestinationRate { destination, slot, rate } in rates {
             let Some(service) = self.services.get(&slot) else { continue };
             let free = rate.is_none_or(|rate| rate >= service.max);
@@ -164,7 +203,7 @@ impl Shaper for HtbShaper {
         changed.dedup();
         let specs: Vec<ClassSpec> = changed.iter().flat_map(|slot| self.of(*slot)).collect();
         self.tree.set(&specs)?;
-        self.tree.delete_classes(&gone)?;
+        self.delete(&gone)?;
         Ok(answers)
     }
 
@@ -174,32 +213,33 @@ impl Shaper for HtbShaper {
         let mut queues: BTreeMap<Option<u32>, ServiceQueue> =
             self.services.values().map(|rate| (Some(rate.slot), empty(Some(rate.service)))).collect();
         queues.insert(None, empty(None));
-        for class in self.tree.status()? {
-            let place = match class.minor {
-                DESTINATION_FIRST.. => {
-                    let destination = u32::from(class.minor - DESTINATION_FIRST);
-                    let Some(held) = self.destinations.get(&destination) else { continue };
-                    Some(held.slot)
-                }
-                STATIC_FIRST.. => Some(u32::from(class.minor - STATIC_FIRST)),
-                OTHERS_FIRST.. => Some(u32::from(class.minor - OTHERS_FIRST)),
-                _ => None,
-            };
-            let Some(queue) = queues.get_mut(&place) else { continue };
+        for (slot, class) in self.leaves()? {
+            let Some(queue) = queues.get_mut(&slot) else { continue };
             queue.sent += class.bytes;
             queue.backlog += class.backlog;
-            queue.drops += u64::from(class.drops);
             queue.destinations += u32::from(class.minor >= DESTINATION_FIRST);
         }
+        for (slot, queue) in &mut queues {
+            queue.drops = self.dropped.of(*slot);
+        }
         Ok(queues.into_values().collect())
+    }
+
+    fn dropped(&mut self) -> Result<Dropped, ShaperError> {
+        self.leaves()?;
+        Ok(self.dropped.clone())
+    }
+
+    fn go_on_from(&mut self, dropped: Dropped) {
+        self.dropped = dropped;
     }
 
     fn remove(self: Box<Self>) -> Result<(), ShaperError> {
         Ok(self.tree.remove()?)
     }
 
-    fn leave(self: Box<Self>) {
-        self.tree.leave();
+    fn keep(&mut self) {
+        self.tree.keep();
     }
 }
 

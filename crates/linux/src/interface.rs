@@ -50,6 +50,13 @@ pub struct InterfaceError {
     pub error: io::Error,
 }
 
+impl InterfaceError {
+    /// Whether the kernel says that there is no such interface.
+    pub fn is_absent(&self) -> bool {
+        matches!(self.error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO))
+    }
+}
+
 /// A network interface by name and index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {

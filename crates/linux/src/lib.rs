@@ -14,6 +14,7 @@
 //! | [`shaper`] | which backend works here; rates by service |
 //! | [`htb_shaper`], [`htb`], [`class`] | services and destinations as HTB classes; the tree; one class's numbers |
 //! | [`edt_shaper`], [`fq`] | services and destinations by departure times; the qdisc that obeys them |
+//! | [`dropped`] | drops of classes that come and go |
 //! | [`destinations`] | what receivers said, and the classes that hold to it |
 //! | [`tc`], [`netlink`] | qdiscs as found; messages to the kernel |
 //! | [`interface`] | index, MTU, offloads |
@@ -28,6 +29,7 @@
 
 pub mod class;
 pub mod destinations;
+pub mod dropped;
 mod edt_probe;
 pub mod edt_shaper;
 pub mod fq;

@@ -7,7 +7,7 @@
 //! links: one word changes, no packet passes unseen.
 //!
 //! Life: [`InterfaceDatapath::attach`], then what [`crate::control`] lets one say and read, then
-//! [`InterfaceDatapath::remove`] (or drop), or [`InterfaceDatapath::leave`], after which all goes on without a process.
+//! [`InterfaceDatapath::remove`] (or drop), or [`InterfaceDatapath::keep`] and drop, after which all goes on without a process.
 //! Attach must happen on a thread in the interface's namespace; the rest may happen on any thread, since the namespace is
 //! kept open and entered to detach: a clsact filter is deleted by interface index, which in another namespace is another
 //! interface.
@@ -122,7 +122,7 @@ pub enum Attachment {
     Clsact,
 }
 
-/// The programs and maps of one interface; detached and unpinned when dropped.
+/// The programs and maps of one interface; detached and unpinned when dropped, unless they are kept.
 pub struct InterfaceDatapath {
     object: Ebpf,
     pub(crate) pins: Pins,
@@ -135,6 +135,8 @@ pub struct InterfaceDatapath {
     attachment: Attachment,
     adopted: bool,
     attached: bool,
+    /// Stays when this is dropped.
+    kept: bool,
     /// The directory of pins, locked.
     _held: File,
 }
@@ -186,6 +188,7 @@ impl InterfaceDatapath {
             _held: held,
             // From here on a failure takes down what is there.
             attached: true,
+            kept: false,
         };
         match datapath.attach_as(datapath.attachment) {
             Err(LoaderError::Program(error)) if attachment.is_none() && lacks_tcx(&error) => {
@@ -268,9 +271,15 @@ impl InterfaceDatapath {
         Ok(program(&mut self.object, name)?.test_run(options)?.duration)
     }
 
-    /// Goes without taking anything down: programs, timer and rates stay in force, and the next agent adopts them.
+    /// From now on takes nothing down when it is dropped, in a panic too: programs, timer and rates stay in force, and the next agent
+    /// adopts them.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// [`keep`](Self::keep), and gone.
     pub fn leave(mut self) {
-        self.attached = false;
+        self.keep();
     }
 
     /// Detaches both programs, deletes clsact where it was added by an agent, and unpins everything.
@@ -336,8 +345,10 @@ impl fmt::Debug for InterfaceDatapath {
 
 impl Drop for InterfaceDatapath {
     fn drop(&mut self) {
-        // Nobody is left to tell; what stays is adopted or removed by the next agent.
-        let _ = self.detach();
+        if !self.kept {
+            // Nobody is left to tell; what stays is adopted or removed by the next agent.
+            let _ = self.detach();
+        }
     }
 }
 

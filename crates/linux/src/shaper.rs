@@ -10,6 +10,7 @@
 //!
 //! Source: Linux's net/sched/sch_fq.c, the qdisc that waits for a packet's departure time.
 
+use crate::dropped::Dropped;
 use crate::edt_probe;
 use crate::htb::{self, HtbError};
 use crate::loader::LoaderError;
@@ -122,7 +123,8 @@ pub struct ServiceQueue {
     pub sent: Bytes,
     /// Bytes waiting, in all its classes.
     pub backlog: Bytes,
-    /// Buffers dropped since the classes that there are were made.
+    /// Buffers dropped since the shaper was installed, or the one before that it goes on from; what an earlier agent's classes dropped
+    /// is among them. Never falls.
     pub drops: u64,
     /// Destinations that have a class of their own.
     pub destinations: u32,
@@ -140,10 +142,18 @@ pub trait Shaper: Send {
     fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError>;
     /// What waits and what was dropped, by service.
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, ShaperError>;
+    /// What was dropped until now, for the shaper that takes this one's place.
+    fn dropped(&mut self) -> Result<Dropped, ShaperError>;
+    /// Counts drops from there, as one that takes another's place on the same interface.
+    fn go_on_from(&mut self, dropped: Dropped);
     /// Leaves the interface as it was found.
     fn remove(self: Box<Self>) -> Result<(), ShaperError>;
-    /// Goes without taking anything down: the kernel keeps the last rates.
-    fn leave(self: Box<Self>);
+    /// From now on takes nothing down when it is dropped, in a panic too: the kernel keeps the last rates.
+    fn keep(&mut self);
+    /// [`keep`](Self::keep), and gone.
+    fn leave(mut self: Box<Self>) {
+        self.keep();
+    }
 }
 
 /// Tries every backend on the loopback interface of a scratch namespace; nothing of the host is touched. Takes a tenth of a second.
