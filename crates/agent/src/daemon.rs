@@ -2,7 +2,8 @@
 //!
 //! One thread, four sources: the socket, the fabric broker's line, the broker's timer, and signals. Each input goes to the broker,
 //! then all its outputs are carried out. What fails while running (a datagram that cannot be sent, a status that
-//! cannot be written) is logged and counted; what makes enforcement impossible ends the agent with the host as it was found.
+//! cannot be written) is logged and counted; what makes enforcement impossible ends the agent, with the host as it was
+//! found, or with `keep` as it is: then an error and a panic leave it as a kill does.
 //!
 //! SIGHUP puts what the files say in force ([`reload`]). While the interface is gone nothing is enforced and nobody told;
 //! it is looked for once a period, and brought under the policy when it is there ([`presence`]).
@@ -38,7 +39,7 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
     move |error| AgentError::Io { what, error }
 }
 
-/// Runs until SIGTERM or SIGINT, and then leaves the interface as it was found.
+/// Runs until SIGTERM or SIGINT, and then leaves the interface as it was found, or with [`AgentConfig::keep`] as it is.
 pub fn run(config: AgentConfig) -> Result<(), AgentError> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_error("start the event loop"))?;
@@ -54,7 +55,10 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let line = config.fabric.clone().map(Line::start).transpose()?;
         let cookie = settings::cookie(&socket).map_err(io_error("ask for the socket's cookie"))?;
         let standing = standing(&config.terms, config.backend, cookie, config.epoch, config.broker.timeout);
-        let host = Host::install(&config.interface, &standing, config.force)?;
+        let mut host = Host::install(&config.interface, &standing, config.force)?;
+        if config.keep {
+            host.keep();
+        }
         let publisher = watched.is_some().then(Publisher::new);
         // On a thread of its own, which ends when this does.
         let _server = match (watched, &publisher) {
@@ -74,19 +78,19 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         };
         notify::stopping();
         daemon.teller.end();
-        let keep = daemon.config.keep && result.is_ok();
-        match daemon.host.take() {
-            Some(host) if keep => {
+        let removed = match daemon.host.take() {
+            Some(host) if daemon.config.keep => {
                 info!("leaving what was put on {} in force", daemon.config.interface);
-                host.leave();
+                drop(host);
+                Ok(())
             }
             Some(host) => {
                 info!("taking down what was put on {}", daemon.config.interface);
-                host.remove()?;
+                host.remove()
             }
-            None => {}
-        }
-        result
+            None => Ok(()),
+        };
+        result.and(removed.map_err(AgentError::from))
     })
 }
 
@@ -151,7 +155,7 @@ impl Daemon {
         }
         let mut line = FabricLine::new(line);
         line.concern(policy);
-        let outline = status::outline(&config, &host, epoch);
+        let outline = status::outline(&config, Some(&host), epoch);
         let teller = Teller::new(outline, config.status.clone(), publisher);
         let daemon = Self {
             mode: broker.mode(),
@@ -213,7 +217,11 @@ impl Daemon {
                     let now = self.now();
                     self.broker.handle_input(now, Input::Fabric(&limits));
                 }
-                _ = hangup.recv() => self.reload()?,
+                _ = hangup.recv() => {
+                    if let Err(error) = self.reload() {
+                        self.outlive(error)?;
+                    }
+                }
                 () = tokio::time::sleep(std(wait)) => {
                     let now = self.now();
                     if self.is_present() {

@@ -11,6 +11,7 @@
 //!
 //! Source: Parley section 3.2.1, Figure 10.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +86,11 @@ impl DestinationLimits {
     /// Does `work` while nobody sets classes. The shaper is locked inside, if at all: the thread takes both in this order.
     pub(crate) fn pause<T>(&self, work: impl FnOnce(&mut Destinations) -> T) -> T {
         work(&mut lock(&self.destinations))
+    }
+
+    /// Feedback of all destinations, by the service's slot.
+    pub(crate) fn told(&self) -> Result<BTreeMap<u32, u64>, HostError> {
+        Ok(lock(&self.destinations).told()?)
     }
 
     /// Destinations heard of lately.

@@ -16,8 +16,7 @@ mod readings;
 pub use error::HostError;
 pub use readings::KernelReadings;
 
-use lock::{LOCKS, lock};
-use std::fs::File;
+use lock::{LOCKS, Lock, lock};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_control::RuntimeLimit;
@@ -30,6 +29,7 @@ use weir_linux::htb::HtbTree;
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::interface::Interface;
 use weir_linux::loader::{Attachment, InterfaceDatapath, LoaderError};
+use weir_linux::pins::sweep;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
 use weir_policy::{Policy, Sharing};
@@ -64,12 +64,7 @@ struct Plan {
 
 impl Plan {
     fn new(standing: &Standing<'_>, interface: &Interface) -> Result<Self, HostError> {
-        let services = standing.policy.services();
-        let classifier = Classifier::new(services.classification_order(), Some(interface.name()))?;
-        let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
-        if leaves.len() > SERVICES_MAX as usize {
-            return Err(LoaderError::TooManyServices.into());
-        }
+        let (classifier, leaves) = classes_of(standing.policy, interface.name())?;
         let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
         let absent = absent.copied().collect();
         let nic = standing.policy.machine_capacity(standing.machine, Direction::Tx);
@@ -78,7 +73,24 @@ impl Plan {
     }
 }
 
-/// An interface that is classified, metered and shaped; as it was found again when dropped.
+/// What packets of an interface are, or why this host cannot tell; the interface need not be there.
+fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<ServiceId>), HostError> {
+    let services = policy.services();
+    let classifier = Classifier::new(services.classification_order(), Some(interface))?;
+    let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
+    if leaves.len() > SERVICES_MAX as usize {
+        return Err(LoaderError::TooManyServices.into());
+    }
+    Ok((classifier, leaves))
+}
+
+/// Whether a policy can be put in force on an interface of this name, as far as can be told without it: the errors are those of
+/// [`HostError::is_refusal`].
+pub fn check(policy: &Policy, interface: &str) -> Result<(), HostError> {
+    classes_of(policy, interface).map(drop)
+}
+
+/// An interface that is classified, metered and shaped; as it was found again when dropped, unless it is [kept](Host::keep).
 pub struct Host {
     interface: Interface,
     datapath: InterfaceDatapath,
@@ -96,8 +108,10 @@ pub struct Host {
     absent: Vec<ServiceId>,
     /// Receive limits of the runtime policy.
     receive_limits: Vec<Bandwidth>,
+    /// Whether all stays in force when this is dropped.
+    kept: bool,
     /// Held until all else is gone: fields are dropped in this order.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Host {
@@ -141,6 +155,7 @@ impl Host {
             before,
             absent,
             receive_limits,
+            kept: false,
             _lock: lock,
         })
     }
@@ -166,16 +181,22 @@ impl Host {
                 }
             }
         }
-        let (shaper, interface, backend) = (&self.shaper, &self.interface, self.backend);
+        let (shaper, interface, backend, kept) = (&self.shaper, &self.interface, self.backend, self.kept);
         let datapath = &self.datapath;
         self.destinations.pause(|destinations| {
             let held = destinations.held()?;
             let mut shaper = shaper.lock().unwrap_or_else(PoisonError::into_inner);
             // The kernel keeps its classes, and whoever takes them over brings them to the new rates.
+            let dropped = shaper.as_mut().map(|shaper| shaper.dropped()).transpose()?;
             if let Some(old) = shaper.take() {
                 old.leave();
             }
-            *shaper = Some(shaper_of(backend, interface, datapath, &plan, &rates, &held, false)?);
+            let mut new = shaper_of(backend, interface, datapath, &plan, &rates, &held, false)?;
+            new.go_on_from(dropped.unwrap_or_default());
+            if kept {
+                new.keep();
+            }
+            *shaper = Some(new);
             Ok::<(), HostError>(())
         })?;
         trust(&mut self.datapath, standing)?;
@@ -185,9 +206,13 @@ impl Host {
         Ok(())
     }
 
-    /// Whether the interface is still the one that has this name.
+    /// Whether the interface is still the one that has this name. Anything but the kernel's word that it is not is no proof: an agent
+    /// that is out of files would take it down.
     pub fn is_there(&self) -> bool {
-        Interface::named(self.interface.name()).is_ok_and(|now| now.index() == self.interface.index())
+        match Interface::named(self.interface.name()) {
+            Ok(now) => now.index() == self.interface.index(),
+            Err(error) => !error.is_absent(),
+        }
     }
 
     /// The mechanism that enforces rates.
@@ -262,23 +287,36 @@ impl Host {
         Ok(programs?)
     }
 
-    /// Goes, and leaves everything in force for the next agent; the kernel takes the static policy when none comes.
-    pub fn leave(self) {
-        let Self { datapath, destinations, shaper, _lock, .. } = self;
-        drop(destinations);
-        datapath.leave();
-        if let Some(shaper) = shaper.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            shaper.leave();
+    /// From now on everything stays in force for the next agent when this is dropped, after an error and in a panic too; the kernel
+    /// takes the static policy when none comes. [`Host::remove`] still takes it down.
+    pub fn keep(&mut self) {
+        self.kept = true;
+        self.datapath.keep();
+        if let Some(shaper) = self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            shaper.keep();
         }
     }
 }
 
-/// Deletes what a killed agent left on the interface; whether there was anything. Refused while an agent runs.
+/// Deletes what a killed agent left on the interface, and what agents left of interfaces that are gone, this one among them; whether
+/// there was anything. Refused while an agent runs.
 pub fn remove(interface: &str) -> Result<bool, HostError> {
-    let interface = Interface::named(interface)?;
-    let _lock = lock(Path::new(LOCKS), &interface)?;
-    let programs = InterfaceDatapath::remove_leftover(&interface)?;
-    Ok(HtbTree::remove_leftover(&interface).map_err(ShaperError::from)? || programs)
+    let removed = match Interface::named(interface) {
+        Ok(interface) => {
+            let _lock = lock(Path::new(LOCKS), &interface)?;
+            let programs = InterfaceDatapath::remove_leftover(&interface)?;
+            HtbTree::remove_leftover(&interface).map_err(ShaperError::from)? || programs
+        }
+        // Its qdisc and programs went with it, and its pins lead nowhere.
+        Err(error) if error.is_absent() => match sweep() {
+            0 => return Err(error.into()),
+            _ => true,
+        },
+        Err(error) => return Err(error.into()),
+    };
+    sweep();
+    lock::sweep(Path::new(LOCKS));
+    Ok(removed)
 }
 
 fn classes(backend: Backend) -> Classes {

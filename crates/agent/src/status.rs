@@ -6,7 +6,7 @@
 
 use crate::daemon::{AgentConfig, DatagramCounters};
 use crate::fabric_line::FabricLine;
-use crate::host::KernelReadings;
+use crate::host::{Host, KernelReadings};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
@@ -41,25 +41,47 @@ pub(crate) struct Teller {
     publisher: Option<Publisher>,
     /// Whether the last write failed, and a warning was given.
     warned: bool,
+    /// Datagrams that the kernel dropped before the agent could count them: not of this protocol, of another version.
+    dropped: [Total; 2],
+}
+
+/// A count by somebody who may start anew, or be asked in vain: it never falls here.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    before: u64,
+    last: u64,
+}
+
+impl Total {
+    fn take(&mut self, count: u64) {
+        if count < self.last {
+            self.before += self.last;
+        }
+        self.last = count;
+    }
+    fn get(self) -> u64 {
+        self.before + self.last
+    }
 }
 
 impl Teller {
     /// Tells into a file, to a publisher, to both or to nobody. `status` is the machine's, as far as it does not change.
     pub(crate) fn new(status: AgentStatus, file: Option<PathBuf>, publisher: Option<Publisher>) -> Self {
-        Self { status, file, publisher, warned: false }
+        Self { status, file, publisher, warned: false, dropped: [Total::default(); 2] }
     }
 
     /// From now on another policy is in force, or another broker runs; what this counts goes on.
     pub(crate) fn renew(&mut self, status: AgentStatus) {
-        let unwritten = self.status.counters.statuses_unwritten;
+        let (unwritten, reloads) = (self.status.counters.statuses_unwritten, self.status.counters.reloads);
         let refused = self.status.policy_refused.take();
         self.status = AgentStatus { policy_refused: refused, ..status };
-        self.status.counters.statuses_unwritten = unwritten;
+        (self.status.counters.statuses_unwritten, self.status.counters.reloads) = (unwritten, reloads);
     }
 
-    /// Why the last reload was refused, if it was.
-    pub(crate) fn refused(&mut self, reason: Option<String>) {
-        self.status.policy_refused = reason;
+    /// A reload was taken, or refused for a reason.
+    pub(crate) fn reloaded(&mut self, refused: Option<String>) {
+        self.status.policy_refused = refused;
+        self.status.counters.reloads += 1;
     }
 
     /// Tells a period. A status that cannot be written ends nothing: limits matter more than who reads about them. It is
@@ -72,12 +94,14 @@ impl Teller {
         status.written_ms = now_ms();
         status.uptime_ms = period.uptime.nanos() / 1_000_000;
         status.measured(period.readings, period.usage);
-        status.decided(period.broker);
+        match period.interface_absent {
+            // The broker gets no time meanwhile, and nothing of what it decided last is in force.
+            true => status.counted(period.broker),
+            false => status.decided(period.broker),
+        }
         let (counters, datagrams) = (&mut status.counters, period.datagrams);
         counters.reports_malformed += datagrams.malformed;
         counters.datagrams_truncated = datagrams.truncated;
-        counters.datagrams_foreign = datagrams.foreign;
-        counters.datagrams_other_version = datagrams.version;
         counters.datagrams_forged = datagrams.forged;
         counters.datagrams_misdirected = datagrams.misdirected;
         counters.datagrams_unsent = datagrams.unsent;
@@ -86,7 +110,11 @@ impl Teller {
         status.interface_absent = period.interface_absent;
         if let Some(kernel) = period.kernel {
             tell_kernel(status, kernel);
+            self.dropped[0].take(kernel.counters.foreign);
+            self.dropped[1].take(kernel.counters.other_version);
         }
+        status.counters.datagrams_foreign = datagrams.foreign + self.dropped[0].get();
+        status.counters.datagrams_other_version = datagrams.version + self.dropped[1].get();
         let status = Status::Agent(status.clone());
         self.write(&status);
         if let Some(publisher) = &self.publisher {
@@ -139,23 +167,25 @@ fn tell_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         control_packets_dropped: counted.imitated + counted.misdirected + counted.strangers + counted.flooded,
         destinations_without_room: counted.crowded,
         ticks_late: kernel.timer.late,
+        feedback_unknown: counted.unknown,
+        answers_failed: counted.answers_failed,
+        beyond_horizon: counted.beyond_horizon,
+        fallbacks: kernel.timer.fallbacks,
     });
-    // Dropped at the interface, before the agent could count them.
-    status.counters.datagrams_foreign += counted.foreign;
-    status.counters.datagrams_other_version += counted.other_version;
 }
 
-/// What the policy and the host say of this machine.
-pub(crate) fn outline(config: &AgentConfig, host: &crate::host::Host, epoch: u64) -> AgentStatus {
+/// What the policy and the host, if its interface is there, say of this machine.
+pub(crate) fn outline(config: &AgentConfig, host: Option<&Host>, epoch: u64) -> AgentStatus {
+    let attachment = |host: &Host| match host.attachment() {
+        Attachment::Tcx => "tcx".to_owned(),
+        Attachment::Clsact => "clsact".to_owned(),
+    };
     AgentStatus {
         interface: config.interface.clone(),
-        attachment: Some(match host.attachment() {
-            Attachment::Tcx => "tcx".to_owned(),
-            Attachment::Clsact => "clsact".to_owned(),
-        }),
-        backend: host.backend().to_string(),
+        attachment: host.map(attachment),
+        backend: host.map(|host| host.backend().to_string()).unwrap_or_default(),
         backend_obstacles: host
-            .obstacles()
+            .map_or(&[][..], Host::obstacles)
             .iter()
             .map(|other| format!("{}: {}", other.backend, other.obstacle.as_deref().unwrap_or_default()))
             .collect(),

@@ -66,6 +66,24 @@ fn a_killed_agent_is_taken_over_or_removed() {
         }
         assert_eq!(pair.picture(), before);
     }
+    // With its interface gone it left pins and a lock, and its last status.
+    let agent = pair.running(&pair.m1, "m1");
+    signal(&agent, libc::SIGKILL);
+    end(agent);
+    assert_eq!(pair.files().len(), 2, "{:?}", pair.files());
+    let remove = |netns: &Netns| {
+        let mut remove = netns.command(WEIR).expect("a command");
+        remove.args(["agent", "--remove", "--interface", "eth0", "--status"]).arg(pair.status_path("m1"));
+        end(remove.stderr(Stdio::piped()).spawn().expect("starts"))
+    };
+    let delete = ["link", "delete", "eth0"];
+    assert!(pair.m1.command("ip").expect("a command").args(delete).status().expect("runs").success());
+    let (code, said) = remove(&pair.m1);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(pair.files(), Vec::<String>::new());
+    assert!(!pair.status_path("m1").exists());
+    let (code, said) = remove(&pair.m1);
+    assert!(code == Some(1) && said.contains("eth0: look up"), "nothing is left to remove: {code:?} {said}");
 }
 
 #[test]

@@ -42,6 +42,12 @@ fn reload(agent: &Child) {
     signal(agent, libc::SIGHUP);
 }
 
+/// A reload as the unit does it: the exit code, and what it said.
+fn reload_as_unit(pair: &Pair, agent: &Child) -> (Option<i32>, String) {
+    let mut command = pair.agent(&pair.m1, "m1");
+    end(command.args(["--reload", &agent.id().to_string()]).spawn().expect("starts"))
+}
+
 fn is_refused(pair: &Pair, words: &str) -> bool {
     let status = pair.status("m1").unwrap_or_default();
     status["policy_refused"].as_str().is_some_and(|reason| reason.contains(words))
@@ -71,8 +77,14 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     assert!(reason.contains("policy.yaml:9:"), "the place: {reason}");
     assert_eq!((shaping(&pair), &pair.status("m1").expect("a status")["policy"]), (before, &policy));
     fs::write(&pair.policy, limited("{ max: 40Mb/s }").replace("10.78.0.1", "10.78.0.9")).expect("written");
-    reload(&agent);
-    wait_for("the refusal", 5, || is_refused(&pair, "is to listen on 10.78.0.9:30565"));
+    let (code, said) = reload_as_unit(&pair, &agent);
+    assert!(code == Some(2) && said.contains("is to listen on 10.78.0.9:30565"), "{code:?} {said}");
+    assert!(is_refused(&pair, "is to listen on 10.78.0.9:30565"));
+    // What can be told without the agent does not come to it.
+    fs::write(&pair.policy, limited("{ max: 40Mb/s }").replace("m1", "m7")).expect("written");
+    let (code, said) = reload_as_unit(&pair, &agent);
+    assert!(code == Some(2) && said.contains("the policy has no machine `m1`"), "{code:?} {said}");
+    assert!(is_refused(&pair, "is to listen on 10.78.0.9:30565"), "no other refusal");
     fs::write(&pair.policy, limited("{ max: 40Mb/s }")).expect("written");
     let key = fs::read_to_string(&pair.key).expect("readable");
     fs::write(&pair.key, format!("{key}none\n")).expect("written");
@@ -86,7 +98,8 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     let rates = std::thread::scope(|scope| {
         let rates = scope.spawn(|| flow.rates(16, 250));
         std::thread::sleep(std::time::Duration::from_millis(1000));
-        reload(&agent);
+        let (code, said) = reload_as_unit(&pair, &agent);
+        assert_eq!(code, Some(0), "{said}");
         rates.join().expect("measured")
     });
     say(&format!("a reload from 20 to 40 Mb/s, each 250 ms: {rates:.1?}"));

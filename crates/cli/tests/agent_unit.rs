@@ -156,9 +156,30 @@ fn an_interface_comes_and_goes_without_a_restart() {
     ip(&["link", "set", "eth0", "up"]);
     wait_for("both in the runtime policy again", 20, both_run);
     held();
-    // Deleted, with the other end of the cable, and made anew.
+    // Deleted, with the other end of the cable, just before another policy is taken: with a service less, and then one more.
+    let other = |services: usize| {
+        let more = "  b: { match: [ { protocol: udp, port: 5002 } ] }\n".repeat(services - 1);
+        fs::write(&pair.policy, policy() + &more).expect("written");
+        signal(&one, libc::SIGHUP);
+        signal(&two, libc::SIGHUP);
+    };
+    let has = |machine: &str, services: usize| {
+        pair.status(machine).is_some_and(|s| s["services"].as_array().map(Vec::len) == Some(services))
+    };
+    let both_have = |services: usize| has("m1", services) && has("m2", services);
+    other(2);
+    wait_for("two services", 10, || both_have(2));
     ip(&["link", "delete", "eth0"]);
-    wait_for("both to miss theirs", 10, || is_absent("m1") && is_absent("m2"));
+    other(1);
+    wait_for("both to miss theirs", 10, || is_absent("m1") && is_absent("m2") && both_have(1));
+    let read = fs::read(pair.status_path("m1")).expect("a file");
+    let weir_status::Status::Agent(status) = weir_status::Status::read(&read).expect("a status") else { panic!() };
+    let sends = &status.services[0].tx;
+    assert_eq!((status.mode, status.kernel, &status.policy_refused), (None, None, &None), "{status:#?}");
+    let known = sends.usage.is_some() || sends.demand.is_some() || sends.share.is_some() || sends.bytes.is_some();
+    assert!(!known && sends.limit.is_unlimited() && sends.backlog_bytes.is_none(), "what is not delivered: {sends:?}");
+    other(2);
+    wait_for("two services", 10, || both_have(2) && is_absent("m1"));
     connect((&pair.m1, "eth0", Some("10.78.0.1/24")), (&pair.m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
     wait_for("both in the runtime policy once more", 20, both_run);
     held();

@@ -79,6 +79,17 @@ fn sighup_takes_a_policy_whole_or_not_at_all() {
     line.report(report);
     wait_for("its limit", 20, || of_a(&next(&mut line)) == gbps(4));
     assert_eq!(line.status().calls, 1, "one call all the time");
+    // Certificates that cannot be read are refused by themselves, and taken when they can.
+    let (key, away) = (place.at("pki/fabric-127.0.0.1.key"), place.at("pki/away.key"));
+    fs::rename(&key, &away).expect("renamed");
+    signal(broker.child(), libc::SIGHUP);
+    let refused =
+        |status: &Value| status["certificate_refused"].as_str().is_some_and(|why| why.contains("127.0.0.1.key"));
+    wait_for("the refusal", 20, || broker.status().is_some_and(|status| refused(&status)));
+    assert!(broker.status().expect("a status")["policy_refused"].is_null());
+    fs::rename(&away, &key).expect("renamed");
+    signal(broker.child(), libc::SIGHUP);
+    wait_for("the certificates", 20, || broker.status().is_some_and(|status| !refused(&status)));
     let (_, said) = broker.end(libc::SIGINT);
     assert!(said.contains("the policy is not taken, the old one stays"), "{said}");
 }

@@ -20,10 +20,10 @@ const POLICY: &str = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks: { r1: { uplink: 
 fn status(machine: &str) -> Status {
     let (policy, _) = Policy::parse("policy.yaml", POLICY).expect("sound");
     let mut status = AgentStatus::outline(&policy, policy.network().machine_named(machine).expect("there"));
-    (status.mode, status.peers_heard, status.written_ms) = (Mode::Runtime, 1, 1);
+    (status.mode, status.peers_heard, status.written_ms) = (Some(Mode::Runtime), 1, 1);
     let tx = &mut status.services[0].tx;
     (tx.usage, tx.limit) = (Some(Bandwidth::from_mbps(310)), Bandwidth::from_mbps(320));
-    (tx.decided_by, tx.demand) = (Some("rack r1".into()), Bandwidth::UNLIMITED);
+    (tx.decided_by, tx.demand) = (Some("rack r1".into()), Some(Bandwidth::UNLIMITED));
     Status::Agent(status)
 }
 

@@ -28,7 +28,7 @@ function drawFacts(place, status) {
   const add = (name, value) => { if (value !== null && value !== undefined && value !== "") facts.push([name, value]); };
   const whole = (value) => (value === null || value === undefined ? null : value.toLocaleString("en"));
   if (place.level === 2 && status) {
-    add("policy in force", status.mode === "runtime" ? "the rack's" : "the machine's own");
+    add("policy in force", status.interface_absent ? "none: the interface is gone" : status.mode === "runtime" ? "the rack's" : "the machine's own");
     add("peers heard", `${status.peers_heard} of ${status.peers}`);
     add("enforced by", [status.backend, status.attachment].filter(Boolean).join(", "));
     add("interface", status.interface);
@@ -42,7 +42,7 @@ function drawFacts(place, status) {
     const service = status.services.find((one) => one.service === place.service);
     const row = service?.[chosen.direction];
     if (row) {
-      add("demand", row.demand_bps === null ? "all it can get" : rate(row.demand_bps));
+      add("demand", row.demand_bps === undefined ? null : row.demand_bps === null ? "all it can get" : rate(row.demand_bps));
       add("share", row.share_bps === undefined ? null : rate(row.share_bps));
       add("guarantee in the rack", row.rack_guarantee_bps ? rate(row.rack_guarantee_bps) : null);
       add("each sender may send", row.sender_rate_bps === undefined ? null : rate(row.sender_rate_bps));

@@ -183,6 +183,7 @@ fn machine_now(seen: &mut Seen, machine: usize, direction: Direction) -> Value {
         "asked": true,
         "lost": lost,
         "mode": agent.mode,
+        "interface_absent": agent.interface_absent,
         "peers": agent.peers,
         "peers_heard": agent.peers_heard,
         "same_policy": agent.policy == seen.fingerprint,
@@ -195,7 +196,7 @@ fn row(status: &DirectionStatus, decided_by: u16) -> Value {
         status.usage.map(Bandwidth::bps),
         bps(status.guarantee),
         bps(status.held_at()),
-        bps(status.demand),
+        status.demand.map(bps),
         status.share.map(Bandwidth::bps),
         decided_by
     ])

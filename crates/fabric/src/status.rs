@@ -18,6 +18,7 @@ pub(crate) struct Around<'a> {
     pub(crate) period: Duration,
     pub(crate) certificate_ends: i64,
     pub(crate) refused: Option<&'a str>,
+    pub(crate) certificate_refused: Option<&'a str>,
     pub(crate) calls: usize,
     pub(crate) counters: &'a Counters,
 }
@@ -31,6 +32,7 @@ pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around
     status.leads = broker.is_some();
     status.leader = around.leader.map(str::to_owned);
     status.policy_refused = around.refused.map(str::to_owned);
+    status.certificate_refused = around.certificate_refused.map(str::to_owned);
     status.certificate_ends = Some(around.certificate_ends);
     status.calls = around.calls as u64;
     if let Some(broker) = broker {

@@ -74,6 +74,8 @@ counters! {
         fabric_fallbacks,
         /// Status files that could not be written.
         statuses_unwritten,
+        /// Reloads that were asked for, taken or refused.
+        reloads,
     }
 }
 
@@ -90,6 +92,14 @@ counters! {
         destinations_without_room,
         /// Runs of the meters' timer that were skipped because it was late.
         ticks_late,
+        /// Feedback about packets that are of no service here.
+        feedback_unknown,
+        /// Feedback that could not be made or sent.
+        answers_failed,
+        /// Packets dropped because they would have waited too long for their departure (`edt`).
+        beyond_horizon,
+        /// Times that the kernel took the static policy because no agent was alive.
+        fallbacks,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The facts from a policy and a broker.
 //!
 //! Order of calls for an agent: [`AgentStatus::outline`] once per policy, then each period
-//! [`measured`](AgentStatus::measured) and [`decided`](AgentStatus::decided); it sets what it alone knows by itself.
+//! [`measured`](AgentStatus::measured) and [`decided`](AgentStatus::decided), or [`counted`](AgentStatus::counted) alone while nothing is decided; it sets what it alone knows by itself.
 
 use crate::counters::{AgentCounters, FabricCounters};
 use crate::model::{
@@ -61,7 +61,7 @@ impl AgentStatus {
             interface_absent: false,
             backend: String::new(),
             backend_obstacles: Vec::new(),
-            mode: Mode::Static,
+            mode: None,
             policy: fingerprint(policy),
             epoch: 0,
             peers: rack.machines().len() as u64 - 1,
@@ -98,22 +98,27 @@ impl AgentStatus {
         let policy = allocator.policy();
         let name = |id: &MachineId| policy.network().machine(*id).name() == self.machine;
         let place = allocator.machines().iter().position(name).unwrap_or_default();
-        self.mode = match broker.mode() {
+        self.mode = Some(match broker.mode() {
             weir_control::Mode::Static => Mode::Static,
             weir_control::Mode::Runtime => Mode::Runtime,
-        };
+        });
         self.peers_heard = broker.peers_heard() as u64;
         for (leaf, service) in self.services.iter_mut().enumerate() {
             let instance = allocator.instance(leaf, place);
             for direction in Direction::ALL {
                 let status = service.direction_mut(direction);
                 let given = broker.shares(direction).instances.get(instance);
-                status.demand = broker.demands(direction)[instance];
+                status.demand = Some(broker.demands(direction)[instance]);
                 status.share = given.map(|given| given.share);
                 status.decided_by = given.map(|given| given.decided_by.display(policy).to_string());
                 status.limit = broker.limit(direction, leaf);
             }
         }
+        self.counted(broker);
+    }
+
+    /// What the broker counted.
+    pub fn counted(&mut self, broker: &RackBroker) {
         let (to, from) = (&mut self.counters, broker.counters());
         to.reports_accepted = from.accepted;
         to.reports_replayed = from.replayed;
@@ -148,6 +153,7 @@ impl FabricStatus {
             epoch,
             round: 0,
             policy_refused: None,
+            certificate_refused: None,
             certificate_ends: None,
             calls: 0,
             racks: policy.network().racks().len() as u64,

@@ -115,8 +115,9 @@ pub struct AgentStatus {
     /// Why it is not one that comes before it: `edt: the kernel has no qdisc fq`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backend_obstacles: Vec<String>,
-    /// Which policy is in force.
-    pub mode: Mode,
+    /// Which policy is in force; absent while the interface is, where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// The policy's fingerprint, 16 hexadecimal digits.
     pub policy: String,
     /// Why the policy and the keys that were to take their place were refused, where the last ones were.
@@ -267,9 +268,9 @@ pub struct DirectionStatus {
     /// What it used in the last period; absent before the second reading.
     #[serde(rename = "usage_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Bandwidth>,
-    /// What it asks for; without bound when backlogged.
-    #[serde(rename = "demand_bps", with = "rate")]
-    pub demand: Bandwidth,
+    /// What it asks for, without bound when backlogged; absent while the interface is.
+    #[serde(rename = "demand_bps", with = "rate::asked", default, skip_serializing_if = "Option::is_none")]
+    pub demand: Option<Bandwidth>,
     /// What it is guaranteed of this machine.
     #[serde(rename = "guarantee_bps", with = "rate")]
     pub guarantee: Bandwidth,
@@ -335,7 +336,7 @@ impl Default for DirectionStatus {
     fn default() -> Self {
         Self {
             usage: None,
-            demand: Bandwidth::ZERO,
+            demand: None,
             guarantee: Bandwidth::ZERO,
             rack_guarantee: Bandwidth::ZERO,
             maximum: Bandwidth::UNLIMITED,
@@ -384,6 +385,9 @@ pub struct FabricStatus {
     /// Why the policy that was to take its place was refused, where the last one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_refused: Option<String>,
+    /// Why the certificates that were to take the place of those in use were refused, where the last ones were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_refused: Option<String>,
     /// When the broker's certificate ends, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_ends: Option<i64>,

@@ -23,3 +23,16 @@ pub(crate) mod known {
         Ok(Option::<u64>::deserialize(deserializer)?.map(Bandwidth::from_bps))
     }
 }
+
+/// Rates that may not be known, and absent then, or without bound: `null`.
+pub(crate) mod asked {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(rate: &Option<Bandwidth>, serializer: S) -> Result<S::Ok, S::Error> {
+        rate.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bandwidth>, D::Error> {
+        super::deserialize(deserializer).map(Some)
+    }
+}

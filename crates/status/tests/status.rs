@@ -81,7 +81,7 @@ fn agent() -> AgentStatus {
 #[test]
 fn an_agent_tells_what_its_broker_decided() {
     let status = agent();
-    assert_eq!((status.mode, status.peers, status.peers_heard), (Mode::Runtime, 1, 1));
+    assert_eq!((status.mode, status.peers, status.peers_heard), (Some(Mode::Runtime), 1, 1));
     assert_eq!((status.counters.reports_accepted, status.counters.reports_replayed), (1, 1));
     let bulk = &status.services[0].tx;
     assert_eq!(bulk.decided_by.as_deref(), Some("rack r1"));

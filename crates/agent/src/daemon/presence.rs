@@ -47,7 +47,7 @@ impl Daemon {
         }
     }
 
-    fn lose(&mut self) {
+    pub(super) fn lose(&mut self) {
         let name = &self.config.interface;
         warn!("{name} is gone: nothing is limited here until it is back");
         notify::status(&format!("{name} is gone"));
@@ -56,6 +56,9 @@ impl Daemon {
             debug!("{error}");
         }
         self.look = self.now() + self.config.broker.period;
+        // What it delivered is not known any more.
+        (self.meters, self.usage) = ((self.now(), Vec::new()), Vec::new());
+        self.teller.renew(status::outline(&self.config, None, self.epoch));
         self.tell_status();
     }
 
@@ -71,10 +74,13 @@ impl Daemon {
         let standing =
             standing(&self.config.terms, self.config.backend, self.cookie, epoch, self.config.broker.timeout);
         match Host::install(&self.config.interface, &standing, self.config.force) {
-            Ok(host) => {
+            Ok(mut host) => {
+                if self.config.keep {
+                    host.keep();
+                }
                 info!("{} is there and under the policy again", self.config.interface);
                 notify::status(&format!("{} by {}", self.config.interface, host.backend()));
-                self.teller.renew(status::outline(&self.config, &host, epoch));
+                self.teller.renew(status::outline(&self.config, Some(&host), epoch));
                 self.host = Some(host);
                 self.begin_anew(epoch);
                 self.tell_absent();

@@ -9,10 +9,11 @@
 //! Worked example: `a` has at most 20 Mb/s, and 40 in the new policy: its class has the new ceiling within the signal's handling, its meter goes on.
 
 use super::{AgentError, Daemon, standing};
+use crate::host;
 use crate::notify;
 use crate::status;
 use crate::terms::Terms;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 impl Daemon {
     /// Puts what the files say now in force, whole or not at all. An error ends the agent: neither the new nor the old policy can be had.
@@ -34,7 +35,7 @@ impl Daemon {
                 notify::status(&format!("policy {digest:016x}, {keys} keys"));
             }
         }
-        self.teller.refused(refused);
+        self.teller.reloaded(refused);
         self.tell_status();
         Ok(())
     }
@@ -62,22 +63,30 @@ impl Daemon {
             }
         }
         let timeout = self.config.broker.timeout;
-        if let Some(host) = &mut self.host
-            && let Err(reason) = host.renew(&standing(&terms, self.config.backend, self.cookie, epoch, timeout), anew)
-        {
-            if !anew {
-                self.broker
-                    .set_policy(&self.config.terms.policy)
-                    .expect("it had this one, and the other has the same names");
+        let renewed = match &mut self.host {
+            Some(host) => host.renew(&standing(&terms, self.config.backend, self.cookie, epoch, timeout), anew),
+            None => host::check(&terms.policy, &self.config.interface),
+        };
+        if let Err(reason) = renewed {
+            if self.host.as_ref().is_some_and(|host| !host.is_there()) && !reason.is_refusal() {
+                // It has gone meanwhile; what comes back is brought under the new policy.
+                debug!("{reason}");
+                self.lose();
+            } else {
+                if !anew {
+                    self.broker
+                        .set_policy(&self.config.terms.policy)
+                        .expect("it had this one, and the other has the same names");
+                }
+                if let Some(host) = &mut self.host
+                    && !reason.is_refusal()
+                {
+                    error!("the policy cannot be put in force: {reason}; back to the old one");
+                    let old = standing(&self.config.terms, self.config.backend, self.cookie, self.epoch, timeout);
+                    host.renew(&old, false)?;
+                }
+                return Ok(Some(reason.to_string()));
             }
-            if !reason.is_refusal() {
-                error!("the policy cannot be put in force: {reason}; back to the old one");
-                host.renew(
-                    &standing(&self.config.terms, self.config.backend, self.cookie, self.epoch, timeout),
-                    false,
-                )?;
-            }
-            return Ok(Some(reason.to_string()));
         }
         self.config.terms = terms;
         if anew {
@@ -86,9 +95,7 @@ impl Daemon {
             self.begin_anew(epoch);
         }
         self.line.concern(&self.config.terms.policy);
-        if let Some(host) = &self.host {
-            self.teller.renew(status::outline(&self.config, host, epoch));
-        }
+        self.teller.renew(status::outline(&self.config, self.host.as_ref(), epoch));
         self.tell_absent();
         Ok(None)
     }

@@ -1,45 +1,93 @@
 //! One agent for an interface at a time.
 
 use super::HostError;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weir_linux::interface::Interface;
 
 /// Where locks are; a directory of ours that a restart of the host empties.
 pub(super) const LOCKS: &str = "/run/weir";
+const SUFFIX: &str = ".lock";
 
-/// Takes the lock of an interface, which one agent or removal holds at a time; released when the file is closed, also
-/// by a kill. The file itself stays: deleting it would let two processes lock two files of the same name.
+/// The lock of an interface, which one agent or removal holds at a time; released when it is dropped, with its file, and by a kill, which
+/// leaves the file.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before it is released, so that nobody else holds a file of this name. What stays is no lock.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Takes the lock of an interface.
 ///
 /// Its name has the namespace's inode and the interface's index, since the same name or index is another interface elsewhere.
-pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<File, HostError> {
+pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<Lock, HostError> {
     const NAMESPACE: &str = "/proc/thread-self/ns/net";
-    let namespace = std::fs::metadata(NAMESPACE);
+    let namespace = fs::metadata(NAMESPACE);
     let namespace = namespace.map_err(|error| HostError::Lock { lock: NAMESPACE.into(), error })?;
-    let path = directory.join(format!("weir-agent-{}-{}.lock", namespace.ino(), interface.index()));
+    let path = directory.join(format!("weir-agent-{}-{}{SUFFIX}", namespace.ino(), interface.index()));
     let failed = |error| HostError::Lock { lock: path.clone(), error };
-    std::fs::create_dir_all(directory).map_err(failed)?;
-    // Not cut off before it is ours: the holder's process number is in it.
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = open.map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(HostError::Taken { interface: interface.name().into(), lock: path });
+    loop {
+        fs::create_dir_all(directory).map_err(failed)?;
+        // Not cut off before it is ours: the holder's process number is in it.
+        let file = match OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path) {
+            // The directory went meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            file => file.map_err(failed)?,
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(HostError::Taken { interface: interface.name().into(), lock: path });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+        // Whoever held it deletes the file as the last thing: what we hold then is no file of this name.
+        if is_at(&file, &path) {
+            let mut lock = Lock { file, path: path.clone() };
+            // For people only; the lock is what counts.
+            let written = lock.file.set_len(0).and_then(|()| writeln!(lock.file, "{}", std::process::id()));
+            written.map_err(failed)?;
+            return Ok(lock);
+        }
     }
-    // For people only; the lock is what counts.
-    let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    written.map_err(failed)?;
-    Ok(file)
+}
+
+/// Whether a path still leads to an open file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(held), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
+    (held.dev(), held.ino()) == (there.dev(), there.ino())
+}
+
+/// Deletes the files of killed agents: those that nobody holds; and the directory, if nothing else is in it.
+pub(super) fn sweep(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("weir-agent-")
+            && name.ends_with(SUFFIX)
+            && let Ok(file) = File::open(&path)
+            && file.try_lock().is_ok()
+            && is_at(&file, &path)
+        {
+            drop(Lock { file, path });
+        }
+    }
+    let _ = fs::remove_dir(directory);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn one_holds_an_interface_at_a_time() {
@@ -49,10 +97,45 @@ mod tests {
         let second = lock(directory.path(), &loopback).expect_err("taken");
         assert!(second.to_string().starts_with("another agent runs on lo ("), "{second}");
         let HostError::Taken { lock: path, .. } = second else { panic!("{second}") };
-        let holder = std::fs::read_to_string(&path).expect("the lock file");
+        let holder = fs::read_to_string(&path).expect("the lock file");
         assert_eq!(holder, format!("{}\n", std::process::id()));
+        sweep(directory.path());
+        assert!(path.exists(), "it is held");
         drop(first);
+        assert!(!path.exists(), "nothing stays");
         drop(lock(directory.path(), &loopback).expect("free again"));
-        assert!(path.exists(), "the file stays");
+        // What a killed agent leaves, and what is not ours.
+        let other = directory.path().join("agent.json");
+        fs::write(&path, "1\n").expect("written");
+        fs::write(&other, "{}").expect("written");
+        sweep(directory.path());
+        assert!(!path.exists() && other.exists());
+        fs::remove_file(&other).expect("removed");
+        sweep(directory.path());
+        assert!(!directory.path().exists(), "an empty directory goes too");
+    }
+
+    #[test]
+    fn deleted_files_let_nobody_in_twice() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path().join("locks");
+        let loopback = Interface::named("lo").expect("lo");
+        let (inside, entered) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        if let Ok(held) = lock(&directory, &loopback) {
+                            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at a time");
+                            entered.fetch_add(1, Ordering::SeqCst);
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                            drop(held);
+                        }
+                        sweep(&directory);
+                    }
+                });
+            }
+        });
+        assert!(entered.load(Ordering::SeqCst) > 100);
     }
 }

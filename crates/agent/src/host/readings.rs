@@ -13,7 +13,7 @@ pub struct KernelReadings {
     pub meters: Vec<ReceiveReading>,
     /// By leaf: what waits and what was dropped.
     pub queues: Vec<Option<ServiceQueue>>,
-    /// By leaf: feedback of the destinations that answered lately.
+    /// By leaf: feedback of all destinations.
     pub told: Vec<u64>,
     /// Events of control traffic.
     pub counters: ControlCounters,
@@ -33,10 +33,15 @@ impl Host {
         let queue = |leaf: &ServiceId| queues.iter().find(|queue| queue.service == Some(*leaf)).copied();
         let mut queues: Vec<Option<ServiceQueue>> = self.leaves.iter().map(queue).collect();
         let mut told = vec![0; self.leaves.len()];
+        for (slot, count) in self.destinations.told()? {
+            let service = self.datapath.service(slot);
+            if let Some(leaf) = service.and_then(|service| self.leaves.binary_search(&service).ok()) {
+                told[leaf] += count;
+            }
+        }
         for destination in self.destinations.readings()? {
             let service = self.datapath.service(destination.slot);
             if let Some(leaf) = service.and_then(|service| self.leaves.binary_search(&service).ok()) {
-                told[leaf] += destination.told;
                 // There are no classes to count: every destination has a clock, and this one's is slower than the service's.
                 if let (Backend::Edt, Some(queue)) = (self.backend, &mut queues[leaf])
                     && destination.rate < self.rates[leaf].max

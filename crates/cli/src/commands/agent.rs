@@ -1,5 +1,7 @@
 //! `weir agent`: the daemon of a host.
 
+mod reload;
+
 use super::dashboard;
 use super::fabric::{identity_refused, period, timeout};
 use crate::error::{CommandError, Exit};
@@ -32,7 +34,7 @@ Examples:
   weir agent policy.yaml --interface eth0 --key key --fabric https://fabric.example.org:30567 \\
              --certificate machine-m1.pem --private-key machine-m1.key --authority authority.pem
   weir agent policy.yaml --interface eth0 --key key --metrics 10.0.0.1:30566
-  weir agent --remove --interface eth0
+  weir agent --remove --interface eth0 --status /run/weir/agent.json
 
 The agent classifies and counts every packet of the interface, holds each service to its limit, and
 tells the other machines of its rack what its services use. Addresses come from the policy
@@ -41,7 +43,8 @@ address only. SIGTERM or Ctrl-C leaves the host as it was found. After a crash a
 for 5 s, then the static policy: start it again, or use --remove.
 
 SIGHUP reads the policy and the keys again, whole or not at all: what is refused is said, and the
-old ones stay. Where this machine listens takes a restart.
+old ones stay. Where this machine listens takes a restart. --reload checks them first, sends the
+signal, and fails with the reason if the agent refuses.
 
 What it says is set by the environment: RUST_LOG=debug shows every limit.")]
 pub(crate) struct Args {
@@ -107,8 +110,11 @@ pub(crate) struct Args {
     #[arg(long)]
     keep: bool,
     /// Delete what a killed agent left on the interface, and do nothing else
-    #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "status", "metrics", "dashboard", "forget_silent", "force", "fabric"])]
+    #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "metrics", "dashboard", "forget_silent", "force", "fabric", "reload"])]
     remove: bool,
+    /// Have the agent of this process number read its files again, wait for what it says in --status, and do nothing else
+    #[arg(long, value_name = "PID", requires = "status")]
+    reload: Option<u32>,
 }
 
 /// `--backend`.
@@ -130,6 +136,9 @@ impl BackendChoice {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    if let Some(process) = args.reload {
+        return reload::run(args, process, ui);
+    }
     let missing = requirements::check(Purpose::Agent);
     if !missing.is_empty() {
         let error = CommandError::failed("the agent cannot run on this host");
@@ -137,6 +146,15 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     if args.remove {
         let found = host::remove(&args.interface).map_err(|error| CommandError::failed(error.to_string()))?;
+        if let Some(status) = &args.status {
+            // A killed agent leaves its last one.
+            match std::fs::remove_file(status) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(CommandError::cannot_write(status, error));
+                }
+                _ => {}
+            }
+        }
         let what = if found { "removed what an agent left on" } else { "nothing of an agent's is on" };
         ui.tell(&format!("{what} {}\n", args.interface))?;
         return Ok(Exit::Done);

@@ -21,7 +21,7 @@ pub(crate) fn view() -> View {
     let m = Bandwidth::from_mbps;
     let agent = |name: &str, bulk: u64, limit: u64| {
         let mut status = AgentStatus::outline(&policy, policy.network().machine_named(name).expect("there"));
-        (status.mode, status.peers_heard, status.backend) = (Mode::Runtime, 1, "htb".to_owned());
+        (status.mode, status.peers_heard, status.backend) = (Some(Mode::Runtime), 1, "htb".to_owned());
         status.written_ms = 1_700_000_000_000;
         for service in &mut status.services {
             for status in [&mut service.tx, &mut service.rx] {
@@ -30,7 +30,7 @@ pub(crate) fn view() -> View {
             }
         }
         let tx = &mut status.services[0].tx;
-        (tx.usage, tx.demand, tx.limit) = (Some(m(bulk)), Bandwidth::UNLIMITED, m(limit));
+        (tx.usage, tx.demand, tx.limit) = (Some(m(bulk)), Some(Bandwidth::UNLIMITED), m(limit));
         (tx.share, tx.decided_by) = (Some(m(limit)), Some("rack r1".to_owned()));
         status.services[1].tx.usage = Some(m(10));
         status

@@ -69,7 +69,7 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
             (clean(row.service), Style::Strong),
             plain(row.direction.name().to_owned()),
             plain(known(status.usage)),
-            plain(text::rate(status.demand)),
+            plain(status.demand.map_or("-".into(), text::rate)),
             plain(known(Some(status.guarantee).filter(|rate| *rate > Bandwidth::ZERO))),
             plain(known(status.share)),
             plain(known(Some(limit).filter(|rate| !rate.is_unlimited()))),

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use weir_observe::Sighting;
 use weir_observe::watcher::View;
-use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Status};
+use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Mode, Status};
 use weir_units::{Bandwidth, Direction, Duration, Instant};
 
 /// How services are ordered.
@@ -121,7 +121,11 @@ impl Machine<'_> {
     /// What it is, in words.
     pub(crate) fn state(&self) -> String {
         match (self.agent, self.fabric) {
-            (Some(agent), _) => format!("{} {}/{} peers", agent.mode, agent.peers_heard, agent.peers),
+            (Some(agent), _) if agent.interface_absent => format!("{} is gone", agent.interface),
+            (Some(agent), _) => {
+                let mode = agent.mode.map_or("starts", Mode::name);
+                format!("{mode} {}/{} peers", agent.peers_heard, agent.peers)
+            }
             (_, Some(fabric)) => {
                 let leads = if fabric.leads { "leads" } else { "stands by" };
                 format!("fabric broker, {leads}, {}/{} racks", fabric.racks_heard, fabric.racks)

@@ -6,6 +6,7 @@ use crate::common::{WEIR, wait_for, weir};
 use serde_json::Value;
 use std::fs;
 use std::net::UdpSocket;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -73,7 +74,7 @@ impl Pair {
         child
     }
 
-    /// What `tc` and `ip` say of m1's interface: the host as found.
+    /// What is on m1: what `tc` and `ip` say of its interface, pins and locks; the host as found.
     pub(crate) fn picture(&self) -> String {
         let run = |arguments: &[&str]| {
             let output =
@@ -81,11 +82,22 @@ impl Pair {
             String::from_utf8(output.stdout).expect("text")
         };
         let tc = ["qdisc", "class", "filter"].map(|what| run(&["tc", what, "show", "dev", "eth0"])).concat();
-        tc + &run(&["ip", "-d", "link", "show", "dev", "eth0"]) + &run(&["ss", "-lun"])
+        let files = self.files().join("\n");
+        tc + &files + &run(&["ip", "-d", "link", "show", "dev", "eth0"]) + &run(&["ss", "-lun"])
+    }
+
+    /// The directories of pins and the locks of m1's interfaces.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let namespace = fs::metadata(Path::new("/run/netns").join(self.m1.name())).expect("a namespace").ino();
+        let which = format!("-{namespace}-");
+        let below = ["/sys/fs/bpf/weir", "/run/weir"].into_iter().flat_map(fs::read_dir).flatten().flatten();
+        let mut files: Vec<String> = below.map(|entry| entry.path().display().to_string()).collect();
+        files.retain(|path| path.contains(&which));
+        files.sort_unstable();
+        files
     }
 }
 
-/// Its exit code and what it said.
 /// What this host's agents enforce rates by, and the qdisc that this takes.
 pub(crate) fn backend() -> (String, &'static str) {
     let backend = shaper::choose(&shaper::probe(), None).expect("a backend");
@@ -93,6 +105,7 @@ pub(crate) fn backend() -> (String, &'static str) {
     (backend.to_string(), qdisc)
 }
 
+/// Its exit code and what it said.
 pub(crate) fn end(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().expect("ends");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -42,7 +42,7 @@ fn held(status: &mut DirectionStatus, usage: f64, wanted: f64, by: &str) {
     status.usage = Some(rate(usage));
     status.share = Some(rate(usage));
     let is_held = by != "demand";
-    status.demand = if is_held { Bandwidth::UNLIMITED } else { rate(wanted) };
+    status.demand = Some(if is_held { Bandwidth::UNLIMITED } else { rate(wanted) });
     status.limit = if by.starts_with("rack") { rate(usage * 1.03) } else { Bandwidth::UNLIMITED };
     status.decided_by = Some(by.to_owned());
 }
@@ -51,7 +51,7 @@ fn held(status: &mut DirectionStatus, usage: f64, wanted: f64, by: &str) {
 pub(crate) fn status(policy: &Policy, index: usize, second: u64) -> AgentStatus {
     let id = weir_units::MachineId(index as u32);
     let mut status = AgentStatus::outline(policy, id);
-    (status.mode, status.peers_heard) = (Mode::Runtime, status.peers);
+    (status.mode, status.peers_heard) = (Some(Mode::Runtime), status.peers);
     (status.interface, status.backend, status.attachment) = ("eth0".into(), "htb".into(), Some("tcx".into()));
     status.written_ms = 1_700_000_000_000 + second * 1_000;
     status.uptime_ms = (90_000 + second) * 1_000;

@@ -39,6 +39,8 @@ pub(super) struct Daemon {
     started: tokio::time::Instant,
     /// Why the last reload was refused, if it was.
     refused: Option<String>,
+    /// The same of the certificates.
+    certificate_refused: Option<String>,
     /// When the status was written, and when it is next.
     written: Instant,
     status_due: Option<Instant>,
@@ -80,6 +82,7 @@ impl Daemon {
             calls: Calls::default(),
             started: tokio::time::Instant::now(),
             refused: None,
+            certificate_refused: None,
             written: Instant::ZERO,
             status_due: Some(Instant::ZERO),
             warned: false,
@@ -223,9 +226,13 @@ impl Daemon {
             Ok(identity) => {
                 self.certificate_ends = identity.expires();
                 self.in_use.replace(identity.server());
+                self.certificate_refused = None;
                 info!("certificates are read again; calls go on with the old one");
             }
-            Err(error) => warn!("certificates are not taken, the old ones stay: {error}"),
+            Err(error) => {
+                warn!("certificates are not taken, the old ones stay: {error}");
+                self.certificate_refused = Some(error.to_string());
+            }
         }
         self.refused = self.reload_policy().err();
         if let Some(refused) = &self.refused {
@@ -289,6 +296,7 @@ impl Daemon {
             period: self.config.broker.period,
             certificate_ends: self.certificate_ends,
             refused: self.refused.as_deref(),
+            certificate_refused: self.certificate_refused.as_deref(),
             calls: self.calls.len(),
             counters: &self.counters,
         };

@@ -106,9 +106,11 @@ pub const METRICS: &[Metric] = &[
         "weir_agent_mode",
         None,
         &["mode"],
-        "Which policy is in force: 1 for `static` (the machine's own) or `runtime` (the rack's), 0 for the other",
+        "Which policy is in force: 1 for `static` (the machine's own) or `runtime` (the rack's), 0 for the other; no series while the interface is absent",
         Of::Agent(|status, give| {
-            Mode::ALL.iter().for_each(|mode| give(vec![mode.name().to_owned()], flag(*mode == status.mode)));
+            if let Some(now) = status.mode {
+                Mode::ALL.iter().for_each(|mode| give(vec![mode.name().to_owned()], flag(*mode == now)));
+            }
         }),
     ),
     gauge(
@@ -188,7 +190,7 @@ pub const METRICS: &[Metric] = &[
         RATE,
         SERVICE,
         "What the service asks for; +Inf when it is backlogged",
-        Of::Service(|of| Some(rate(of.demand))),
+        Of::Service(|of| of.demand.map(rate)),
     ),
     gauge(
         "weir_service_guarantee",
@@ -373,6 +375,13 @@ pub const METRICS: &[Metric] = &[
         &[],
         "Whether the policy that was to take the place of the one in force was refused",
         Of::Fabric(|status, give| alone(give, flag(status.policy_refused.is_some()))),
+    ),
+    gauge(
+        "weir_fabric_certificate_refused",
+        None,
+        &[],
+        "Whether the certificates that were to take the place of those in use were refused",
+        Of::Fabric(|status, give| alone(give, flag(status.certificate_refused.is_some()))),
     ),
     gauge(
         "weir_fabric_certificate_end_time",

@@ -1,0 +1,95 @@
+//! `weir agent --reload`: a reload that fails where the agent refuses it.
+//!
+//! Problem: a signal has no answer, so whoever sends SIGHUP learns of a refusal from a log. Approach: what can be told without the agent is
+//! checked here with the agent's own options, and nothing is signalled if it is wrong; then the signal, and the agent's next word about it: its status
+//! counts reloads and says why the last one was refused.
+
+use super::{Args, terms};
+use crate::error::{CommandError, Exit};
+use crate::input;
+use crate::output::Ui;
+use std::path::Path;
+use weir_agent::host;
+use weir_status::{AgentStatus, Status};
+
+/// How often and how many times the status is looked at: 20 s, which a large policy on a busy host may take.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+const LOOKS: u32 = 400;
+
+#[expect(clippy::disallowed_methods, reason = "waits for another process")]
+pub(super) fn run(args: &Args, process: u32, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let Some(path) = &args.status else {
+        return Err(CommandError::refused("--reload needs --status"));
+    };
+    let name = match &args.machine {
+        Some(name) => name.clone(),
+        None => super::host_name()?,
+    };
+    let (terms, notes) = terms(args, &name)?;
+    input::tell_notes(&notes, ui)?;
+    host::check(&terms.policy, &args.interface).map_err(|error| CommandError::refused(error.to_string()))?;
+    let before = last(path);
+    let gone = |error| CommandError::failed(format!("process {process}: {error}"));
+    signal(process).map_err(gone)?;
+    for _ in 0..LOOKS {
+        std::thread::sleep(LOOK);
+        let Some(now) = last(path).filter(|now| is_news(before.as_ref(), now)) else { continue };
+        return match now.policy_refused {
+            Some(reason) => {
+                Err(CommandError::refused(format!("the agent refuses it, and the old policy and keys stay: {reason}")))
+            }
+            None => {
+                ui.tell(&format!("policy {} is in force\n", now.policy))?;
+                Ok(Exit::Done)
+            }
+        };
+    }
+    Err(CommandError::failed(format!("{}: no word of the agent about it", path.display()))
+        .hint("is it the file that the agent writes (--status)? Its log says what it does"))
+}
+
+/// Whether a status was made after a reload that one does not know of.
+fn is_news(before: Option<&AgentStatus>, now: &AgentStatus) -> bool {
+    let known = before.filter(|before| before.uptime_ms <= now.uptime_ms).map_or(0, |before| before.counters.reloads);
+    now.counters.reloads > known
+}
+
+/// What the agent said last; nothing before its first period has ended.
+fn last(path: &Path) -> Option<AgentStatus> {
+    match Status::read(&std::fs::read(path).ok()?) {
+        Ok(Status::Agent(status)) => Some(status),
+        _ => None,
+    }
+}
+
+fn signal(process: u32) -> std::io::Result<()> {
+    let process = i32::try_from(process).ok().filter(|process| *process > 0);
+    let process = process.ok_or(std::io::Error::from_raw_os_error(libc::ESRCH))?;
+    // SAFETY: plain system call.
+    match unsafe { libc::kill(process, libc::SIGHUP) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_about_a_reload_is_told_from_the_one_before() {
+        let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1] } } }\n\
+                    services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
+        let policy = weir_policy::Policy::parse("policy.yaml", text).expect("valid").0;
+        let at = |uptime_ms: u64, reloads: u64| {
+            let mut status = AgentStatus::outline(&policy, weir_units::MachineId(0));
+            (status.uptime_ms, status.counters.reloads) = (uptime_ms, reloads);
+            status
+        };
+        let before = at(10_000, 3);
+        assert!(!is_news(Some(&before), &at(11_000, 3)) && is_news(Some(&before), &at(11_000, 4)));
+        // The status of an agent that was killed, and of its successor.
+        assert!(!is_news(Some(&before), &at(500, 0)) && is_news(Some(&before), &at(500, 1)));
+        assert!(!is_news(None, &at(500, 0)) && is_news(None, &at(500, 1)));
+    }
+}
