@@ -267,8 +267,14 @@ impl Daemon {
                 Output::Broadcast(report) => self.broadcast(&report.into()).await,
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
                 Output::ReportRack(report) => self.line.report(report),
-                // What an earlier agent left holds until this one has heard somebody, or nobody for the timeout.
-                Output::SetLimits(_) if self.resumes() => self.tell_status(),
+                // What an earlier agent left holds until this one has heard somebody, or nobody for the timeout. Its first word after
+                // that is made of services that are held by limits it does not know, and look content with what those give them.
+                Output::SetLimits(_) if self.resumes() => {
+                    if self.broker.mode() == Mode::Runtime {
+                        self.resumes_until = Instant::ZERO;
+                    }
+                    self.tell_status();
+                }
                 Output::SetLimits(limits) => {
                     let Some(host) = &mut self.host else { continue };
                     let changed = host.set_limits(&limits)?;
@@ -282,7 +288,7 @@ impl Daemon {
 
     /// Whether limits of an earlier agent or broker are in force, and this one knows no better yet.
     fn resumes(&self) -> bool {
-        self.now() < self.resumes_until && self.broker.mode() == Mode::Static
+        self.now() < self.resumes_until
     }
 
     fn measure(&mut self, now: Instant, readings: &[MeterReading]) {
