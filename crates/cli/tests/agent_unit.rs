@@ -8,6 +8,7 @@ mod common;
 use agent_pair::{Flow, POLICY, Pair, end};
 use common::{WEIR, one_at_a_time, signal, skipped, wait_for};
 use std::fs;
+use std::io::Write as _;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use weir_linux::netns::connect;
@@ -79,6 +80,26 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
         let name = format!("CAP_{}", lacking.to_uppercase());
         assert!(code == Some(1) && said.contains(&format!("hint: {name}: ")), "{name}: {code:?} {said}");
         assert_eq!(pair.picture(), before, "{name}");
+    }
+}
+
+#[test]
+fn systemd_understands_the_units() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let units =
+        [("weir-agent.service", UNIT), ("weir-fabric.service", include_str!("../../../packaging/weir-fabric.service"))];
+    for (name, text) in units {
+        let path = directory.path().join(name);
+        fs::write(&path, text.replace("/usr/local/bin/weir", WEIR)).expect("written");
+        let mut verify = Command::new("systemd-analyze");
+        let Ok(output) = verify.args(["verify", "--man=no", "--recursive-errors=no"]).arg(&path).output() else {
+            let line = "skipped: the units need systemd-analyze (Debian's package systemd)\n";
+            std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        // What it does not know it says, and succeeds.
+        assert!(output.status.success() && !said.contains(name), "{name}: {said}");
     }
 }
 
