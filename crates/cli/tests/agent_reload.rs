@@ -192,6 +192,10 @@ fn keys_change_under_traffic_and_nothing_is_refused() {
         assert!(status["policy_refused"].is_null(), "{status:#}");
     }
     drop(flow);
+    // Silent destinations have told what they have told.
+    let before = told();
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert!(before > Some(0) && told() >= before, "{:?} after {before:?}", told());
     // The old key is worth nothing any more. (While m2's agent runs nobody else can send control traffic from there.)
     signal(&two, libc::SIGTERM);
     assert_eq!(end(two).0, Some(0));
