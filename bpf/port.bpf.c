@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * A switch's port of the lab: marks packets that find a queue above a threshold.
+ * A switch's port of the lab: marks packets that find a queue above a threshold, and takes what a host sends off its hands.
  *
- * Problem: the lab's ports are TBFs, which queue and drop but do not mark; of the kernel's disciplines that do, none is
+ * Marks. Problem: the lab's ports are TBFs, which queue and drop but do not mark; of the kernel's disciplines that do, none is
  * in every kernel. Approach: a program before the TBF keeps its queue a second time, in thought: a queue that is
  * emptied at the port's rate (limiter.h) and takes what the TBF takes, so both are as long, within the TBF's bucket of a
  * millisecond. A packet that would make the queue longer than the threshold becomes CE, if it is ECN-capable; one that does not
@@ -14,7 +14,13 @@
  * Worked example: 100 Mb/s, threshold 80 kB: 52 packets of 1,514 B wait, 78,728 B. The next one makes it 80,242 B: CE. After
  * 1 ms without packets 12,500 B less wait.
  *
- * Source: DCTCP section 3.1 (marks at a threshold of the instantaneous queue); Parley Table 1 (80 kB).
+ * Letting go. Problem: TCP has little more than a millisecond's worth of each socket's packets under way in its host (TCP small queues): what
+ * the interface has not sent yet. Between namespaces a packet stays its socket's until it arrives, so that this counts
+ * what waits in all switches too: one connection cannot fill a queue that thirty share, and has a twentieth of a
+ * link of 100 Mb/s beside them, whatever its window. Approach: a packet that comes in from a host goes on as a copy, which is nobody's, and the
+ * packet itself ends here, as it does when a real interface has sent it.
+ *
+ * Source: net/ipv4/tcp_output.c (tcp_small_queue_check); DCTCP section 3.1 (marks at a threshold of the instantaneous queue); Parley Table 1 (80 kB).
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -22,6 +28,7 @@
 #include "limiter.h"
 
 #define NEXT (-1)
+#define DROP 2
 
 /* user space writes, before the program is attached */
 struct weir_port {
@@ -82,6 +89,24 @@ int weir_mark(struct __sk_buff *skb)
 	bpf_spin_unlock(&own->lock);
 	if (above && bpf_skb_ecn_set_ce(skb) == 1)
 		__sync_fetch_and_add(&own->marked, 1);
+	return NEXT;
+}
+
+/* The mark of what has been let go, between two runs on one CPU; other namespaces do not see it. */
+#define WEIR_LET_GO 0x77656972
+
+SEC("classifier")
+int weir_let_go(struct __sk_buff *skb)
+{
+	if (skb->mark == WEIR_LET_GO) {
+		skb->mark = 0;
+		return NEXT;
+	}
+	skb->mark = WEIR_LET_GO;
+	if (!bpf_clone_redirect(skb, skb->ifindex, BPF_F_INGRESS))
+		return DROP;
+	/* no memory for a copy */
+	skb->mark = 0;
 	return NEXT;
 }
 

@@ -49,6 +49,8 @@ const FILES: &[(&str, &str)] = files![
     "scenarios/parley-fig1-vms-idle.demands.csv",
     "scenarios/parley-fig1.demands.csv",
     "scenarios/parley-fig1.policy.yaml",
+    "scenarios/parley-fig12-small.policy.yaml",
+    "scenarios/parley-fig12-small.scenario.yaml",
     "scenarios/parley-fig12.policy.yaml",
     "scenarios/parley-fig12.scenario.yaml",
     "scenarios/parley-fig13.policy.yaml",

@@ -53,6 +53,24 @@ fn shares_at_a_receiver_are_the_policys_whatever_the_flow_counts() {
 }
 
 #[test]
+fn shapers_alone_share_a_congested_link() {
+    if skipped("shapers without brokers") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scenario = "parley-fig12-small.scenario.yaml";
+    let free = lab(scenario, &["duration=12s", "enforcement=none"]);
+    let (many, one) = (mean(&free, "many", 8.0), mean(&free, "one", 8.0));
+    assert!(one < 0.2 * many, "1 of 31 flows: {one} of {} Mb/s", many + one);
+
+    let shaped = lab(scenario, &["duration=14s"]);
+    let (many, one) = (mean(&shaped, "many", 9.0), mean(&shaped, "one", 9.0));
+    // Jain's index of two is 0.99 at a ratio of 1.22.
+    assert!((0.82..1.22).contains(&(one / many)), "as the paper has it: {many} and {one} Mb/s");
+    assert!(many + one > 80.0, "{many} and {one} Mb/s");
+}
+
+#[test]
 fn a_flood_does_not_take_anothers_guarantee() {
     if skipped("a flood") {
         return;

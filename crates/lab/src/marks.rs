@@ -1,10 +1,13 @@
-//! Switch ports that mark.
+//! Switch ports that mark, and take what hosts send off their hands.
 //!
 //! Problem: the law that holds senders hears of congestion by marks, and the lab's ports (TBF) do not mark. Approach: the
 //! BPF program `bpf/port.bpf.c` stands before each port's TBF, keeps its queue in thought, and sets CE on ECN-capable packets
 //! that find it above the threshold. Each port has a copy of the program with maps of its own.
 //!
 //! The threshold is the scenario's (`links.queue.mark`); where it says none and hosts are shaped it is the simulator's, 80 kB.
+//!
+//! A machine's port also lets go of what the machine sent, as a real interface does once it has sent it: otherwise TCP would count what waits in
+//! all switches as waiting in its host, and one connection could not fill a queue (`bpf/port.bpf.c`).
 //!
 //! Worked example: under `links: { queue: { discipline: ecn, buffer: 256kB, mark: 30kB } }` a port of 100 Mb/s marks what
 //! would wait 2.4 ms.
@@ -18,7 +21,8 @@ use weir_linux::loader::{PORT_OBJECT, lacks_tcx};
 use weir_linux::netns::{Netns, NetnsError};
 use weir_units::{Bandwidth, Bytes};
 
-const PROGRAM: &str = "weir_mark";
+const MARK: &str = "weir_mark";
+const LET_GO: &str = "weir_let_go";
 const SETTINGS: &str = "weir_port";
 const QUEUE: &str = "weir_port_queue";
 
@@ -92,25 +96,53 @@ pub struct MarkingPort {
 impl MarkingPort {
     /// Begins to mark what leaves by a port that has `rate` and `buffer`, and would wait behind more than `mark`.
     pub fn attach(switch: &Netns, port: &str, rate: Bandwidth, buffer: Bytes, mark: Bytes) -> Result<Self, MarksError> {
+        Self::attach_all(switch, port, rate, buffer, mark, &[(MARK, TcAttachType::Egress)])
+    }
+
+    /// The same for the port to a machine, which lets go of what comes from there.
+    pub fn attach_to_machine(
+        switch: &Netns,
+        port: &str,
+        rate: Bandwidth,
+        buffer: Bytes,
+        mark: Bytes,
+    ) -> Result<Self, MarksError> {
+        let programs = [(MARK, TcAttachType::Egress), (LET_GO, TcAttachType::Ingress)];
+        Self::attach_all(switch, port, rate, buffer, mark, &programs)
+    }
+
+    fn attach_all(
+        switch: &Netns,
+        port: &str,
+        rate: Bandwidth,
+        buffer: Bytes,
+        mark: Bytes,
+        programs: &[(&'static str, TcAttachType)],
+    ) -> Result<Self, MarksError> {
         let settings = Settings { rate: rate.bps().max(1), mark: mark.get(), buffer: buffer.get() };
         switch.run(|| {
             let mut object = Ebpf::load(PORT_OBJECT)?;
             let map = object.map_mut(SETTINGS).ok_or(MarksError::Missing(SETTINGS))?;
             Array::<_, Settings>::try_from(map)?.set(0, settings, 0)?;
-            let program = object.program_mut(PROGRAM).ok_or(MarksError::Missing(PROGRAM))?;
-            let program: &mut SchedClassifier = program.try_into()?;
-            program.load()?;
-            let link = TcAttachOptions::TcxOrder(LinkOrder::default());
-            match program.attach_with_options(port, TcAttachType::Egress, link) {
-                Err(error) if lacks_tcx(&error) => {
-                    qdisc_add_clsact(port)?;
-                    let filter = TcAttachOptions::Netlink(NlOptions::default());
-                    let link = program.attach_with_options(port, TcAttachType::Egress, filter)?;
-                    // A filter goes with its port; dropped in another namespace it would take another one away.
-                    std::mem::forget(program.take_link(link)?);
-                }
-                attached => {
-                    attached?;
+            let mut clsact = false;
+            for &(name, direction) in programs {
+                let program = object.program_mut(name).ok_or(MarksError::Missing(name))?;
+                let program: &mut SchedClassifier = program.try_into()?;
+                program.load()?;
+                let link = TcAttachOptions::TcxOrder(LinkOrder::default());
+                match program.attach_with_options(port, direction, link) {
+                    Err(error) if lacks_tcx(&error) => {
+                        if !std::mem::replace(&mut clsact, true) {
+                            qdisc_add_clsact(port)?;
+                        }
+                        let filter = TcAttachOptions::Netlink(NlOptions::default());
+                        let link = program.attach_with_options(port, direction, filter)?;
+                        // A filter goes with its port; dropped in another namespace it would take another one away.
+                        std::mem::forget(program.take_link(link)?);
+                    }
+                    attached => {
+                        attached?;
+                    }
                 }
             }
             Ok(Self { object })

@@ -174,20 +174,21 @@ impl Network {
         let Some(mark) = scenario.marks_above() else { return Ok(()) };
         let racks = policy.network().racks();
         let mut marking = Vec::new();
-        let mut attach = |switch: &Netns, port: &str, rate: Bandwidth| -> Result<(), NetworkError> {
+        let mut attach = |switch: &Netns, port: &str, rate: Bandwidth, to_machine: bool| -> Result<(), NetworkError> {
             let name = format!("{}:{port}", switch.name());
-            marking.push((name, MarkingPort::attach(switch, port, rate, queue.buffer, mark)?));
+            let attach = if to_machine { MarkingPort::attach_to_machine } else { MarkingPort::attach };
+            marking.push((name, attach(switch, port, rate, queue.buffer, mark)?));
             Ok(())
         };
         for (r, rack) in racks.iter().enumerate() {
             let (switch, (far, port)) = (&self.racks[r], self.far_end(RackId(r as u32)));
-            attach(switch, UPLINK, self.uplink_rate(policy, r))?;
+            attach(switch, UPLINK, self.uplink_rate(policy, r), false)?;
             if self.spine.is_some() {
-                attach(far, &port, rack.uplink().rx)?;
+                attach(far, &port, rack.uplink().rx, false)?;
             }
         }
         for (m, machine) in policy.network().machines().iter().enumerate() {
-            attach(&self.racks[machine.rack().index()], &format!("m{m}"), machine.nic().rx)?;
+            attach(&self.racks[machine.rack().index()], &format!("m{m}"), machine.nic().rx, true)?;
         }
         self.marking = marking;
         Ok(())

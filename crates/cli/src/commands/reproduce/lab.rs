@@ -13,8 +13,17 @@ use weir_experiment::figure::Line;
 use weir_experiment::{Expected, Experiment, Reading, RunData, Setting, compute, outcomes};
 use weir_lab::LabError;
 use weir_results::ResultsDirectory;
-use weir_scenario::RunResult;
-use weir_units::Duration;
+use weir_scenario::{RunResult, Scenario};
+use weir_units::{Bandwidth, Duration};
+
+/// What comes out above this says more of the host's processors, which carry the packets of all machines, than of the experiment.
+const FASTEST: Bandwidth = Bandwidth::from_gbps(1);
+
+/// Whether no machine's interface is faster than the lab measures.
+fn is_carried(scenario: &Scenario) -> bool {
+    let nics = scenario.policy().network().machines().iter().map(|machine| machine.nic());
+    nics.into_iter().all(|nic| nic.tx.max(nic.rx) <= FASTEST)
+}
 
 /// Runs them one after the other; `None` if there is nothing that the lab can run. The inner error is the lab's.
 pub(super) fn run(
@@ -24,7 +33,10 @@ pub(super) fn run(
     interrupt: &Interrupt,
     ui: &mut Ui,
 ) -> Result<Result<Option<BodyRun>, LabError>, CommandError> {
-    let can = |run: &usize| experiment.runs[*run].scenario.get(setting).simulator_only().is_none();
+    let can = |run: &usize| {
+        let scenario = experiment.runs[*run].scenario.get(setting);
+        scenario.simulator_only().is_none() && is_carried(scenario)
+    };
     let runs: Vec<usize> = (0..experiment.runs.len()).filter(can).collect();
     if runs.is_empty() {
         return Ok(Ok(None));
