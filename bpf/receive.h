@@ -4,7 +4,9 @@
  * its tenant sent, and is answered when that is due.
  *
  * Each CPU counts by itself; a tick (tick.h) adds up and computes the rate that an answer tells. The time from when on the next one is
- * stands in for the clock where that is enough: reading the clock takes 40 ns where a whole packet takes 60.
+ * stands in for the clock where that is enough: reading the clock takes 40 ns where a whole packet takes 60. It is ahead of the clock, or, where
+ * less than WEIR_LOOK has come since, behind it by a tick of the scheduler's clock at most (tick.h): who sends so little may be answered
+ * so much later than the interval says, unless it asks.
  */
 #ifndef WEIR_RECEIVE_H
 #define WEIR_RECEIVE_H

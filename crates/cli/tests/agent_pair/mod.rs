@@ -36,6 +36,12 @@ impl Pair {
         prefix.cleanup().expect("leftovers of an earlier run go");
         let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
         connect((&m1, "eth0", Some("10.78.0.1/24")), (&m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
+        // The kernel gives a new namespace the number of one that went, and an agent that was killed there left its lock.
+        for netns in [&m1, &m2] {
+            let mut remove = netns.command(WEIR).expect("a command");
+            remove.args(["agent", "--remove", "--interface", "eth0"]).stdout(Stdio::null()).stderr(Stdio::null());
+            assert!(remove.status().expect("runs").success());
+        }
         let directory = tempfile::tempdir().expect("a directory");
         let (policy, key) = (directory.path().join("policy.yaml"), directory.path().join("key"));
         fs::write(&policy, POLICY).expect("written");
