@@ -241,7 +241,10 @@ fn keys_change_without_a_gap() {
         client.wait().expect("the client");
         let after = hosts.lock().expect("not poisoned")[0].datapath.control_counters().expect("counters");
         assert_eq!(after.forged, 0, "{after:?}");
-        assert!(after.feedback > before.feedback + 50);
+        // A rate that stays is told again at growing intervals (datapath/answers.h), up to sixteen of its own.
+        let heard = after.feedback - before.feedback;
+        println!("{heard} heard");
+        assert!(heard > 10, "{heard} heard in a second");
     });
 }
 
