@@ -33,8 +33,9 @@
 #define WEIR_FEEDBACK_BYTES_MAX (1U << 28)
 /* The longest time between two answers, ns. */
 #define WEIR_FEEDBACK_INTERVAL_MAX 1000000000ULL
-/* The time until a rate is told again doubles so often. */
+/* The time until a rate is told again doubles so often, and is at most so long, ns: a quarter of what a sender takes for silence. */
 #define WEIR_TOLD_AGAIN 3
+#define WEIR_TOLD_MOST 250000000ULL
 
 struct weir_answers {
 	u64 interval;    /* ns on average between answers; 0: only bytes count */
@@ -124,7 +125,7 @@ WEIR_INLINE u32 weir_told_place(const u64 *source, const u64 *destination, u32 s
 
 /*
  * 1: this sender was told this very rate less than `keep` ns before `now`, or twice, four times, eight times as long where it was told
- * again before, and is not told now; 0: it is noted. `now` may be as coarse as the meter's rounds. A sender of 36 Gb/s would be
+ * again before, up to WEIR_TOLD_MOST, and is not told now; 0: it is noted. `now` may be as coarse as the meter's rounds. A sender of 36 Gb/s would be
  * told the same rate ninety times in 200 us.
  */
 WEIR_INLINE int weir_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
@@ -134,7 +135,10 @@ WEIR_INLINE int weir_answer_repeats(struct weir_told *told, const u64 *source, c
 		   told->source[1] == source[1] && told->destination[0] == destination[0] &&
 		   told->destination[1] == destination[1];
 
-	if (same && now - told->at < keep << (told->again & WEIR_TOLD_AGAIN))
+	keep <<= told->again & WEIR_TOLD_AGAIN;
+	if (keep > WEIR_TOLD_MOST)
+		keep = WEIR_TOLD_MOST;
+	if (same && now - told->at < keep)
 		return 1;
 	if (!same)
 		told->again = 0;

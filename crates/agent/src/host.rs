@@ -116,7 +116,7 @@ pub struct Host {
 
 impl Host {
     /// Brings the interface under the policy. What an earlier agent left in force is taken over. On failure the
-    /// interface is left as it was found.
+    /// interface is left as it was found, what an earlier agent left goes on, with what was already changed of it.
     pub fn install(interface: &str, standing: &Standing<'_>, force: bool) -> Result<Self, HostError> {
         let interface = Interface::named(interface)?;
         // Declared first and so released last, also on failure.
@@ -129,13 +129,17 @@ impl Host {
         // The programs come first: they refuse an interface that another holds, even one that does not see our lock because its
         // /run is another.
         let mut datapath = InterfaceDatapath::attach(&interface, None)?;
+        // What an earlier agent left goes on where this one cannot begin.
+        let adopted = datapath.is_adopted();
+        datapath.set_kept(adopted);
         configure(&mut datapath, standing, plan.sending)?;
         let rates = rates(&datapath, standing, &plan, &[])?;
         let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let held = destinations.held()?;
-        let shaper =
-            Arc::new(Mutex::new(Some(shaper_of(backend, &interface, &datapath, &plan, &rates, &held, force)?)));
+        let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &held, force)?;
+        shaper.set_kept(adopted);
+        let shaper = Arc::new(Mutex::new(Some(shaper)));
         trust(&mut datapath, standing)?;
         // Last, so that no packet is sent to a class that is not there yet.
         datapath.set_rules(&plan.classifier, classes(backend))?;
@@ -143,7 +147,7 @@ impl Host {
         let before = totals(&datapath, &plan.leaves)?;
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
         let Plan { leaves, absent, .. } = plan;
-        Ok(Self {
+        let mut host = Self {
             interface,
             datapath,
             destinations,
@@ -155,9 +159,11 @@ impl Host {
             before,
             absent,
             receive_limits,
-            kept: false,
+            kept: adopted,
             _lock: lock,
-        })
+        };
+        host.set_kept(false);
+        Ok(host)
     }
 
     /// Puts another policy, other keys or other peers in the place of those in force, without a packet that nothing holds: services
@@ -194,7 +200,7 @@ impl Host {
             let mut new = shaper_of(backend, interface, datapath, &plan, &rates, &held, false)?;
             new.go_on_from(dropped.unwrap_or_default());
             if kept {
-                new.keep();
+                new.set_kept(true);
             }
             *shaper = Some(new);
             Ok::<(), HostError>(())
@@ -290,10 +296,14 @@ impl Host {
     /// From now on everything stays in force for the next agent when this is dropped, after an error and in a panic too; the kernel
     /// takes the static policy when none comes. [`Host::remove`] still takes it down.
     pub fn keep(&mut self) {
-        self.kept = true;
-        self.datapath.keep();
+        self.set_kept(true);
+    }
+
+    fn set_kept(&mut self, kept: bool) {
+        self.kept = kept;
+        self.datapath.set_kept(kept);
         if let Some(shaper) = self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            shaper.keep();
+            shaper.set_kept(kept);
         }
     }
 }

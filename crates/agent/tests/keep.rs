@@ -137,4 +137,23 @@ fn a_panic_and_an_error_leave_in_force_what_a_kill_would() {
         assert!(m1.run(|| host::remove("eth0")).expect("inside").expect("removed"), "{case}");
         assert!(!qdiscs().contains("7765:"), "{case}: {}", qdiscs());
     }
+    // An agent that cannot begin, here since somebody took the root, leaves the kernel's part of the one before.
+    assert!(m1.run(|| run(Fault::Panic, true)).expect("inside").is_none());
+    let tc = |arguments: &str| {
+        let mut command = m1.command("tc").expect("a command");
+        assert!(command.args(arguments.split(' ')).status().expect("runs").success(), "tc {arguments}");
+    };
+    tc("qdisc replace dev eth0 root bfifo limit 100000");
+    let refused = m1.run(|| run(Fault::Panic, true)).expect("inside").expect("no panic");
+    let said = refused.expect_err("the root is somebody's").to_string();
+    assert!(said.contains("bfifo"), "{said}");
+    let adopted = m1.run(|| {
+        let datapath = InterfaceDatapath::attach(&Interface::named("eth0").expect("there"), None).expect("free");
+        let adopted = datapath.is_adopted();
+        datapath.leave();
+        adopted
+    });
+    assert!(adopted.expect("inside"), "meters and programs go on");
+    tc("qdisc del dev eth0 root");
+    assert!(m1.run(|| host::remove("eth0")).expect("inside").expect("removed"));
 }

@@ -90,6 +90,26 @@ fn a_sender_is_told_a_rate_once_in_a_while() {
 }
 
 #[test]
+fn slow_meters_tell_before_their_senders_take_it_for_silence() {
+    // Intervals of 10 us to 1 s; silence is a second.
+    for interval in [10, 200, 20_000, 62_500, 100_000, 500_000, 1_000_000] {
+        let mut told = Told::<16>::new(Duration::from_micros(2 * interval));
+        let ends: (Address, Address) = ([0, 1], [0, 2]);
+        let tells = |at: &u64| {
+            !told.repeats(
+                (&ends.0, &ends.1),
+                ServiceId(0),
+                Bandwidth::from_mbps(5),
+                Instant::from_nanos(at * 1_000_000),
+            )
+        };
+        let at: Vec<u64> = (1_000..11_000).filter(tells).collect();
+        assert!(at.windows(2).all(|pair| pair[1] - pair[0] <= 250), "{interval} us: {at:?}");
+        assert!(at.len() >= 40, "{interval} us: {at:?}");
+    }
+}
+
+#[test]
 fn most_packets_wait() {
     // 64 B packets each 100 ns, ticks of 200 us, the product's 10 kB and T.
     let mut answers = Answers(RawAnswers { interval: 200_000, bytes: 10_000, answered_at: 0, unanswered: 0, draw: 7 });

@@ -242,8 +242,8 @@ impl Shaper for EdtShaper {
         Ok(self.fq.remove()?)
     }
 
-    fn keep(&mut self) {
-        self.fq.keep();
+    fn set_kept(&mut self, kept: bool) {
+        self.fq.set_kept(kept);
     }
 }
 

@@ -59,16 +59,18 @@ impl Fq {
         let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE, "fq");
         tc::may_replace(interface, &found, force)?;
         let mut fq = Self { socket, interface: interface.index(), found, installed: false, kept: false };
+        fq.kept = fq.found == Found::Leftover;
         if fq.found == Found::OtherBackend {
             tc::delete_root(&mut fq.socket, fq.interface, HANDLE)?;
         }
         fq.socket.request("install fq", vec![with_room(root_message(fq.interface))])?;
-        // From here on a failure removes what is there.
+        // From here on a failure removes what is there, unless an earlier agent left it.
         fq.installed = true;
         let there = tc::qdiscs(&mut fq.socket, fq.interface)?;
         if !there.iter().any(|qdisc| qdisc.is_root() && qdisc.kind == "fq" && qdisc.handle == HANDLE) {
             return Err(FqError::NotThere);
         }
+        fq.kept = false;
         Ok(fq)
     }
 
@@ -95,14 +97,14 @@ impl Fq {
         self.delete()
     }
 
-    /// From now on goes without deleting when it is dropped.
-    pub fn keep(&mut self) {
-        self.kept = true;
+    /// Whether it goes without deleting when it is dropped: the kernel keeps the last rates and the next `install` takes over.
+    pub fn set_kept(&mut self, kept: bool) {
+        self.kept = kept;
     }
 
-    /// [`keep`](Self::keep), and gone.
+    /// [Kept](Self::set_kept), and gone.
     pub fn leave(mut self) {
-        self.keep();
+        self.kept = true;
     }
 
     fn delete(&mut self) -> Result<(), NetlinkError> {

@@ -144,6 +144,7 @@ impl HtbTree {
             installed: false,
             kept: false,
         };
+        tree.kept = tree.found == Found::Leftover;
         for spec in specs {
             if !(FIRST_MINOR..=MINOR_MAX).contains(&spec.minor) {
                 return Err(HtbError::Minor { minor: spec.minor });
@@ -162,7 +163,7 @@ impl HtbTree {
             }
             tree.socket.request("install htb", vec![tree.root_message()])?;
         }
-        // From here on a failure removes what is there.
+        // From here on a failure removes what is there, unless an earlier agent left it.
         tree.installed = true;
         let (leaf, parent, parts, weight) = (false, None, 1, Weight::ONE);
         let all = ClassSpec { minor: ROOT_MINOR, parent, leaf, parts, min: nic, max: nic, weight };
@@ -177,6 +178,7 @@ impl HtbTree {
         let (min, max) = (default_min(nic), Bandwidth::UNLIMITED);
         let unclassified = ClassSpec { minor: DEFAULT_MINOR, leaf: true, min, max, ..all };
         tree.apply(specs.iter().copied().chain([unclassified]))?;
+        tree.kept = false;
         Ok(tree)
     }
 
@@ -252,14 +254,14 @@ impl HtbTree {
         self.delete()
     }
 
-    /// From now on goes without deleting when it is dropped: the kernel keeps the last rates and the next `install` takes over.
-    pub fn keep(&mut self) {
-        self.kept = true;
+    /// Whether it goes without deleting when it is dropped: the kernel keeps the last rates and the next `install` takes over.
+    pub fn set_kept(&mut self, kept: bool) {
+        self.kept = kept;
     }
 
-    /// [`keep`](Self::keep), and gone.
+    /// [Kept](Self::set_kept), and gone.
     pub fn leave(mut self) {
-        self.keep();
+        self.kept = true;
     }
 
     /// Deletes what a killed agent left at an interface's root, of whatever backend; whether there was anything. Never touches

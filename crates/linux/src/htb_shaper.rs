@@ -238,8 +238,8 @@ impl Shaper for HtbShaper {
         Ok(self.tree.remove()?)
     }
 
-    fn keep(&mut self) {
-        self.tree.keep();
+    fn set_kept(&mut self, kept: bool) {
+        self.tree.set_kept(kept);
     }
 }
 

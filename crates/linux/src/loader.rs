@@ -186,9 +186,9 @@ impl InterfaceDatapath {
             attachment: attachment.unwrap_or(Attachment::Tcx),
             adopted,
             _held: held,
-            // From here on a failure takes down what is there.
+            // From here on a failure takes down what is there, unless an earlier agent left it.
             attached: true,
-            kept: false,
+            kept: adopted,
         };
         match datapath.attach_as(datapath.attachment) {
             Err(LoaderError::Program(error)) if attachment.is_none() && lacks_tcx(&error) => {
@@ -208,6 +208,7 @@ impl InterfaceDatapath {
         }
         datapath.config.version = VERSION;
         datapath.write_config()?;
+        datapath.kept = false;
         Ok(datapath)
     }
 
@@ -271,15 +272,15 @@ impl InterfaceDatapath {
         Ok(program(&mut self.object, name)?.test_run(options)?.duration)
     }
 
-    /// From now on takes nothing down when it is dropped, in a panic too: programs, timer and rates stay in force, and the next agent
+    /// Whether it takes nothing down when it is dropped, in a panic too: programs, timer and rates stay in force, and the next agent
     /// adopts them.
-    pub fn keep(&mut self) {
-        self.kept = true;
+    pub fn set_kept(&mut self, kept: bool) {
+        self.kept = kept;
     }
 
-    /// [`keep`](Self::keep), and gone.
+    /// [Kept](Self::set_kept), and gone.
     pub fn leave(mut self) {
-        self.keep();
+        self.kept = true;
     }
 
     /// Detaches both programs, deletes clsact where it was added by an agent, and unpins everything.

@@ -148,11 +148,11 @@ pub trait Shaper: Send {
     fn go_on_from(&mut self, dropped: Dropped);
     /// Leaves the interface as it was found.
     fn remove(self: Box<Self>) -> Result<(), ShaperError>;
-    /// From now on takes nothing down when it is dropped, in a panic too: the kernel keeps the last rates.
-    fn keep(&mut self);
-    /// [`keep`](Self::keep), and gone.
+    /// Whether it takes nothing down when it is dropped, in a panic too: the kernel keeps the last rates.
+    fn set_kept(&mut self, kept: bool);
+    /// [Kept](Self::set_kept), and gone.
     fn leave(mut self: Box<Self>) {
-        self.keep();
+        self.set_kept(true);
     }
 }
 
