@@ -59,6 +59,8 @@ pub struct Destinations {
     told: HashMap<u32, (u64, u32, u64)>,
     /// By the service's slot: feedback of destinations that were forgotten.
     told_before: BTreeMap<u32, u64>,
+    /// News that the ring does not have: of before an earlier agent was killed, or what an error kept from being told.
+    unheard: Vec<u32>,
 }
 
 impl Destinations {
@@ -69,7 +71,11 @@ impl Destinations {
         let ring = RingBuf::try_from(aya::maps::Map::RingBuf(news))?;
         let mails =
             Mails::of(maps.mails.fd().as_fd()).map_err(|error| LoaderError::Io { what: "map weir_mails", error })?;
+        // One word of a destination is under way at most: who took it from the ring and was killed has silenced it otherwise.
+        let unheard = |slot: &u32| mails.get(*slot).is_some_and(|mail| mail.unread.load(Ordering::Acquire) != 0);
+        let unheard = (0..DESTINATIONS_MAX).filter(unheard).collect();
         Ok(Self {
+            unheard,
             maps,
             ring,
             mails,
@@ -88,19 +94,26 @@ impl Destinations {
 
     /// The destinations whose rate is new since the last time, with that rate.
     pub fn news(&mut self) -> Result<Vec<DestinationRate>, LoaderError> {
-        let mut slots = Vec::new();
+        let mut slots = std::mem::take(&mut self.unheard);
         while let Some(item) = self.ring.next() {
             if let Ok(bytes) = <[u8; 4]>::try_from(&*item) {
                 slots.push(u32::from_ne_bytes(bytes));
             }
         }
         let mut news = Vec::with_capacity(slots.len());
-        for destination in slots {
+        while let Some(destination) = slots.pop() {
             let Some(mail) = self.mails.get(destination) else { continue };
             // Before the rate is read: what comes after is news again.
             mail.unread.swap(0, Ordering::AcqRel);
             let rate = Bandwidth::from_bps(mail.rate.load(Ordering::Acquire));
-            let slot = self.place(destination)?.service;
+            let slot = match self.place(destination) {
+                Ok(place) => place.service,
+                Err(error) => {
+                    slots.push(destination);
+                    self.unheard = slots;
+                    return Err(error);
+                }
+            };
             news.push(DestinationRate { destination, slot, rate: Some(rate) });
         }
         Ok(news)
@@ -167,6 +180,7 @@ impl Destinations {
             if let Some(mail) = self.mails.get(*slot) {
                 mail.heard_at.store(0, Ordering::Release);
                 mail.rate.store(0, Ordering::Release);
+                mail.unread.store(0, Ordering::Release);
             }
             self.places.remove(slot);
             self.maps.free.push(slot, 0)?;
