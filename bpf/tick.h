@@ -186,10 +186,11 @@ static long meter_slot(u32 index __attribute__((unused)), struct round *round)
 	if (slot > WEIR_SERVICES_MAX)
 		return 1;
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
-	own = bpf_map_lookup_elem(&weir_services, &slot);
-	if (!receiver || !own)
+	if (!receiver)
 		return 0;
-	if (own->known) {
+	/* unclassified traffic is no service: it only counts at the interface */
+	own = bpf_map_lookup_elem(&weir_services, &slot);
+	if (own && own->known) {
 		share = weir_interface_meter_share(&state->interface, round->config->sharing, own->rx_min, own->rx_max,
 						   own->rx_weight);
 		limit = smaller(limit_of(round, own), own->rx_max);

@@ -190,6 +190,36 @@ fn a_receiver_holds_its_senders_to_its_limit() {
 }
 
 #[test]
+fn unclassified_traffic_takes_of_the_interface_what_it_uses() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("r5");
+    with_hosts(&cable, &policy("machine: { weight: 1 }"), [KEY; 2], |hosts| {
+        let bind = |host: &str, port: u16| UdpSocket::bind((host, port)).expect("bound");
+        let _others = cable.b.run(|| bind("10.77.0.2", 9000)).expect("inside");
+        let _bulk = cable.b.run(|| bind("10.77.0.2", 7000)).expect("inside");
+        let sender = cable.a.run(|| bind("10.77.0.1", 0)).expect("inside");
+        let send = |port: u16, datagrams: u32, apart: Duration| {
+            for _ in 0..datagrams {
+                sender.send_to(&[0; 1400], ("10.77.0.2", port)).expect("sent");
+                pause(apart);
+            }
+        };
+        // Some megabytes of what is no service's; then a datagram of it now and then beside a service that uses a hundredth of the
+        // interface, which therefore is all its own.
+        send(9000, 5000, Duration::ZERO);
+        for _ in 0..50 {
+            send(9000, 1, Duration::ZERO);
+            send(7000, 20, Duration::from_millis(1));
+        }
+        let meter = hosts.lock().expect("not poisoned")[1].datapath.receive_reading(ServiceId(0)).expect("a meter");
+        assert_eq!(meter.capacity, Bandwidth::from_mbps(950), "{meter:?}");
+    });
+}
+
+#[test]
 fn what_another_key_signs_is_not_obeyed() {
     if skipped() {
         return;
