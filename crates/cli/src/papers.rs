@@ -61,6 +61,8 @@ const FILES: &[(&str, &str)] = files![
     "scenarios/parley-fig14.policy.yaml",
     "scenarios/parley-fig14.scenario.yaml",
     "scenarios/parley-fig15-burst.policy.yaml",
+    "scenarios/parley-fig15-small.policy.yaml",
+    "scenarios/parley-fig15-small.scenario.yaml",
     "scenarios/parley-fig15.policy.yaml",
     "scenarios/parley-fig15.scenario.yaml",
     "scenarios/parley-fig4.policy.yaml",

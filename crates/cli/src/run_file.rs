@@ -45,6 +45,9 @@ pub(crate) struct RunFile {
     /// By real server: how long its requests took. The lab has such; none otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) requests: Vec<RequestsEntry>,
+    /// By entry of messages: how long they took. The lab's; none otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) messages: Vec<MessagesEntry>,
     /// By port of a switch that marks, in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ports: Vec<PortEntry>,
@@ -112,6 +115,21 @@ pub(crate) struct RequestsEntry {
     pub(crate) max_s: Option<f64>,
 }
 
+/// What the messages of an entry took, from when they were due to their last byte at the receiver.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct MessagesEntry {
+    /// The name of its traffic.
+    pub(crate) name: String,
+    pub(crate) service: String,
+    pub(crate) messages: u64,
+    /// Of them, those that were under way at the end.
+    pub(crate) unfinished: u64,
+    /// Absent where fewer came than that takes.
+    pub(crate) p50_s: Option<f64>,
+    pub(crate) p99_s: Option<f64>,
+    pub(crate) max_s: Option<f64>,
+}
+
 /// What a switch's port counted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct PortEntry {
@@ -169,6 +187,7 @@ impl RunFile {
             samples: result.samples.iter().map(sample).collect(),
             transfers: Vec::new(),
             requests: Vec::new(),
+            messages: Vec::new(),
             ports: Vec::new(),
             agents: Vec::new(),
             counters: BTreeMap::new(),

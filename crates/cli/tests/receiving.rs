@@ -71,6 +71,28 @@ fn shapers_alone_share_a_congested_link() {
 }
 
 #[test]
+fn a_limit_makes_messages_wait_that_start_together() {
+    if skipped("messages under a limit") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    // From three interfaces of 20 Mb/s a round takes 1 s, at the limit of 30 Mb/s 2 s; the next one begins after 4.
+    let rounds = |duration: &str, count: u64, set: &[&str]| {
+        let result = lab("parley-fig15-small.scenario.yaml", &[&[duration], set].concat());
+        let own = result["messages"][0].clone();
+        assert_eq!((own["messages"].as_u64(), own["unfinished"].as_u64()), (Some(count), Some(0)), "{own}");
+        let of = |key: &str| own[key].as_f64().expect("all came");
+        (of("p50_s"), of("max_s"))
+    };
+    let (free, slowest) = rounds("duration=3900ms", 3, &["enforcement=none"]);
+    assert!(free > 0.95 && slowest < 1.2, "{free} to {slowest} s");
+    // In the first round the law may take a second to find the rate: what hosts have queued before they are held goes on.
+    let (limited, slowest) = rounds("duration=7900ms", 6, &[]);
+    assert!((1.5..2.3).contains(&(limited / free)), "{limited} s under the limit, {free} without");
+    assert!(slowest < 4.0 * free, "{slowest} s");
+}
+
+#[test]
 fn a_flood_does_not_take_anothers_guarantee() {
     if skipped("a flood") {
         return;

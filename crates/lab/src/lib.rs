@@ -10,6 +10,7 @@
 //! | [`marks`] | switch ports that mark, by a BPF program |
 //! | [`traffic`] | iperf3 servers and clients for the scenario's flows |
 //! | [`redis`] | real servers, and clients that measure each request |
+//! | [`messages`] | messages that hosts send at once, in rounds |
 //! | [`agents`] | one agent per machine; waits until they hear each other |
 //! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
 //! | [`janitor`] | takes the lab down when the lab itself was killed |
@@ -24,7 +25,9 @@ pub mod agents;
 pub mod janitor;
 pub mod marks;
 pub mod measure;
+pub mod messages;
 pub mod network;
+mod real_time;
 pub mod redis;
 pub mod run;
 pub mod traffic;

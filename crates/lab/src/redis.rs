@@ -15,6 +15,7 @@
 
 use crate::janitor::tie;
 use crate::network::{Network, address, machine_name};
+use crate::real_time::{LOOK, PATIENCE, since, time};
 use crate::traffic::{TrafficError, free_port};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -35,10 +36,6 @@ use weir_units::{Duration, SimTime};
 
 const SERVER: &str = "redis-server";
 const REQUEST: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
-/// How long a client waits for a byte before it looks whether it is to end.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
-/// How long a connection may take, and the server to begin.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// A client and its server are a host's own, and do not wait for hundreds of senders on two processors.
 const NICE: i32 = -10;
 
@@ -100,6 +97,8 @@ pub struct Applications {
     running: Vec<JoinHandle<Result<(), String>>>,
     records: Vec<Records>,
     names: Vec<String>,
+    /// Where the servers listen.
+    ports: Vec<(weir_units::MachineId, u16)>,
     stop: Arc<AtomicBool>,
 }
 
@@ -129,13 +128,13 @@ impl Applications {
             running: Vec::new(),
             records: Vec::new(),
             names: Vec::new(),
+            ports: Vec::new(),
             stop: Arc::new(AtomicBool::new(false)),
         };
-        let mut own: Vec<(weir_units::MachineId, u16)> = Vec::new();
         for (place, application) in scenario.applications().iter().enumerate() {
             let to = application.to;
             let mut used = taken(to);
-            used.extend(own.iter().filter(|(machine, _)| *machine == to).map(|(_, port)| *port));
+            used.extend(all.taken(to));
             // Clients of several machines may be classified by where they are: the port must fit all.
             let mut ports = application
                 .from
@@ -152,7 +151,7 @@ impl Applications {
                     .into());
                 }
             }
-            own.push((to, port));
+            all.ports.push((to, port));
             let at = SocketAddr::from((address(to), port));
             all.servers.push(serve(network, application, at, directory)?);
             set_value(network, application, at)?;
@@ -169,6 +168,11 @@ impl Applications {
             all.names.push(application.name.clone());
         }
         Ok(all)
+    }
+
+    /// The ports that servers on this machine listen at.
+    pub fn taken(&self, machine: weir_units::MachineId) -> impl Iterator<Item = u16> {
+        self.ports.iter().filter(move |(own, _)| *own == machine).map(|(_, port)| *port)
     }
 
     /// The traffic began at `origin`: clients ask from then on, each at its time.
@@ -336,12 +340,4 @@ fn wait(origin: Instant, at: f64, stop: &AtomicBool) -> bool {
         }
         std::thread::sleep(std::time::Duration::from_secs_f64(left).min(LOOK));
     }
-}
-
-fn since(origin: Instant) -> f64 {
-    origin.elapsed().as_secs_f64()
-}
-
-fn time(seconds: f64) -> SimTime {
-    SimTime::from(Duration::from_nanos((seconds * 1e9) as u64))
 }

@@ -5,6 +5,7 @@ use crate::agents::{Agents, AgentsError};
 use crate::janitor::{self, Janitor};
 use crate::marks::{MarksError, PortCounts};
 use crate::measure::{MeasureError, UplinkMeter};
+use crate::messages::{Messages, MessagesError};
 use crate::network::{Network, NetworkError};
 use crate::redis::{self, Applications, RedisError};
 use crate::traffic::{Goodput, TrafficError, Transfers};
@@ -64,6 +65,9 @@ pub enum LabError {
     /// Real servers.
     #[error(transparent)]
     Redis(#[from] RedisError),
+    /// Messages.
+    #[error(transparent)]
+    Messages(#[from] MessagesError),
     /// The ports' marks.
     #[error(transparent)]
     Marks(#[from] MarksError),
@@ -98,7 +102,8 @@ pub struct LabOutcome {
     pub result: RunResult,
     /// What iperf3 reports, service by service: a second opinion. Empty when interrupted.
     pub goodputs: Vec<Goodput>,
-    /// Every request to a real server; none where the scenario has no such servers.
+    /// Every request to a real server, and every message; the groups are the scenario's applications and then its entries of
+    /// messages.
     pub requests: Results,
     /// What each port of a switch that marks has counted.
     pub ports: Vec<(String, PortCounts)>,
@@ -132,6 +137,7 @@ fn describe(scenario: &Scenario, transfers: &Transfers) -> String {
         let connections = u64::from(own.connections) * own.from.len() as u64;
         words.push(format!("redis server {} with {}", own.name, plural(connections, "connection")));
     }
+    words.extend(scenario.messages().map(|entry| format!("messages of {}", entry.name)));
     words.join(", ")
 }
 
@@ -199,10 +205,13 @@ pub fn run(
     let mut meter = UplinkMeter::attach(&network, scenario, scenario.measure())?;
     let taken = |machine| transfers.taken(machine).to_vec();
     let mut applications = Applications::prepare(&network, scenario, &taken, directory.path())?;
+    let taken = |machine| transfers.taken(machine).iter().copied().chain(applications.taken(machine)).collect();
+    let mut messages = Messages::prepare(&network, scenario, &taken)?;
     progress(Progress::Step(&describe(scenario, &transfers)));
 
     clock = Clock::start();
     applications.begin(clock.started)?;
+    messages.begin(clock.started)?;
     let (every, duration) = (scenario.measure().every, scenario.duration());
     let mut next_sample = every;
     loop {
@@ -212,6 +221,7 @@ pub fn run(
             if let Some(agents) = &mut agents {
                 agents.check()?;
             }
+            messages.check()?;
             let sample = meter.sample(clock.now())?;
             progress(Progress::Sample { sample: &sample, of: duration });
             outcome.result.samples.push(sample);
@@ -223,6 +233,7 @@ pub fn run(
         if interrupted() {
             progress(Progress::Step("interrupted: taking the lab down"));
             outcome.requests = applications.end(scenario, clock.now())?;
+            messages.end(&mut outcome.requests)?;
             outcome.ports = network.port_counts()?;
             outcome.agents = agents.map(|agents| agents.statuses()).unwrap_or_default();
             return Ok(outcome);
@@ -234,13 +245,14 @@ pub fn run(
         clock.sleep_until(due);
     }
     outcome.requests = applications.end(scenario, clock.now())?;
+    messages.end(&mut outcome.requests)?;
     outcome.ports = network.port_counts()?;
     outcome.agents = agents.as_ref().map(Agents::statuses).unwrap_or_default();
     clock.until(AFTERWARDS, interrupted, || Ok::<_, LabError>(transfers.ended()))?;
     outcome.goodputs = transfers.goodputs();
     outcome.interrupted = false;
     progress(Progress::Step("taking the lab down"));
-    drop((meter, applications, transfers, agents, network, janitor));
+    drop((meter, messages, applications, transfers, agents, network, janitor));
     Ok(outcome)
 }
 

@@ -27,7 +27,7 @@ use weir_units::{Bytes, Duration, MachineId, ServiceId};
 const DEFAULT_PORTS: (u16, u16) = (5201, 5999);
 /// The congestion control of all flows, whatever the host's default is: what the simulator's flows come
 /// nearest to among what every kernel has.
-const CONGESTION_CONTROL: &str = "cubic";
+pub(crate) const CONGESTION_CONTROL: &str = "cubic";
 
 /// The lowest priority. Hundreds of processes that always have work would otherwise take the processors from the
 /// kernel threads that carry the packets; behind them each finds more to do when its turn comes.

@@ -133,6 +133,10 @@ impl Scenario {
     pub fn transfers(&self) -> &[ServiceTransfers] {
         self.governed.as_ref().map_or(&[], |governed| &governed.transfers)
     }
+    /// Messages that are sent in rounds, in file order: what the lab sends beside transfers.
+    pub fn messages(&self) -> impl Iterator<Item = &Traffic> {
+        self.entries.iter().filter(|entry| matches!(entry.spec, Spec::Rounds(_)))
+    }
     /// Real servers and clients, in file order; none where there is no policy.
     pub fn applications(&self) -> &[Application] {
         self.governed.as_ref().map_or(&[], |governed| &governed.applications)

@@ -278,6 +278,8 @@ fn under_a_policy_the_simulator_takes_everything_and_the_lab_says_why_not() {
             reason("", ", size: 1MB"),
             reason("", ", spread: 1ms"),
             reason("", ", kind: random, sizes: 1kB, gap: 1ms"),
+            reason("", ", kind: incast, size: 1kB, every: 1ms"),
+            reason("transport: { protocol: udp, rate: 1Mb/s }\n", ", kind: incast, size: 1kB, every: 1ms"),
             reason("transport: dctcp\n", ""),
             reason("", ", priority: 3"),
             reason("links: { queue: { discipline: ecn, mark: 30kB } }\n", ""),

@@ -133,6 +133,23 @@ impl Rounds {
         }
     }
 
+    /// Who sends in every round, in order of the list.
+    pub fn senders(&self) -> Vec<MachineId> {
+        let root = match self.pattern {
+            Pattern::ToOne(root) => Some(root),
+            Pattern::AllToAll | Pattern::Ring => None,
+        };
+        self.hosts.iter().filter(|host| Some(*host) != root).collect()
+    }
+
+    /// Who is sent to in every round, in order of the list.
+    pub fn receivers(&self) -> Vec<MachineId> {
+        match self.pattern {
+            Pattern::ToOne(root) => vec![root],
+            Pattern::AllToAll | Pattern::Ring => self.hosts.iter().collect(),
+        }
+    }
+
     /// How many flows a round has; at least one.
     fn per_round(&self) -> u64 {
         let hosts = self.hosts.len() as u64;

@@ -5,7 +5,7 @@ use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
 use crate::report_files::ReportArgs;
-use crate::run_file::{AgentEntry, PortEntry, RequestsEntry, RunFile, TransferEntry};
+use crate::run_file::{AgentEntry, MessagesEntry, PortEntry, RequestsEntry, RunFile, TransferEntry};
 use crate::sweep::Setting;
 use crate::{input, json};
 use std::collections::BTreeMap;
@@ -144,6 +144,9 @@ pub(super) fn to_file(scenario: &Scenario, outcome: &LabOutcome) -> RunFile {
     file.transfers = outcome.goodputs.iter().map(entry).collect();
     file.requests =
         (0u32..).zip(scenario.applications()).map(|(group, own)| requests(scenario, own, group, outcome)).collect();
+    let first = scenario.applications().len() as u32;
+    file.messages =
+        (first..).zip(scenario.messages()).map(|(group, own)| messages(scenario, own, group, outcome)).collect();
     let port = |(name, counts): &(String, weir_lab::marks::PortCounts)| PortEntry {
         port: name.clone(),
         packets: counts.packets,
@@ -157,23 +160,43 @@ pub(super) fn to_file(scenario: &Scenario, outcome: &LabOutcome) -> RunFile {
     file
 }
 
-/// What the requests to one server took.
-fn requests(scenario: &Scenario, own: &weir_scenario::Application, group: u32, outcome: &LabOutcome) -> RequestsEntry {
+/// What the flows of a group took.
+struct Times {
+    flows: u64,
+    unfinished: u64,
+    p50_s: Option<f64>,
+    p99_s: Option<f64>,
+    max_s: Option<f64>,
+}
+
+fn times(group: u32, outcome: &LabOutcome) -> Times {
     let flows = || outcome.requests.flows.iter().filter(|flow| flow.group == group);
     let seconds = |time: SimTime| time.picos() as f64 / 1e12;
     let mut times: Vec<f64> = flows().filter_map(|flow| Some(seconds(flow.completion_time()?))).collect();
     times.sort_unstable_by(f64::total_cmp);
     let unfinished = (flows().count() - times.len()) as u64;
-    let percentile = |percentile| percentile_of(&times, unfinished, percentile);
-    RequestsEntry {
-        name: own.name.clone(),
-        service: scenario.policy().services().get(own.service).path().to_owned(),
-        requests: flows().count() as u64,
+    Times {
+        flows: flows().count() as u64,
         unfinished,
-        p50_s: percentile(Percentile::P50),
-        p99_s: percentile(Percentile::P99),
+        p50_s: percentile_of(&times, unfinished, Percentile::P50),
+        p99_s: percentile_of(&times, unfinished, Percentile::P99),
         max_s: times.last().copied().filter(|_| unfinished == 0),
     }
+}
+
+/// What the requests to one server took.
+fn requests(scenario: &Scenario, own: &weir_scenario::Application, group: u32, outcome: &LabOutcome) -> RequestsEntry {
+    let Times { flows, unfinished, p50_s, p99_s, max_s } = times(group, outcome);
+    let service = scenario.policy().services().get(own.service).path().to_owned();
+    RequestsEntry { name: own.name.clone(), service, requests: flows, unfinished, p50_s, p99_s, max_s }
+}
+
+/// What the messages of one entry took.
+fn messages(scenario: &Scenario, own: &weir_scenario::Traffic, group: u32, outcome: &LabOutcome) -> MessagesEntry {
+    let Times { flows, unfinished, p50_s, p99_s, max_s } = times(group, outcome);
+    let service = own.service.expect("an entry under a policy has a service");
+    let service = scenario.policy().services().get(service).path().to_owned();
+    MessagesEntry { name: own.name.clone(), service, messages: flows, unfinished, p50_s, p99_s, max_s }
 }
 
 /// What an agent said of itself at the end.

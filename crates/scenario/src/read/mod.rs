@@ -331,8 +331,12 @@ fn simulator_only(
     traffic.iter().find_map(|read| {
         let name = &read.traffic.name;
         let protocol = read.traffic.transport.protocol();
-        if read.transfers.is_none() {
-            return Some(format!("{name} is not long-lived transfers"));
+        let rounds = matches!(read.traffic.spec, weir_workload::Spec::Rounds(_));
+        if read.transfers.is_none() && !rounds {
+            return Some(format!("{name} is neither long-lived transfers nor messages in rounds"));
+        }
+        if rounds && protocol == "udp" {
+            return Some(format!("{name} sends messages by UDP"));
         }
         if !matches!(protocol, "newreno" | "cubic" | "udp") {
             return Some(format!("{name} is sent by {protocol}, and the lab has CUBIC and UDP only"));

@@ -5,7 +5,7 @@ use crate::Rng;
 use crate::test_support::{Life, all, drive, hosts};
 use crate::{Spec, Workload};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn incast(senders: u32, next: NextRound) -> Rounds {
     Rounds::incast(hosts(1..senders + 1), MachineId(0), 20_000, next).expect("an incast")
@@ -114,10 +114,14 @@ proptest! {
     ) {
         let think = SimTime::from_nanos(think);
         let spec = Rounds::barrier(hosts(0..n), pattern, 1000, think).and_then(|spec| spec.at_most(rounds)).expect("a barrier");
+        let (senders, receivers) = (spec.senders().into_iter().collect(), spec.receivers().into_iter().collect());
         let mut workload = Workload::new(&Spec::Rounds(spec), seed);
         let mut rng = Rng::stream(seed, 99);
         let lives = drive(&mut workload, usize::MAX, |_| SimTime::from_nanos(rng.below(100)));
         prop_assert_eq!(Some(lives.len() as u64), workload.expected());
+        let all = |of: fn(&FlowStart) -> MachineId| lives.iter().map(|life| of(&life.start)).collect::<BTreeSet<_>>();
+        prop_assert_eq!(all(|flow| flow.from), senders);
+        prop_assert_eq!(all(|flow| flow.to), receivers);
         let rounds = by_round(&workload, &lives);
         for pair in rounds.windows(2) {
             let last = pair[0].iter().map(|life| life.end).max().expect("flows");

@@ -73,10 +73,27 @@ fn services_tables(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
 /// What the lab alone knows: requests to real servers, marks, and agents.
 pub(in crate::commands) fn print_lab(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
     services_tables(file, ui)?;
+    let time = |time: Option<f64>| time.map_or(UNKNOWN.to_owned(), text::time);
+    if !file.messages.is_empty() {
+        heading("Messages, from when they are due to their last byte", ui)?;
+        let mut table = Table::new(&["name", "service", ">messages", ">under way", ">median", ">99 %", ">slowest"]);
+        for own in &file.messages {
+            table.row([
+                own.name.clone(),
+                own.service.clone(),
+                own.messages.to_string(),
+                own.unfinished.to_string(),
+                time(own.p50_s),
+                time(own.p99_s),
+                time(own.max_s),
+            ]);
+        }
+        ui.print_table(&table, 2)?;
+        ui.print("\n")?;
+    }
     if !file.requests.is_empty() {
         heading("Requests to real servers, from arrival to answer", ui)?;
         let mut table = Table::new(&["name", "service", ">requests", ">no answer", ">median", ">99 %", ">slowest"]);
-        let time = |time: Option<f64>| time.map_or(UNKNOWN.to_owned(), text::time);
         for own in &file.requests {
             table.row([
                 own.name.clone(),

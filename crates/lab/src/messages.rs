@@ -1,0 +1,427 @@
+//! Messages over real TCP: `kind: incast` and `barrier`, whose flows start together.
+//!
+//! Problem: see what a message of many takes when its hosts all send at once, which iperf3, with a process for each flow, is too slow to
+//! start and says nothing about. Approach: the entry's workload, which the simulator drives too ([`weir_workload`]), says who sends how much
+//! to whom and when, and hears when a message has come. Each message has a connection of its own, as a flow of the simulator has,
+//! and a thread at each end; both are in their machine's namespace. Its time counts from when it was due until its last
+//! byte was read, so it has the handshake in it and both hosts' turns on the processor.
+//!
+//! Who is who: a receiver knows a message by its sender's address and port, which the sender tells before its first byte. Threads that a
+//! thread starts are in its namespace, so each machine has one that was started there and starts those of its messages.
+//!
+//! Worked example: `{ kind: incast, from: senders, to: d1, size: 2411kB, every: 4s }` with three senders: three connections to a port
+//! of the service on d1 at 0 s, 4 s and so on.
+
+use crate::network::{NIC, Network, address};
+use crate::real_time::{LOOK, PATIENCE, since, time};
+use crate::traffic::{CONGESTION_CONTROL, TrafficError, free_port};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use weir_datapath::{Classifier, ClassifierError};
+use weir_linux::netns::NetnsError;
+use weir_results::{FlowRecord, Group, Results};
+use weir_scenario::{Scenario, Traffic};
+use weir_units::MachineId;
+use weir_workload::Workload;
+
+/// Why messages cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum MessagesError {
+    /// A socket or a thread.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The system's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// Entering a namespace.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// The policy's filters.
+    #[error(transparent)]
+    Classifier(#[from] ClassifierError),
+    /// A port.
+    #[error(transparent)]
+    Ports(#[from] TrafficError),
+    /// A message failed.
+    #[error("a message of {name}: {error}")]
+    Message {
+        /// The entry.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> MessagesError {
+    let what = what.into();
+    move |error| MessagesError::Io { what, error }
+}
+
+/// What threads of messages tell the thread of their entry.
+enum News {
+    /// A message is sent from this address.
+    Begun(SocketAddr, u64),
+    /// So many bytes came from this address, the last one then.
+    Ended(SocketAddr, u64, f64),
+    Failed(io::Error),
+}
+
+/// A message to be sent.
+struct Job {
+    to: SocketAddr,
+    bytes: u64,
+    tag: u64,
+}
+
+/// An entry under way; gives all messages that were begun.
+type Running = JoinHandle<Result<Vec<FlowRecord>, MessagesError>>;
+
+fn joined(thread: Running) -> Result<Vec<FlowRecord>, MessagesError> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// All entries of messages of a scenario; ended when dropped.
+pub struct Messages {
+    /// Ready until the traffic begins.
+    idle: Vec<Entry>,
+    running: Vec<Running>,
+    groups: Vec<Group>,
+    stop: Arc<AtomicBool>,
+}
+
+/// One entry and its machines.
+struct Entry {
+    name: String,
+    workload: Workload,
+    receivers: BTreeMap<MachineId, SocketAddr>,
+    /// By sending machine.
+    jobs: HashMap<MachineId, Sender<Job>>,
+    news: Receiver<News>,
+    /// The machines' own threads.
+    threads: Vec<JoinHandle<()>>,
+    /// Given to receivers when the traffic begins.
+    origin: Vec<Sender<Instant>>,
+}
+
+impl Messages {
+    /// Makes all receivers listen and starts the machines' threads; `taken` says which ports of a machine are somebody else's.
+    pub fn prepare(
+        network: &Network,
+        scenario: &Scenario,
+        taken: &dyn Fn(MachineId) -> Vec<u16>,
+    ) -> Result<Self, MessagesError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut all = Self { idle: Vec::new(), running: Vec::new(), groups: Vec::new(), stop };
+        let mut own: Vec<(MachineId, u16)> = Vec::new();
+        for (place, entry) in (0u64..).zip(scenario.messages()) {
+            let ready = all.entry(network, scenario, (place, entry), taken, &mut own)?;
+            all.idle.push(ready);
+            let transport = entry.transport.protocol().to_owned();
+            all.groups.push(Group { name: entry.name.clone(), transport, flows_per_coflow: None });
+        }
+        Ok(all)
+    }
+
+    fn entry(
+        &self,
+        network: &Network,
+        scenario: &Scenario,
+        (place, entry): (u64, &Traffic),
+        taken: &dyn Fn(MachineId) -> Vec<u16>,
+        own: &mut Vec<(MachineId, u16)>,
+    ) -> Result<Entry, MessagesError> {
+        let weir_workload::Spec::Rounds(rounds) = &entry.spec else { unreachable!("messages are rounds") };
+        let service = entry.service.expect("an entry under a policy has a service");
+        let policy = scenario.policy();
+        let classifier = Classifier::new(policy.services().classification_order(), Some(NIC))?;
+        let (sender, news) = mpsc::channel();
+        let mut ready = Entry {
+            name: entry.name.clone(),
+            workload: Workload::new(&entry.spec, scenario.seed() ^ place << 32),
+            receivers: BTreeMap::new(),
+            jobs: HashMap::new(),
+            news,
+            threads: Vec::new(),
+            origin: Vec::new(),
+        };
+        let senders = rounds.senders();
+        for to in rounds.receivers() {
+            let mut used = taken(to);
+            used.extend(own.iter().filter(|(machine, _)| *machine == to).map(|(_, port)| *port));
+            // A filter may ask where packets come from: the port must fit all senders.
+            let mut port = None;
+            for from in senders.iter().filter(|from| **from != to) {
+                let fits = free_port(policy, &classifier, service, false, (*from, to), &used)?;
+                if *port.get_or_insert(fits) != fits {
+                    return Err(TrafficError::Ports {
+                        service: policy.services().get(service).path().to_owned(),
+                        machine: crate::network::machine_name(policy, to).to_owned(),
+                        protocols: "tcp, the same from all senders",
+                    }
+                    .into());
+                }
+            }
+            let port = port.expect("a receiver has a sender");
+            own.push((to, port));
+            let at = SocketAddr::from((address(to), port));
+            let (origin, begins) = mpsc::channel();
+            let (sender, stop) = (sender.clone(), Arc::clone(&self.stop));
+            let listen = move || -> io::Result<JoinHandle<()>> {
+                let listener = TcpListener::bind(at)?;
+                let work = move || receive(&listener, &begins, &sender, &stop);
+                std::thread::Builder::new().name("messages come".to_owned()).spawn(work)
+            };
+            let thread = network.machine(to).run(listen)?;
+            ready.threads.push(thread.map_err(io_error(format!("listen for messages at {at}")))?);
+            ready.origin.push(origin);
+            ready.receivers.insert(to, at);
+        }
+        for from in senders {
+            let (jobs, todo) = mpsc::channel();
+            let (sender, stop) = (sender.clone(), Arc::clone(&self.stop));
+            let work = move || send_all(from, &todo, &sender, &stop);
+            let start = move || std::thread::Builder::new().name("messages go".to_owned()).spawn(work);
+            let thread = network.machine(from).run(start)?.map_err(io_error("start a sender of messages"))?;
+            ready.threads.push(thread);
+            ready.jobs.insert(from, jobs);
+        }
+        Ok(ready)
+    }
+
+    /// The traffic began at `origin`.
+    pub fn begin(&mut self, origin: Instant) -> Result<(), MessagesError> {
+        for entry in self.idle.drain(..) {
+            for receiver in &entry.origin {
+                // It is gone only if it failed, which it has told.
+                let _ = receiver.send(origin);
+            }
+            let stop = Arc::clone(&self.stop);
+            let thread = std::thread::Builder::new().name("messages".to_owned());
+            let thread = thread.spawn(move || entry.run(origin, &stop)).map_err(io_error("start messages"))?;
+            self.running.push(thread);
+        }
+        Ok(())
+    }
+
+    /// An error if an entry ended by itself.
+    pub fn check(&mut self) -> Result<(), MessagesError> {
+        let ended = self.running.iter().position(JoinHandle::is_finished);
+        ended.map_or(Ok(()), |place| joined(self.running.swap_remove(place)).map(|_| ()))
+    }
+
+    /// Ends all and adds what was sent to `results`; messages under way count as not finished.
+    pub fn end(&mut self, results: &mut Results) -> Result<(), MessagesError> {
+        self.stop.store(true, Ordering::Relaxed);
+        for group in self.groups.drain(..) {
+            results.groups.push(group);
+        }
+        let first = results.groups.len() - self.running.len();
+        for (place, thread) in self.running.drain(..).enumerate() {
+            let flows = joined(thread)?;
+            let group = (first + place) as u32;
+            results.flows.extend(flows.into_iter().map(|flow| FlowRecord { group, ..flow }));
+        }
+        results.flows.sort_by_key(|flow| flow.start);
+        for (id, flow) in (0..).zip(&mut results.flows) {
+            flow.id = id;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Messages {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.running.drain(..) {
+            let _ = thread.join();
+        }
+        self.idle.drain(..).for_each(Entry::close);
+    }
+}
+
+impl Entry {
+    /// Drives the workload until told to stop; every message that was begun.
+    fn run(mut self, origin: Instant, stop: &AtomicBool) -> Result<Vec<FlowRecord>, MessagesError> {
+        let driven = self.drive(origin, stop);
+        // Else its threads would go on.
+        if driven.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let name = self.name.clone();
+        self.close();
+        driven.map_err(|error| MessagesError::Message { name, error })
+    }
+
+    fn drive(&mut self, origin: Instant, stop: &AtomicBool) -> io::Result<Vec<FlowRecord>> {
+        let mut flows: BTreeMap<u64, FlowRecord> = BTreeMap::new();
+        let mut under_way: HashMap<SocketAddr, u64> = HashMap::new();
+        while !stop.load(Ordering::Relaxed) {
+            let now = time(since(origin));
+            while let Some(flow) = self.workload.poll(now) {
+                let record = FlowRecord { bytes: flow.bytes, start: flow.at, ..FlowRecord::new(0, flow.from, flow.to) };
+                flows.insert(flow.tag, record);
+                let job = Job { to: self.receivers[&flow.to], bytes: flow.bytes, tag: flow.tag };
+                self.jobs[&flow.from].send(job).map_err(|_| io::Error::other("its sender has ended"))?;
+            }
+            let wait = self.workload.next().map_or(LOOK, |next| {
+                let left = next.saturating_sub(time(since(origin))).picos() as f64 / 1e12;
+                std::time::Duration::from_secs_f64(left).min(LOOK)
+            });
+            match self.news.recv_timeout(wait) {
+                Ok(News::Begun(from, tag)) => {
+                    under_way.insert(from, tag);
+                }
+                Ok(News::Ended(from, bytes, at)) => {
+                    let tag = under_way.remove(&from).ok_or_else(|| io::Error::other("it came from nobody"))?;
+                    let flow = flows.get_mut(&tag).expect("what is under way was begun");
+                    flow.delivered = bytes;
+                    if bytes < flow.bytes && !stop.load(Ordering::Relaxed) {
+                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its connection ended early"));
+                    }
+                    flow.finished = (bytes == flow.bytes).then(|| time(at));
+                    self.workload.on_finished(time(since(origin)), tag);
+                }
+                Ok(News::Failed(error)) => return Err(error),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("all its threads have ended")),
+            }
+        }
+        Ok(flows.into_values().collect())
+    }
+
+    /// Ends the machines' threads, which look at `stop`.
+    fn close(self) {
+        drop((self.jobs, self.origin));
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Sends what is to be sent from a machine, each message by a thread of its own, until nobody says more.
+fn send_all(from: MachineId, jobs: &Receiver<Job>, news: &Sender<News>, stop: &Arc<AtomicBool>) {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    for job in jobs {
+        threads.retain(|thread| !thread.is_finished());
+        let (own, stop) = (news.clone(), Arc::clone(stop));
+        let work = move || {
+            if let Err(error) = send(from, &job, &own, &stop) {
+                let _ = own.send(News::Failed(error));
+            }
+        };
+        match std::thread::Builder::new().name("message".to_owned()).spawn(work) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                let _ = news.send(News::Failed(error));
+            }
+        }
+    }
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
+
+/// Sends one message; what is left when told to stop is not sent.
+fn send(from: MachineId, job: &Job, news: &Sender<News>, stop: &AtomicBool) -> io::Result<()> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    // Before it connects: another one would have begun to pace.
+    socket.set_tcp_congestion(CONGESTION_CONTROL.as_bytes())?;
+    socket.bind(&SocketAddr::new(IpAddr::V4(address(from)), 0).into())?;
+    socket.connect_timeout(&job.to.into(), PATIENCE)?;
+    let mut stream = TcpStream::from(socket);
+    stream.set_write_timeout(Some(LOOK))?;
+    let _ = news.send(News::Begun(stream.local_addr()?, job.tag));
+    let data = [b'm'; 65_536];
+    let mut left = job.bytes;
+    while left > 0 {
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
+        match stream.write(&data[..most]) {
+            Ok(sent) => left -= sent as u64,
+            Err(error) if is_early(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Takes connections and reads each to its end, by a thread of its own, until told to stop.
+fn receive(listener: &TcpListener, begins: &Receiver<Instant>, news: &Sender<News>, stop: &Arc<AtomicBool>) {
+    let Ok(origin) = begins.recv() else { return };
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let taken = match comes(listener) {
+            Ok(true) => listener.accept().and_then(|(stream, from)| {
+                let (own, stop) = (news.clone(), Arc::clone(stop));
+                let work = move || {
+                    let told = match read(stream, origin, &stop) {
+                        Ok((bytes, at)) => News::Ended(from, bytes, at),
+                        Err(error) => News::Failed(error),
+                    };
+                    let _ = own.send(told);
+                };
+                std::thread::Builder::new().name("message".to_owned()).spawn(work).map(|thread| threads.push(thread))
+            }),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = taken {
+            let _ = news.send(News::Failed(error));
+            break;
+        }
+        threads.retain(|thread| !thread.is_finished());
+    }
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
+
+/// Whether a connection waits to be taken; no after a while.
+fn comes(listener: &TcpListener) -> io::Result<bool> {
+    let mut wanted = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one descriptor, alive during the call.
+    match unsafe { libc::poll(&raw mut wanted, 1, LOOK.as_millis() as i32) } {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        },
+        ready => Ok(ready > 0),
+    }
+}
+
+/// How many bytes came until the connection ended or all was told to stop, and when the last of them.
+fn read(mut stream: TcpStream, origin: Instant, stop: &AtomicBool) -> io::Result<(u64, f64)> {
+    stream.set_read_timeout(Some(LOOK))?;
+    let mut buffer = [0; 65_536];
+    let (mut bytes, mut at) = (0, since(origin));
+    while !stop.load(Ordering::Relaxed) {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(more) => {
+                bytes += more as u64;
+                at = since(origin);
+            }
+            Err(error) if is_early(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((bytes, at))
+}
+
+/// Whether nothing went wrong and nothing was done yet.
+fn is_early(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
