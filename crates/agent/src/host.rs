@@ -133,7 +133,7 @@ impl Host {
         let adopted = datapath.is_adopted();
         datapath.set_kept(adopted);
         configure(&mut datapath, standing, plan.sending)?;
-        let rates = rates(&datapath, standing, &plan, &[])?;
+        let rates = rates(&datapath, standing, &plan)?;
         let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let held = destinations.held()?;
@@ -177,7 +177,7 @@ impl Host {
         configure(&mut self.datapath, standing, plan.sending)?;
         let old: Vec<(u32, PerDirection<Bytes>)> =
             self.rates.iter().zip(&self.before).map(|(rate, before)| (rate.slot, *before)).collect();
-        let rates = rates(&self.datapath, standing, &plan, &self.rates)?;
+        let rates = rates(&self.datapath, standing, &plan)?;
         let mut before = totals(&self.datapath, &plan.leaves)?;
         if !anew {
             // The broker goes on with its meters as they were.
@@ -275,8 +275,10 @@ impl Host {
         if let Some(shaper) = self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             shaper.set(&rates)?;
         }
+        // Where the policy's own maximum holds no limit is kept: the next policy, or agent, may have another maximum.
+        let sent = |rate: &ServiceRate| if rate.max < rate.ceiling { rate.max } else { Bandwidth::UNLIMITED };
         let limits = self.leaves.iter().zip(&self.rates).zip(&self.receive_limits);
-        let limits = limits.map(|((leaf, rate), rx)| (*leaf, PerDirection { tx: rate.max, rx: *rx }));
+        let limits = limits.map(|((leaf, rate), rx)| (*leaf, PerDirection { tx: sent(rate), rx: *rx }));
         self.datapath.set_limits(&limits.collect::<Vec<_>>())?;
         Ok(changed)
     }
@@ -353,21 +355,14 @@ fn trust(datapath: &mut InterfaceDatapath, standing: &Standing<'_>) -> Result<()
     Ok(datapath.tell_alive()?)
 }
 
-/// What services may send: by the policy, and the brokers' limits that are in force. Of `old` is known which services the
-/// policy before held, and not the brokers: its maximum is no limit on the new one.
-fn rates(
-    datapath: &InterfaceDatapath,
-    standing: &Standing<'_>,
-    plan: &Plan,
-    old: &[ServiceRate],
-) -> Result<Vec<ServiceRate>, HostError> {
+/// What services may send: by the policy, and the brokers' limits that are in force.
+fn rates(datapath: &InterfaceDatapath, standing: &Standing<'_>, plan: &Plan) -> Result<Vec<ServiceRate>, HostError> {
     let in_force = datapath.limits()?;
     let rate = |leaf: &ServiceId| -> Result<ServiceRate, HostError> {
         let ceiling = standing.policy.machine_ceiling(*leaf, Direction::Tx).min(plan.nic);
         let share = standing.policy.services().get(*leaf).share(ContentionPoint::Machine, Direction::Tx);
         let slot = datapath.slot(*leaf)?;
-        let free = old.iter().any(|old| old.slot == slot && old.max >= old.ceiling);
-        let limit = in_force.iter().find(|(service, _)| service == leaf).filter(|_| !free);
+        let limit = in_force.iter().find(|(service, _)| service == leaf);
         Ok(ServiceRate {
             service: *leaf,
             slot,

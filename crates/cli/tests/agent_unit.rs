@@ -57,16 +57,17 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
     let flow = Flow::start(&pair, 5001);
     flow.rate();
     near(flow.rate(), 20.0, 0.06);
-    // A reload and the next agent need no more.
+    // A reload and the next agent need no more, and what the policy before let it send holds under neither.
     fs::write(&pair.policy, policy().replace("20Mb/s", "30Mb/s")).expect("written");
     signal(&agent, libc::SIGHUP);
     wait_for("the reload", 10, || (flow.rate() / 30.0 - 1.0).abs() < 0.06);
     signal(&agent, libc::SIGKILL);
     end(agent);
     fs::remove_file(pair.status_path("m1")).expect("a killed agent leaves its last status");
+    fs::write(&pair.policy, policy().replace("20Mb/s", "40Mb/s")).expect("written");
     let agent = bound_agent(&pair, &all, "").spawn().expect("starts");
     wait_for("the next agent's first status", 20, || pair.status("m1").is_some());
-    near(flow.rate(), 30.0, 0.06);
+    near(flow.rate(), 40.0, 0.06);
     drop(flow);
     signal(&agent, libc::SIGTERM);
     let (code, said) = end(agent);
