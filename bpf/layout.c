@@ -32,6 +32,8 @@ const u32 weir_tables_layout[] = {
 	FIELD(weir_config, tick),
 	FIELD(weir_config, timeout),
 	SIZE(weir_table),
+	FIELD(weir_table, starts),
+	FIELD(weir_table, rules),
 	SIZE(weir_key),
 	FIELD(weir_key, sip),
 	FIELD(weir_key, id),

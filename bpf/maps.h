@@ -100,7 +100,7 @@ __noinline u32 classify(const struct weir_table *table, const struct weir_packet
 {
 	if (!table || !packet)
 		return WEIR_UNCLASSIFIED;
-	return weir_classify(table->rules, table->count, packet);
+	return weir_classify(table->rules, table->count, table->starts, packet);
 }
 
 /* When the last tick was: some milliseconds ago at most; reading the clock costs as much as half a packet. 0 before the first. */

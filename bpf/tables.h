@@ -24,7 +24,7 @@
 #include "siphash.h"
 
 /* Changes whenever a value below does: what is pinned is adopted by the same version alone. */
-#define WEIR_TABLES_VERSION 3
+#define WEIR_TABLES_VERSION 4
 
 #ifndef __bpf__
 /* As the kernel has it (linux/bpf.h), for layout.c. */
@@ -82,6 +82,7 @@ struct weir_config {
 struct weir_table {
 	u32 count;
 	u32 reserved;
+	u16 starts[WEIR_STARTS]; /* of classify.h */
 	struct weir_rule rules[WEIR_RULES_MAX];
 };
 

@@ -22,7 +22,7 @@
 #include "siphash.h"
 
 int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet);
-u32 weir_native_classify(const struct weir_rule *rules, u32 count, const struct weir_packet *packet);
+u32 weir_native_classify(const struct weir_rule *rules, u32 count, const u16 *starts, const struct weir_packet *packet);
 u32 weir_native_segments(u32 bytes, u32 header_bytes, u32 gso_size, u32 gso_segs);
 u64 weir_native_wire_bytes(u32 bytes, u32 header_bytes, u32 segments);
 void weir_native_meter_add(struct weir_meter *meter, u64 bytes, u32 packets);
@@ -91,9 +91,9 @@ int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet)
 	return weir_parse(&frame, packet);
 }
 
-u32 weir_native_classify(const struct weir_rule *rules, u32 count, const struct weir_packet *packet)
+u32 weir_native_classify(const struct weir_rule *rules, u32 count, const u16 *starts, const struct weir_packet *packet)
 {
-	return weir_classify(rules, count, packet);
+	return weir_classify(rules, count, starts, packet);
 }
 
 u32 weir_native_segments(u32 bytes, u32 header_bytes, u32 gso_size, u32 gso_segs)
@@ -520,6 +520,7 @@ const u32 weir_layout[] = {
 	WEIR_FEEDBACK_VERSION,
 	WEIR_FEEDBACK_OTHER,
 	WEIR_RULES_MAX,
+	WEIR_STARTS,
 	WEIR_UNCLASSIFIED,
 	WEIR_MALFORMED,
 	WEIR_HAS_IP,

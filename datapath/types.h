@@ -36,6 +36,8 @@ typedef uint64_t u64;
 #ifdef __bpf__
 /* A frame is the kernel's own view of an skb. */
 typedef struct __sk_buff weir_frame;
+/* The compiler does not know what `value` was. */
+#define WEIR_OPAQUE(value) asm volatile("" : "+r"(value))
 /* The verifier takes no larger offset into the linear part; headers end far before. */
 #define WEIR_LINEAR_MAX 0x3fff
 
@@ -76,6 +78,8 @@ typedef const struct weir_bytes {
 	const u8 *data;
 	u32 size;
 } weir_frame;
+
+#define WEIR_OPAQUE(value) ((void)(value))
 
 /* Copies `size` bytes at `offset`; 0, or -1 and nothing copied when the frame ends before. */
 WEIR_INLINE int weir_load(weir_frame *frame, u32 offset, void *to, u32 size)

@@ -10,7 +10,7 @@
 
 use crate::layout::{
     HAS_IP, HAS_PORTS, HAS_VNI, MALFORMED, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI,
-    RULES_MAX, Rule, UNCLASSIFIED, native,
+    RULES_MAX, Rule, STARTS, UNCLASSIFIED, native,
 };
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -81,6 +81,7 @@ impl From<&Fields> for Packet {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classifier {
     rules: Vec<Rule>,
+    starts: Box<[u16; STARTS]>,
 }
 
 impl Classifier {
@@ -104,7 +105,7 @@ impl Classifier {
         if rules.len() > RULES_MAX {
             return Err(ClassifierError::TooManyRules { count: rules.len() });
         }
-        Ok(Self { rules })
+        Ok(Self { starts: Box::new(starts(&rules)), rules })
     }
 
     /// The rules, as the kernel's program reads them.
@@ -125,9 +126,20 @@ impl Classifier {
     fn verdict(&self, packet: &Packet) -> Option<ServiceId> {
         // SAFETY: `rules` is an array of `rules.len()` rules (at most RULES_MAX) in C's layout, `packet` is a
         // valid packet, and the function only reads both.
-        let service = unsafe { native::weir_native_classify(self.rules.as_ptr(), self.rules.len() as u32, packet) };
+        let service =
+            unsafe { native::weir_native_classify(self.rules.as_ptr(), self.rules.len() as u32, &self.starts, packet) };
         (service != UNCLASSIFIED).then_some(ServiceId(service))
     }
+}
+
+/// For each value of a port's last byte the first of `rules` (at most [`RULES_MAX`]) that a packet with such a port may match; as many as
+/// there are rules where none may. See `datapath/classify.h`.
+pub fn starts(rules: &[Rule]) -> [u16; STARTS] {
+    let may_match = |rule: &Rule, byte: u16| {
+        let ports = rule.port_last.wrapping_sub(rule.port_first);
+        rule.fields & RULE_PORTS == 0 || byte.wrapping_sub(rule.port_first) % STARTS as u16 <= ports
+    };
+    std::array::from_fn(|byte| rules.iter().position(|rule| may_match(rule, byte as u16)).unwrap_or(rules.len()) as u16)
 }
 
 /// The fields of an Ethernet frame, or none when it is malformed.

@@ -428,6 +428,8 @@ pub(crate) const FEEDBACK_VERSION: i32 = 2;
 pub(crate) const FEEDBACK_OTHER: i32 = 3;
 /// The most rules that one interface may have.
 pub const RULES_MAX: usize = 256;
+/// Values of a port's last byte, for each of which a classifier has the first rule that may match.
+pub const STARTS: usize = 256;
 /// The verdict on packets that no rule matches.
 pub const UNCLASSIFIED: u32 = u32::MAX;
 /// What the parser returns for frames that are cut short or wrong.
@@ -483,12 +485,17 @@ pub(crate) mod native {
     use super::{
         FEEDBACK_WORDS, Packet, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback,
         RawInterfaceMeter, RawLaw, RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending,
-        RawSipKey, RawTaken, RawTold, Rule,
+        RawSipKey, RawTaken, RawTold, Rule, STARTS,
     };
 
     unsafe extern "C" {
         pub(crate) fn weir_native_parse(data: *const u8, size: u32, packet: *mut Packet) -> i32;
-        pub(crate) fn weir_native_classify(rules: *const Rule, count: u32, packet: *const Packet) -> u32;
+        pub(crate) fn weir_native_classify(
+            rules: *const Rule,
+            count: u32,
+            starts: &[u16; STARTS],
+            packet: *const Packet,
+        ) -> u32;
         pub(crate) safe fn weir_native_segments(bytes: u32, header_bytes: u32, gso_size: u32, gso_segs: u32) -> u32;
         pub(crate) safe fn weir_native_wire_bytes(bytes: u32, header_bytes: u32, segments: u32) -> u64;
         pub(crate) safe fn weir_native_meter_add(meter: &mut RawMeter, bytes: u64, packets: u32);
@@ -695,7 +702,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 177];
+        pub(crate) static weir_layout: [u32; 178];
     }
 }
 
@@ -867,6 +874,7 @@ mod tests {
             FEEDBACK_VERSION as usize,
             FEEDBACK_OTHER as usize,
             RULES_MAX,
+            STARTS,
             UNCLASSIFIED as usize,
             MALFORMED as usize,
             HAS_IP as usize,

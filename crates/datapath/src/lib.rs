@@ -40,7 +40,7 @@ mod rate_law;
 mod receive_meter;
 
 pub use answers::{Answers, Told};
-pub use classifier::{Classifier, ClassifierError, Fields, parse};
+pub use classifier::{Classifier, ClassifierError, Fields, parse, starts};
 pub use config::{ServiceShaper, ShaperConfig};
 pub use departure::{Leaves, Pacer, PacingConfig};
 pub use destination::{Destination, Verdict};
@@ -50,7 +50,7 @@ pub use layout::{
     CONTROL_PORT, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI,
     RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback, RawInterfaceMeter, RawLaw,
     RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken, RawTold,
-    RawWindow, Rule, UNCLASSIFIED,
+    RawWindow, Rule, STARTS, UNCLASSIFIED,
 };
 pub use limiter::Limiter;
 pub use meter::{Meter, segments, wire_bytes};

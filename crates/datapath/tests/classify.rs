@@ -180,6 +180,54 @@ fn c_and_the_model_give_the_same_verdicts() {
 }
 
 #[test]
+fn rules_for_other_ports_are_passed_over_and_no_other() {
+    let mut random = Random(0x5eed_0003);
+    let (mut classified, mut late) = (0, 0);
+    for round in 0..400 {
+        let count = random.pick(&[1, 2, 20, 256]);
+        // One in eight rounds has a rule without ports; one range in eight is wide.
+        let filters: Vec<_> = (0..count as u32)
+            .map(|service| {
+                let first = random.next() as u16;
+                let width = if random.one_in(8) { random.below(600) } else { random.below(3) } as u16;
+                let ports = (round % 8 != 0 || service != 5).then_some((first, first.saturating_add(width)));
+                let protocol = (ports.is_none() || random.one_in(4)).then_some(Protocol::UDP);
+                (ServiceId(service), Match { protocol, ports, ..Match::default() })
+            })
+            .collect();
+        let classifier = classifier(&filters);
+        let starts = weir_datapath::starts(classifier.rules());
+        late += starts.iter().filter(|start| **start > 0).count();
+        for _ in 0..300 {
+            let mut port = || match random.below(3) {
+                0 => random.next() as u16,
+                _ => {
+                    let place = random.below(count) as usize;
+                    let (first, last) = filters[place].1.ports.unwrap_or((1, 2));
+                    random.pick(&[first.wrapping_sub(1), first, last, last.wrapping_add(1)])
+                }
+            };
+            let ports = (port(), port());
+            let protocol = if random.one_in(2) { Protocol::UDP } else { Protocol::TCP };
+            let ports = (!random.one_in(20)).then_some(ports);
+            let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+            let fields = Fields { source, destination, protocol, ports, dscp: 0, vni: None };
+            let matches = |filter: &Match| {
+                filter.protocol.is_none_or(|of| of == protocol)
+                    && filter.ports.is_none_or(|(first, last)| {
+                        ports.is_some_and(|(a, b)| (first..=last).contains(&a) || (first..=last).contains(&b))
+                    })
+            };
+            let expected = filters.iter().find(|(_, filter)| matches(filter)).map(|(service, _)| *service);
+            assert_eq!(classifier.classify_fields(&fields), expected, "{fields:?} {filters:?}");
+            classified += u32::from(expected.is_some());
+        }
+    }
+    println!("{classified} classified; {late} of {} searches begin behind the first rule", 400 * 256);
+    assert!(classified > 50_000 && late > 50_000);
+}
+
+#[test]
 fn the_worked_example_of_the_header() {
     let dfs = Match { protocol: Some(Protocol::TCP), ports: Some((7000, 7099)), ..Match::default() };
     let net = Match { address: "10.1.0.0/16".parse().ok(), ..Match::default() };

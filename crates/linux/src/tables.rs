@@ -5,11 +5,11 @@
 
 use weir_datapath::{
     RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw, RawLimiter,
-    RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken, Rule,
+    RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken, Rule, STARTS, starts,
 };
 
 /// Changes with any of these structures: what is pinned is adopted by the same version alone.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 /// Services that can be told apart on one host.
 pub const SERVICES_MAX: u32 = 1024;
 /// Words of a bit for each service, the unclassified in the last.
@@ -59,13 +59,15 @@ pub(crate) struct Config {
 pub(crate) struct Table {
     pub(crate) count: u32,
     pub(crate) reserved: u32,
+    pub(crate) starts: [u16; STARTS],
     pub(crate) rules: [Rule; RULES_MAX],
 }
 
 impl Table {
     /// The table of these rules, of which there are at most [`RULES_MAX`] in a classifier.
     pub(crate) fn new(rules: &[Rule]) -> Self {
-        let mut table = Self { count: rules.len() as u32, reserved: 0, rules: [Rule::default(); RULES_MAX] };
+        let (count, starts) = (rules.len() as u32, starts(rules));
+        let mut table = Self { count, reserved: 0, starts, rules: [Rule::default(); RULES_MAX] };
         table.rules[..rules.len()].copy_from_slice(rules);
         table
     }
@@ -275,7 +277,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 110];
+        static weir_tables_layout: [u32; 112];
     }
 
     #[test]
@@ -302,6 +304,8 @@ mod tests {
             offset_of!(Config, tick),
             offset_of!(Config, timeout),
             size_of::<Table>(),
+            offset_of!(Table, starts),
+            offset_of!(Table, rules),
             size_of::<KeyEntry>(),
             offset_of!(KeyEntry, sip),
             offset_of!(KeyEntry, id),

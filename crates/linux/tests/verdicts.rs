@@ -8,7 +8,7 @@ use aya::maps::Array;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use aya::{Ebpf, Pod};
 use frames::{Random, filters, frame};
-use weir_datapath::{Classifier, Limiter, Packet, RULES_MAX, Rule, UNCLASSIFIED, parse};
+use weir_datapath::{Classifier, Limiter, Packet, RULES_MAX, Rule, STARTS, UNCLASSIFIED, parse, starts};
 use weir_linux::loader::VERDICT_OBJECT;
 use weir_units::{Bandwidth, Bytes, Instant};
 
@@ -17,6 +17,7 @@ use weir_units::{Bandwidth, Bytes, Instant};
 struct Table {
     count: u32,
     reserved: u32,
+    starts: [u16; STARTS],
     rules: [Rule; RULES_MAX],
 }
 
@@ -60,7 +61,8 @@ fn runnable(frame: &[u8]) -> bool {
 }
 
 fn set_rules(object: &mut Ebpf, rules: &[Rule]) {
-    let mut table = Table { count: rules.len() as u32, reserved: 0, rules: [Rule::default(); RULES_MAX] };
+    let count = rules.len() as u32;
+    let mut table = Table { count, reserved: 0, starts: starts(rules), rules: [Rule::default(); RULES_MAX] };
     table.rules[..rules.len()].copy_from_slice(rules);
     let map = object.map_mut("weir_tables").expect("a map");
     Array::try_from(map).expect("the sizes agree").set(0, table, 0).expect("rules");
