@@ -283,7 +283,7 @@ impl InterfaceDatapath {
         self.kept = true;
     }
 
-    /// Detaches both programs, deletes clsact where it was added by an agent, and unpins everything.
+    /// Detaches both programs, deletes clsact where it was added by an agent and nobody else hung filters there, and unpins everything.
     pub fn remove(mut self) -> Result<(), LoaderError> {
         self.detach()
     }

@@ -16,6 +16,8 @@ use std::fmt;
 pub(crate) const TCMSG: usize = 20;
 pub(crate) const TC_H_ROOT: u32 = u32::MAX;
 pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
+/// Where filters of clsact hang: what arrives, what leaves.
+const FILTERS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
 /// The handle of ingress and clsact, which stand beside the root.
 const CLSACT_HANDLE: u32 = 0xffff_0000;
 pub(crate) const TCA_KIND: u16 = 1;
@@ -149,7 +151,15 @@ pub(crate) fn add_clsact(socket: &mut Socket, interface: u32) -> Result<bool, Ne
     }
 }
 
+/// Deletes clsact, unless somebody's filters hang there, which would go with it. After our own filters.
 pub(crate) fn delete_clsact(socket: &mut Socket, interface: u32) -> Result<(), NetlinkError> {
+    for parent in FILTERS {
+        let request = Message::new(libc::RTM_GETTFILTER, 0, &tcmsg(interface, 0, parent));
+        let replies = socket.dump("list filters", request)?;
+        if replies.iter().any(|reply| reply.kind == libc::RTM_NEWTFILTER) {
+            return Ok(());
+        }
+    }
     let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(interface, CLSACT_HANDLE, TC_H_CLSACT));
     socket.request("delete clsact", vec![request])
 }

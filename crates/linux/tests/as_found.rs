@@ -242,6 +242,31 @@ fn dropping_in_another_namespace_detaches_in_the_first() {
     assert!(!attached(&cable.b).contains("clsact"));
 }
 
+/// Whoever comes later finds clsact there and uses it; it is an agent's no more.
+#[test]
+fn filters_that_others_hung_beside_stay() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f8");
+    let before = attached(&cable.a);
+    let attach = || InterfaceDatapath::attach(&interface(), Some(Attachment::Clsact)).expect("attach");
+    let leftover = || InterfaceDatapath::remove_leftover(&interface()).expect("remove");
+    for direction in ["ingress", "egress"] {
+        for killed in [false, true] {
+            let datapath = cable.a.run(attach).expect("enter");
+            tc(&cable.a, &format!("filter add dev eth {direction} u32 match u32 0 0 classid 1:1"));
+            cable.a.run(|| if killed { datapath.leave() } else { datapath.remove().expect("remove") }).expect("enter");
+            assert_eq!(cable.a.run(leftover).expect("enter"), killed);
+            let after = attached(&cable.a);
+            assert!(after.contains("clsact") && after.contains("u32"), "{direction}, killed: {killed}: {after}");
+            assert!(!after.contains("weir_"), "{direction}, killed: {killed}: {after}");
+            tc(&cable.a, "qdisc delete dev eth clsact");
+            assert_eq!(attached(&cable.a), before);
+        }
+    }
+}
+
 #[test]
 fn two_agents_on_one_interface_are_refused() {
     if skipped() {
