@@ -100,10 +100,12 @@ mod tests {
     /// What the probe is for: without fq a departure time is ignored, and that is seen.
     #[test]
     fn without_fq_a_departure_time_holds_nobody() {
-        match netns::scratch(|| departure(false)) {
-            Ok(Ok(took)) => assert!(took < Duration::from_nanos(WAIT), "{took:?}"),
-            Ok(Err(error)) => println!("skipped: {error}"),
-            Err(error) => println!("skipped: needs root ({error})"),
+        // SAFETY: plain system call.
+        if unsafe { libc::geteuid() } != 0 {
+            println!("skipped: a departure time without fq needs root");
+            return;
         }
+        let took = netns::scratch(|| departure(false)).expect("a namespace").expect("sent");
+        assert!(took < Duration::from_nanos(WAIT), "{took:?}");
     }
 }
