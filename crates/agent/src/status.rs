@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
 use weir_control::{MeterReading, RackBroker};
-use weir_linux::loader::Attachment;
+use weir_linux::attachment::Attachment;
 use weir_observe::Publisher;
 use weir_state::replace;
 use weir_status::{AgentStatus, KernelCounters, Status};

@@ -14,7 +14,7 @@
 //! | [`daemon`] | `weir fabric`: the loop around the broker |
 //! | [`cluster`], [`etcd`] | several brokers: who answers, and the policy for all |
 //! | `accept`, `service`, `calls` | its side of the network |
-//! | [`line`] | the leader's side, for an agent |
+//! | [`mod@line`] | the leader's side, for an agent |
 //! | [`url`] | where fabric brokers are |
 //! | `status` | what the broker is doing |
 

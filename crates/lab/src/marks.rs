@@ -17,7 +17,8 @@ use aya::programs::links::LinkError;
 use aya::programs::tc::{NlOptions, TcAttachOptions, TcError, qdisc_add_clsact};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfError};
-use weir_linux::loader::{PORT_OBJECT, lacks_tcx};
+use weir_linux::attachment::lacks_tcx;
+use weir_linux::loader::PORT_OBJECT;
 use weir_linux::netns::{Netns, NetnsError};
 use weir_units::{Bandwidth, Bytes};
 

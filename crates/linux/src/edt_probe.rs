@@ -9,9 +9,10 @@
 //!
 //! Source: kernel commit a1ac9c8acec1 (a departure time is told from a time of arrival, 5.18).
 
+use crate::attachment::{Attachment, attach_anyhow};
 use crate::fq;
 use crate::htb::HANDLE;
-use crate::loader::{Attachment, LoaderError, attach_anyhow};
+use crate::loader::LoaderError;
 use crate::netlink::{Message, Socket};
 use crate::settings::kernel_time;
 use crate::tc::{TC_H_ROOT, TCA_KIND, tcmsg};

@@ -8,6 +8,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`loader`] | BPF programs of an interface: loaded, attached, adopted |
+//! | [`attachment`] | how a program hangs on an interface, and takes another's place |
 //! | [`settings`] | what they are told: rules, shares, limits, keys |
 //! | [`readings`] | what they counted and computed |
 //! | [`pins`] | where all this lives without a process |
@@ -27,6 +28,7 @@
 //!
 //! Everything here acts in the network namespace of the calling thread.
 
+pub mod attachment;
 pub mod class;
 pub mod destinations;
 pub mod dropped;

@@ -2,18 +2,18 @@
 //!
 //! Problem: programs must see every packet of an interface in both directions, go on when the agent that loaded them
 //! dies, and be replaced by the next one without a gap. Approach: each interface has its own copy of the maps, pinned
-//! ([`crate::pins`]); programs hang on tcx links that are pinned beside them, or on clsact filters where the kernel has no
-//! tcx (before 6.6). Whoever finds pins adopts the maps, loads its own programs over them, and puts them into the
-//! links: one word changes, no packet passes unseen.
+//! ([`crate::pins`]), and its programs hang there by themselves ([`crate::attachment`]). Whoever finds pins adopts the maps, loads its
+//! own programs over them, and puts them in the earlier ones' place: one word changes, no packet passes unseen.
 //!
-//! Life: [`InterfaceDatapath::attach`], then what [`crate::control`] lets one say and read, then
-//! [`InterfaceDatapath::remove`] (or drop), or [`InterfaceDatapath::keep`] and drop, after which all goes on without a process.
+//! Life: [`InterfaceDatapath::attach`], then what [`crate::settings`] lets one say and [`crate::readings`] lets one read, then
+//! [`InterfaceDatapath::remove`] (or drop), or [`InterfaceDatapath::leave`], after which all goes on without a process.
 //! Attach must happen on a thread in the interface's namespace; the rest may happen on any thread, since the namespace is
 //! kept open and entered to detach: a clsact filter is deleted by interface index, which in another namespace is another
 //! interface.
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
+use crate::attachment::{Attachment, attach_filter, attach_link, lacks_tcx, remove_filter};
 use crate::interface::Interface;
 use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours};
 use crate::netlink::{NetlinkError, Socket};
@@ -23,11 +23,9 @@ use crate::slots::Slots;
 use crate::tables::{Config, DESTINATIONS_MAX, SERVICES_MAX, VERSION};
 use crate::tc;
 use aya::maps::MapError;
-use aya::programs::links::{FdLink, LinkError};
-use aya::programs::tc::{
-    NlOptions, SchedClassifierLink, SchedClassifierLinkId, TcAttachOptions, TcError, TcHandle, qdisc_detach_program,
-};
-use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun, TestRunOptions};
+use aya::programs::links::LinkError;
+use aya::programs::tc::TcError;
+use aya::programs::{ProgramError, SchedClassifier, TcAttachType, TestRun, TestRunOptions};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::fmt;
 use std::fs::File;
@@ -51,9 +49,6 @@ const START: &str = "weir_start";
 /// another processor has the allocator's lock or memory is short, which lasts until what fills it has been written or dropped.
 const START_TRIES: u32 = 200;
 const START_PAUSE: Duration = Duration::from_millis(10);
-/// Where our clsact filters stand: a number that nobody picks by accident, so that they are found again.
-const FILTER_PRIORITY: u16 = 0x7765;
-
 /// Why programs cannot be loaded, attached or fed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoaderError {
@@ -111,15 +106,6 @@ pub enum LoaderError {
     /// The object lacks what this version needs; a build that was mixed from two.
     #[error("the BPF object has no `{0}`")]
     Missing(&'static str),
-}
-
-/// How programs are held on an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attachment {
-    /// Links (kernel 6.6 and later).
-    Tcx,
-    /// Filters of the clsact qdisc.
-    Clsact,
 }
 
 /// The programs and maps of one interface; detached and unpinned when dropped, unless they are kept.
@@ -366,107 +352,6 @@ fn load(pins: &Pins) -> Result<Ebpf, LoaderError> {
     Ok(object)
 }
 
-/// Puts a program into the link that an earlier agent pinned, or attaches it and pins its link.
-fn attach_link(
-    program: &mut SchedClassifier,
-    pins: &Pins,
-    name: &'static str,
-    interface: &str,
-    direction: TcAttachType,
-) -> Result<(), LoaderError> {
-    let earlier = || std::iter::once(pins.clone()).chain(pins.of_other_versions()).find_map(|pins| pins.link(name));
-    if let Some(link) = earlier() {
-        match program.attach_to_link(SchedClassifierLink::try_from(link)?) {
-            Ok(link) => return pin(program, link, pins, name),
-            // It leads to an interface that is gone: another one has its number now.
-            Err(ProgramError::SyscallError(error)) if error.io_error.raw_os_error() == Some(libc::ENOLINK) => {
-                pins.unpin(name)?;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let running = match SchedClassifier::query_tcx(interface, direction) {
-        Ok((_, running)) => running,
-        // Without CAP_SYS_ADMIN nobody may look at others' programs; that no agent of ours runs, the lock of the pins tells.
-        Err(ProgramError::SyscallError(error)) if error.io_error.raw_os_error() == Some(libc::EPERM) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    if running.iter().any(|info| info.name_as_str() == Some(name)) {
-        return Err(LoaderError::AlreadyAttached(interface.into()));
-    }
-    let options = TcAttachOptions::TcxOrder(LinkOrder::default());
-    let link = program.attach_with_options(interface, direction, options)?;
-    pin(program, link, pins, name)
-}
-
-/// Pins a link, unless it is pinned here already. Its file is closed then.
-fn pin(program: &mut SchedClassifier, link: SchedClassifierLinkId, pins: &Pins, name: &str) -> Result<(), LoaderError> {
-    let link = FdLink::try_from(program.take_link(link)?)?;
-    if !pins.path(name).exists() {
-        link.pin(pins.path(name))?;
-    }
-    Ok(())
-}
-
-/// Replaces the filter that an earlier agent left, or adds one.
-fn attach_filter(
-    program: &mut SchedClassifier,
-    name: &'static str,
-    interface: &str,
-    direction: TcAttachType,
-) -> Result<(), LoaderError> {
-    let handle = TcHandle::new(0, 1);
-    let options = NlOptions { priority: FILTER_PRIORITY, handle, ..NlOptions::default() };
-    let link = match program.attach_with_options(interface, direction, TcAttachOptions::Netlink(options)) {
-        Ok(link) => link,
-        Err(_) => {
-            let there = SchedClassifierLink::attached(interface, direction, FILTER_PRIORITY, handle, None);
-            let there = there.map_err(|error| LoaderError::Io { what: name, error })?;
-            program.attach_to_link(there)?
-        }
-    };
-    // Dropped, it would take the filter away.
-    std::mem::forget(program.take_link(link)?);
-    Ok(())
-}
-
-/// Attaches a program that nobody takes over: by a tcx link, or a clsact filter where the kernel has no tcx. It ends with the program.
-pub(crate) fn attach_anyhow(
-    program: &mut SchedClassifier,
-    name: &str,
-    index: u32,
-    direction: TcAttachType,
-) -> Result<Attachment, LoaderError> {
-    let tcx = TcAttachOptions::TcxOrder(LinkOrder::default());
-    match program.attach_with_options(name, direction, tcx) {
-        Ok(_) => return Ok(Attachment::Tcx),
-        Err(error) if lacks_tcx(&error) => {}
-        Err(error) => return Err(error.into()),
-    }
-    tc::add_clsact(&mut Socket::open()?, index)?;
-    program.attach_with_options(name, direction, TcAttachOptions::Netlink(NlOptions::default()))?;
-    Ok(Attachment::Clsact)
-}
-
 fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut SchedClassifier, LoaderError> {
     Ok(object.program_mut(name).ok_or(LoaderError::Missing(name))?.try_into()?)
-}
-
-/// Removes a filter; whether there was one.
-fn remove_filter(interface: &str, direction: TcAttachType, name: &str) -> Result<bool, TcError> {
-    match qdisc_detach_program(interface, direction, name) {
-        Ok(()) => Ok(true),
-        // No clsact is no filter, and so is no interface.
-        Err(TcError::IoError(_) | TcError::NetlinkError(_)) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether the error is how kernels before 6.6 answer to a tcx link.
-#[doc(hidden)]
-pub fn lacks_tcx(error: &ProgramError) -> bool {
-    match error {
-        ProgramError::SyscallError(error) => error.io_error.raw_os_error() == Some(libc::EINVAL),
-        _ => false,
-    }
 }

@@ -7,7 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`events`], [`timer`] | the event queue in picoseconds, timers that move |
-//! | [`packet`], [`port`], [`serial_clock`], `queue`, [`switch`] | what the network is made of |
+//! | [`packet`], [`port`], [`serial_clock`], `queue` | what the network is made of |
 //! | [`host`], [`flow`] | what stands at its ends; the transports are [`weir_transport`]'s |
 //! | [`world`], `build` | a network, and building one |
 //! | [`engine`], `sending`, `ends`, `changes`, `fetch`, `pages` | running it: packets, the ends of flows, links that change, memory ahead of its use |
