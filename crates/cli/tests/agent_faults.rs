@@ -1,183 +1,21 @@
-//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which is printed.
-//!
-//! Two racks on a switch with a fabric broker: m1 and m2 send as much as they may to m3 in the other rack; m5 beside them is idle. What may be sent of `a` is 30 Mb/s by a machine, 24 by
-//! a rack and 16 over the fabric; so each has 8 while all works, 12 without a fabric broker, and 30 without an agent. `b` is
-//! for what m3 may receive. A cut lasts some seconds, or as many as WEIR_CUT says.
+//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which is printed. A cut lasts some
+//! seconds, or as many as WEIR_CUT says.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
 
 mod agent_pair;
 mod common;
+mod etcd_server;
+mod fault_network;
 
 use agent_pair::Flow;
-use common::{WEIR, one_at_a_time, signal, skipped, wait_for, weir};
-use serde_json::Value;
+use common::{one_at_a_time, signal, skipped, wait_for};
+use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK};
+use fault_network::{MACHINES, Network, POLICY, is_near, run, say, seconds};
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_linux::netns::{Netns, Prefix, connect};
-
-const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 100Mb/s, machines: [m1, m2, m5] }\n    \
-                      r2: { uplink: 100Mb/s, machines: [m3] }\n  machines:\n    m1: { address: 10.81.0.1 }\n    \
-                      m2: { address: 10.81.0.2 }\n    m3: { address: 10.81.0.3 }\n    \
-                      m5: { address: 10.81.0.5 }\nservices:\n  \
-                      a:\n    match: [ { protocol: udp, port: 5001-5002 } ]\n    machine: { tx: { max: 30Mb/s } }\n    \
-                      rack: { tx: { max: 24Mb/s } }\n    fabric: { tx: { max: 16Mb/s } }\n  \
-                      b:\n    match: [ { protocol: udp, port: 5003 } ]\n    machine: { rx: { max: 5Mb/s } }\n";
-/// The fabric broker is on the fourth.
-const HOSTS: [&str; 5] = ["10.81.0.1", "10.81.0.2", "10.81.0.3", "10.81.0.4", "10.81.0.5"];
-/// The machines.
-const MACHINES: [usize; 4] = [0, 1, 2, 4];
-
-fn say(line: &str) {
-    io::stderr().write_all(format!("{line}\n").as_bytes()).expect("standard error takes a line");
-}
-
-/// Ends with its test.
-struct Process(Child);
-
-impl Process {
-    fn kill(self) {
-        signal(&self.0, libc::SIGKILL);
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-struct Network {
-    switch: Netns,
-    hosts: Vec<Netns>,
-    directory: tempfile::TempDir,
-}
-
-impl Network {
-    fn new(prefix: &str) -> Self {
-        let prefix = Prefix::new(prefix).expect("a prefix");
-        prefix.cleanup().expect("leftovers of an earlier run go");
-        let switch = prefix.create("sw").expect("made");
-        run(&switch, &["ip", "link", "add", "br0", "type", "bridge"]);
-        run(&switch, &["ip", "link", "set", "br0", "up"]);
-        let hosts = ["m1", "m2", "m3", "fb", "m5"].into_iter().zip(HOSTS).zip(1..).map(|((name, address), port)| {
-            let host = prefix.create(name).expect("made");
-            let port = format!("p{port}");
-            connect((&host, "eth0", Some(&format!("{address}/24"))), (&switch, &port, None)).expect("connected");
-            run(&switch, &["ip", "link", "set", &port, "master", "br0", "up"]);
-            host
-        });
-        let hosts = hosts.collect();
-        let network = Self { switch, hosts, directory: tempfile::tempdir().expect("a directory") };
-        fs::write(network.at("policy.yaml"), POLICY).expect("written");
-        let quiet = |mut command: Command| assert!(command.stderr(Stdio::null()).status().expect("runs").success());
-        let mut key = weir(&["key"]);
-        key.arg(network.at("key"));
-        quiet(key);
-        let mut certificates = weir(&["certificate"]);
-        certificates.arg(network.at("pki")).arg("--policy").arg(network.at("policy.yaml"));
-        certificates.args(["--fabric", HOSTS[3]]);
-        quiet(certificates);
-        network
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn weir(&self, host: usize, command: &str, holder: &str) -> Command {
-        let mut process = self.hosts[host].command(WEIR).expect("a command");
-        process.arg(command).arg(self.at("policy.yaml")).env("NO_COLOR", "1");
-        for (option, file) in [("--certificate", format!("{holder}.pem")), ("--private-key", format!("{holder}.key"))] {
-            process.arg(option).arg(self.at("pki").join(file));
-        }
-        process.arg("--authority").arg(self.at("pki/authority.pem")).arg("--state").arg(self.at("state"));
-        let log = fs::File::options().create(true).append(true).open(self.at(&format!("{holder}.log")));
-        process.stdout(Stdio::null()).stderr(log.expect("a log"));
-        process
-    }
-
-    fn broker(&self) -> Process {
-        let mut process = self.weir(3, "fabric", &format!("fabric-{}", HOSTS[3]));
-        process.args(["--listen", &format!("{}:30567", HOSTS[3]), "--period", "1s"]);
-        Process(process.spawn().expect("starts"))
-    }
-
-    fn agent(&self, host: usize) -> Process {
-        let machine = format!("m{}", host + 1);
-        let _ = fs::remove_file(self.at(&format!("{machine}.json")));
-        let mut process = self.weir(host, "agent", &format!("machine-{machine}"));
-        process.args(["--machine", &machine, "--interface", "eth0", "--fabric-period", "1s"]);
-        process.args(["--fabric", &format!("https://{}:30567", HOSTS[3])]).arg("--key").arg(self.at("key"));
-        process.arg("--status").arg(self.at(&format!("{machine}.json")));
-        Process(process.spawn().expect("starts"))
-    }
-
-    fn flow(&self, from: usize, port: u16) -> Flow {
-        Flow::between((&self.hosts[from], HOSTS[from]), (&self.hosts[2], HOSTS[2]), port)
-    }
-
-    fn status(&self, host: usize) -> Value {
-        let text = fs::read_to_string(self.at(&format!("m{}.json", host + 1))).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
-    }
-
-    fn counter(&self, host: usize, of: &str, name: &str) -> u64 {
-        self.status(host)[of][name].as_u64().unwrap_or(0)
-    }
-
-    fn leads(&self, host: usize) -> bool {
-        self.status(host)["fabric"]["leads"] == true
-    }
-
-    /// Whether the fabric broker's word on this host's line is of the last period.
-    fn hears(&self, host: usize) -> bool {
-        let status = self.status(host);
-        status["fabric"]["line"]["silent_ms"].as_u64().is_some_and(|ms| ms < 1100)
-    }
-
-    /// Mb/s that the broker lets a machine send of `a`.
-    fn limit(&self, host: usize) -> Option<f64> {
-        self.status(host)["services"][0]["tx"]["limit_bps"].as_f64().map(|bps| bps / 1e6)
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            return;
-        }
-        for entry in fs::read_dir(self.directory.path()).into_iter().flatten().flatten() {
-            if entry.path().extension().is_some_and(|kind| kind == "log" || kind == "json") {
-                say(&format!(
-                    "-- {}:\n{}",
-                    entry.path().display(),
-                    fs::read_to_string(entry.path()).unwrap_or_default()
-                ));
-            }
-        }
-    }
-}
-
-fn run(host: &Netns, command: &[&str]) {
-    let mut process = host.command(command[0]).expect("a command");
-    assert!(process.args(&command[1..]).status().expect("runs").success(), "{command:?}");
-}
-
-fn is_near(rate: f64, expected: f64) -> bool {
-    (rate / expected - 1.0).abs() < 0.12
-}
-
-/// Seconds from `since` on until it is so.
-fn seconds(since: Instant, what: &str, most: u64, condition: impl FnMut() -> bool) -> f64 {
-    wait_for(what, most, condition);
-    since.elapsed().as_secs_f64()
-}
 
 #[test]
 fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
@@ -185,8 +23,8 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
         return;
     }
     let _turn = one_at_a_time();
-    let network = Network::new("wfa");
-    let broker = network.broker();
+    let network = Network::new("wfa", &[30567]);
+    let broker = network.broker(0, &[]);
     let mut agents = MACHINES.map(|host| Some(network.agent(host)));
     let flows = [network.flow(0, 5001), network.flow(1, 5002)];
     let each = |expected: f64| flows.iter().all(|flow| is_near(flow.rates(1, 500)[0], expected));
@@ -257,7 +95,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let calls = || network.status(0)["fabric"]["line"]["counters"]["calls"].as_u64();
     let (killed, before) = (Instant::now(), calls());
     broker.kill();
-    let _broker = network.broker();
+    let _broker = network.broker(0, &[]);
     let (mut lowest, mut highest) = (f64::MAX, 0.0f64);
     let took = seconds(killed, "a new broker's limits", 30, || {
         let rate = flows[0].rates(1, 500)[0];
@@ -268,6 +106,71 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
         "the fabric broker killed and started: on the line {took:.1} s after the kill; m1 had {lowest:.1} to {highest:.1} Mb/s"
     ));
     assert!(lowest > 6.0 && highest < 10.0);
+}
+
+#[test]
+fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
+    let test = "a fabric leader that is killed under traffic";
+    if skipped(test) {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new("wfc", &[30567, 30568]);
+    let etcd = Etcd::start(network.at("etcd"), None, test, || network.hosts[3].command("etcd").expect("a command"));
+    let Some(etcd) = etcd else { return };
+    let urls = network.urls();
+    let start =
+        |which: usize| network.broker(which, &["--etcd", etcd.url(), "--advertise", &urls[which], "--lease", "2s"]);
+    let leads = |which: usize| network.broker_status(which)["leads"] == true;
+    let mut brokers = [0, 1].map(|which| Some(start(which)));
+    let _agents = MACHINES.map(|host| network.agent(host));
+    let flows = [network.flow(0, 5001), network.flow(1, 5002)];
+    // Both at once.
+    let held = |windows| -> Vec<f64> {
+        std::thread::scope(|scope| {
+            let both = flows.each_ref().map(|flow| scope.spawn(move || flow.rates(windows, 500)));
+            both.into_iter().flat_map(|rates| rates.join().expect("measured")).collect()
+        })
+    };
+    let each = || held(1).iter().all(|rate| is_near(*rate, 8.0));
+    wait_for("8 Mb/s each", 60, || each() && leads(0) != leads(1));
+    let leader = usize::from(leads(1));
+    let other = 1 - leader;
+    // Whose word is in force, and not older than a period.
+    let hears = |which: usize| {
+        network.hears(0) && network.status(0)["fabric"]["line"]["broker"].as_str() == Some(urls[which].as_str())
+    };
+    wait_for("m1 to hear the leader", 20, || hears(leader));
+
+    // The lease runs out, etcd sees it, and the next one answers within its period: less than the five periods for which the
+    // racks keep the last word.
+    let killed = Instant::now();
+    brokers[leader].take().expect("it runs").kill();
+    let mut rates = Vec::new();
+    let took = seconds(killed, "the other fabric broker's word", 30, || {
+        rates.extend(held(1));
+        hears(other)
+    });
+    rates.extend(held(4));
+    let period = Duration::from_secs(1);
+    // A status is written once a second, and looked at each half.
+    let seen = Duration::from_millis(1500);
+    say(&format!("the fabric leader killed: m1 hears the other after {took:.1} s; Mb/s each 0.5 s: {rates:.1?}"));
+    assert!(
+        rates.iter().all(|rate| is_near(*rate, 8.0)),
+        "the last word holds, and the next is as it was: {rates:.1?}"
+    );
+    assert!(took <= (LEASE + ETCD_LOOKS + period + seen + SLACK).as_secs_f64(), "{took:.1} s");
+    assert!(leads(other));
+
+    // Who comes back follows, and nobody feels it.
+    brokers[leader] = Some(start(leader));
+    wait_for("the one that is back to know who leads", 20, || {
+        network.broker_status(leader)["leader"].as_str() == Some(urls[other].as_str())
+    });
+    let rates = held(6);
+    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "{rates:.1?}");
+    assert!(leads(other) && !leads(leader) && hears(other));
 }
 
 /// The last byte of the address that a frame is from.
@@ -331,7 +234,7 @@ fn floods_and_replays_of_control_traffic_hold_nobody() {
         return;
     }
     let _turn = one_at_a_time();
-    let network = Network::new("wfb");
+    let network = Network::new("wfb", &[30567]);
     let agents = MACHINES.map(|host| network.agent(host));
     // m3 receives 5 Mb/s at most of `b`, and says so to m1; what it says is recorded.
     let flow = network.flow(0, 5003);

@@ -1,91 +1,23 @@
 //! Several `weir fabric` with a real etcd that asks for certificates, on loopback: one answers, and another takes its place when it is killed.
 
 mod common;
+mod etcd_server;
 mod fabric_place;
 
 use common::{signal, wait_for};
+use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK, free_port};
 use fabric_place::{Daemon, Place, gbps, of_a, policy};
 use std::fs;
 use std::io::Write as _;
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use weir_control::RackLimits;
 use weir_fabric::{IdentityFiles, Line};
 use weir_units::Bandwidth;
 
-/// The shortest that etcd grants.
-const LEASE: Duration = Duration::from_secs(2);
-/// How often etcd looks for leases that ran out.
-const ETCD_LOOKS: Duration = Duration::from_millis(500);
-/// For processes that share two processors with other tests: connections, handshakes, the line's wait.
-const SLACK: Duration = Duration::from_secs(2);
-
-struct Etcd {
-    child: Child,
-    url: String,
-    arguments: Vec<String>,
-}
-
-impl Etcd {
-    /// One that asks for certificates. `None`, with a line, where there is none.
-    fn start(place: &Place, test: &str) -> Option<Self> {
-        let there = Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if there.is_err() {
-            let line = format!("skipped: {test} needs etcd (Debian's package etcd-server)\n");
-            std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
-            return None;
-        }
-        let [client, peer] =
-            [format!("https://127.0.0.1:{}", free_port()), format!("http://127.0.0.1:{}", free_port())];
-        let data = place.at("etcd").display().to_string();
-        let IdentityFiles { certificate, private_key, authority } = place.identity("fabric-127.0.0.1");
-        let [certificate, private_key, authority] =
-            [certificate, private_key, authority].map(|path| path.display().to_string());
-        let arguments = [
-            ("--name", "e"),
-            ("--data-dir", data.as_str()),
-            ("--listen-client-urls", &client),
-            ("--advertise-client-urls", &client),
-            ("--listen-peer-urls", &peer),
-            ("--initial-advertise-peer-urls", &peer),
-            ("--initial-cluster", &format!("e={peer}")),
-            ("--cert-file", &certificate),
-            ("--key-file", &private_key),
-            ("--trusted-ca-file", &authority),
-            ("--client-cert-auth", "true"),
-            ("--log-level", "error"),
-        ]
-        .iter()
-        .map(|(option, value)| format!("{option}={value}"))
-        .collect::<Vec<_>>();
-        Some(Self { child: run_etcd(&arguments), url: client, arguments })
-    }
-
-    fn stop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
-    fn restart(&mut self) {
-        self.child = run_etcd(&self.arguments);
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn run_etcd(arguments: &[String]) -> Child {
-    Command::new("etcd").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts")
-}
-
-/// A port that nobody has right now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+/// One that asks for certificates.
+fn etcd(place: &Place, test: &str) -> Option<Etcd<'static>> {
+    Etcd::start(place.at("etcd"), Some(place.identity("fabric-127.0.0.1")), test, || Command::new("etcd"))
 }
 
 /// One of the fabric brokers.
@@ -100,9 +32,9 @@ impl Broker {
         Self { name: name.to_owned(), url: format!("https://127.0.0.1:{}", free_port()), daemon: None }
     }
 
-    fn start(&mut self, place: &Place, etcd: &Etcd, policy: &str) {
+    fn start(&mut self, place: &Place, etcd: &Etcd<'_>, policy: &str) {
         let mut command = place.fabric_named(&self.name, self.url.trim_start_matches("https://"), policy);
-        command.args(["--etcd", &etcd.url, "--advertise", &self.url, "--lease", "2s"]);
+        command.args(["--etcd", etcd.url(), "--advertise", &self.url, "--lease", "2s"]);
         // Any certificate for calling will do for etcd.
         let IdentityFiles { certificate, private_key, authority } = place.identity("machine-m4");
         command.arg("--etcd-certificate").arg(certificate).arg("--etcd-private-key").arg(private_key);
@@ -160,7 +92,7 @@ impl Racks {
 fn a_policy_that_a_leader_cannot_take_at_once_is_taken_later() {
     let place = Place::new();
     let test = "a_policy_that_a_leader_cannot_take_at_once_is_taken_later";
-    let Some(etcd) = Etcd::start(&place, test) else { return };
+    let Some(etcd) = etcd(&place, test) else { return };
     let mut broker = Broker::new("one");
     broker.start(&place, &etcd, "policy.yaml");
     wait_for("a leader", 30, || broker.leads());
@@ -182,7 +114,7 @@ fn a_policy_that_a_leader_cannot_take_at_once_is_taken_later() {
 #[expect(clippy::disallowed_methods, reason = "a test of real processes measures real time")]
 fn a_leader_that_is_killed_costs_a_period() {
     let place = Place::new();
-    let Some(mut etcd) = Etcd::start(&place, "a_leader_that_is_killed_costs_a_period") else { return };
+    let Some(mut etcd) = etcd(&place, "a_leader_that_is_killed_costs_a_period") else { return };
     let mut brokers = ["one", "two", "three"].map(Broker::new);
     for broker in &mut brokers {
         broker.start(&place, &etcd, "policy.yaml");
