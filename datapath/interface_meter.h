@@ -51,6 +51,13 @@
  * halve R until the queue has drained takes R far too deep. 5/8 is half and a margin: of two services that fill the
  * interface evenly none is the crowd by chance.
  *
+ * Overwinding. R rises to C while less than C comes, and above some R nobody has more by it: everybody is held by a maximum or
+ * by the brokers, or wants no more. Their limits may still be more than C together: brokers share out the link, 20/19
+ * of it. R then has to come down from where it has no effect, by 2.6 % an interval while the queue stands: 53 intervals for a
+ * quarter of C. So where more than C came in two windows, the law starts from the highest R that still mattered to a service that
+ * received something in the second: its limit, or twice what it used, by its weight; and from the level at least, to which all
+ * are entitled.
+ *
  * Guarantees above C. What the services are guaranteed may be up to the link's rate together, above C; shares of that
  * would never drain a queue. Guarantees then count in proportion, as much as C carries.
  *
@@ -85,6 +92,8 @@
 /* Most of something: 5 of 8. */
 #define WEIR_SHARE_MOST 5
 #define WEIR_SHARE_MOST_OF 8
+/* R is taken to matter to a service up to so many times what it uses. */
+#define WEIR_REACH_USAGE 2
 /* 1,000,000 in thousandths. */
 #define WEIR_WEIGHT_MAX 1000000000U
 
@@ -99,6 +108,7 @@ struct weir_interface_meter {
 	u64 level;    /* bit/s: the R at which the rule shares out C while all services want everything */
 	u64 short_packets; /* in this window, while it is full: those of services with less than they are entitled to */
 	u64 short_marked;  /* of them, those that were marked */
+	u64 reach;    /* bit/s: in this window, the highest R that mattered to a service; 0 where none was noted */
 	u32 lightest; /* thousandths, 1 to WEIR_WEIGHT_MAX */
 	u32 weighs;   /* 1: while the interface is full marks count by who was marked; 0: always, and never here (EyeQ) */
 	u32 full;     /* 1: more than C came in the last window, and no more than the link can carry */
@@ -174,22 +184,54 @@ WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *
 				 0;
 	meter->short_packets = 0;
 	meter->short_marked = 0;
+	meter->reach = 0;
 	meter->full = 0;
 	meter->queue = 0;
 	meter->settling = 0;
+}
+
+/*
+ * Notes how far R matters to a service that received something, after a window above C. It has `min`, `max` (the least of the
+ * policy's and the brokers', 0 is unlimited) and `weight` under the rule `sharing`, and used `usage` bit/s in its last window.
+ */
+WEIR_INLINE void weir_interface_meter_reach(struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max, u32 weight,
+					    u64 usage)
+{
+	u64 reach;
+
+	if (!meter->weighs || meter->usage <= meter->capacity || meter->rate <= meter->level)
+		return;
+	if (meter->minima > meter->capacity)
+		min = weir_law_scale(meter->capacity, weir_law_fraction(min, meter->minima));
+	if (!max || max > meter->capacity)
+		max = meter->capacity;
+	usage *= WEIR_REACH_USAGE;
+	if (usage < max)
+		max = usage;
+	if (max <= min)
+		return;
+	if (sharing == WEIR_SHARE_ADD)
+		max -= min;
+	/* lightest <= weight <= 10^9: below max, and below 10^18 */
+	reach = max / weight * meter->lightest + max % weight * meter->lightest / weight;
+	if (reach > meter->reach)
+		meter->reach = reach;
 }
 
 /* R after a window of `elapsed` ns. */
 WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *meter, u64 elapsed)
 {
 	struct weir_law law = meter->law;
-	u64 floor = weir_interface_meter_floor(meter), rate;
+	u64 floor = weir_interface_meter_floor(meter), rate = meter->rate, most;
 	/* marks from before a pause are old, see receive_meter.h */
 	int old = elapsed / law.interval > WEIR_PAUSE;
 
 	if (meter->weighs && meter->usage < meter->capacity)
 		law.alpha = WEIR_LAW_ONE;
-	rate = weir_law_run(&law, meter->rate, meter->capacity, floor, meter->usage, elapsed, 0);
+	most = meter->reach > meter->level ? meter->reach : meter->level;
+	if (meter->reach && meter->usage > meter->capacity && rate > most)
+		rate = most > floor ? most : floor;
+	rate = weir_law_run(&law, rate, meter->capacity, floor, meter->usage, elapsed, 0);
 	if (meter->settling && !old && rate > meter->rate)
 		rate = meter->rate;
 	if (meter->short_marked && !old && meter->short_marked * WEIR_SHARE_MOST_OF >= meter->short_packets * WEIR_SHARE_MOST &&
@@ -219,6 +261,7 @@ WEIR_INLINE int weir_interface_meter_close(struct weir_interface_meter *meter, u
 	meter->queue = 0;
 	meter->short_packets = 0;
 	meter->short_marked = 0;
+	meter->reach = 0;
 	return stepped;
 }
 

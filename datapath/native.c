@@ -43,6 +43,7 @@ void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 no
 				      u64 capacity, u32 lightest, u64 total, u64 minima, u64 level, u32 weighs);
 void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 level);
 int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes);
+void weir_native_interface_meter_reach(struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max, u32 weight, u64 usage);
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
 			       u32 packets, u32 marked, u64 entitled);
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
@@ -186,6 +187,11 @@ void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter
 int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes)
 {
 	return weir_interface_meter_packet(meter, now, bytes);
+}
+
+void weir_native_interface_meter_reach(struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max, u32 weight, u64 usage)
+{
+	weir_interface_meter_reach(meter, sharing, min, max, weight, usage);
 }
 
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
@@ -434,6 +440,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_interface_meter, level),
 	FIELD(weir_interface_meter, short_packets),
 	FIELD(weir_interface_meter, short_marked),
+	FIELD(weir_interface_meter, reach),
 	FIELD(weir_interface_meter, lightest),
 	FIELD(weir_interface_meter, weighs),
 	FIELD(weir_interface_meter, full),

@@ -90,6 +90,19 @@ impl InterfaceMeter {
         Received { shares: due & RECEIVED_SHARES != 0, feedback: due & RECEIVED_FEEDBACK != 0 }
     }
 
+    /// Before a packet is counted, or a tick taken: how far R matters to its service, which has this share and may receive `limit`
+    /// by the brokers. Only noted after a window above the capacity.
+    #[inline]
+    pub fn reach(&mut self, meter: &ReceiveMeter, share: &Share, limit: Bandwidth, sharing: Sharing) {
+        let raw = &mut self.raw;
+        if raw.usage <= raw.capacity || raw.rate <= raw.level {
+            return;
+        }
+        let (min, max, weight) =
+            (share.min.bps(), crate::parameters::limit(share.max.min(limit)), share.weight.thousandths());
+        native::weir_native_interface_meter_reach(raw, rule(sharing), min, max, weight, meter.raw().usage);
+    }
+
     /// Where a timer takes what was counted since its last tick (`datapath/receive_tick.h`), first step, for each service that
     /// received something: how many of the `marked` count at its own `meter`.
     pub fn tick_marks(&mut self, meter: &ReceiveMeter, packets: u32, marked: u32, entitled: Bandwidth) -> u32 {
@@ -144,12 +157,8 @@ impl InterfaceMeter {
 
     /// The capacity of a service with this share at the machine. Never above the interface's own.
     pub fn share(&self, share: &Share, sharing: Sharing) -> Bandwidth {
-        let rule = match sharing {
-            Sharing::Fill => SHARE_FILL,
-            Sharing::Add => SHARE_ADD,
-        };
         let (min, max, weight) = (share.min.bps(), limit(share.max), share.weight.thousandths());
-        from_limit(native::weir_native_interface_meter_share(&self.raw, rule, min, max, weight))
+        from_limit(native::weir_native_interface_meter_share(&self.raw, rule(sharing), min, max, weight))
     }
 }
 
@@ -157,6 +166,13 @@ impl RawArrivals {
     /// Adds what was counted since it was last taken to `taken`.
     pub fn take(&mut self, taken: &mut RawTaken) {
         native::weir_native_tick_take(self, taken);
+    }
+}
+
+fn rule(sharing: Sharing) -> u32 {
+    match sharing {
+        Sharing::Fill => SHARE_FILL,
+        Sharing::Add => SHARE_ADD,
     }
 }
 

@@ -209,6 +209,8 @@ pub struct RawInterfaceMeter {
     pub short_packets: u64,
     /// Of them, those that were marked.
     pub short_marked: u64,
+    /// Bit/s: in this window, the highest R that mattered to a service.
+    pub reach: u64,
     /// The least of the weights.
     pub lightest: u32,
     /// 1: while the interface is full marks count by who was marked.
@@ -563,6 +565,14 @@ pub(crate) mod native {
             now: u64,
             bytes: u64,
         ) -> i32;
+        pub(crate) safe fn weir_native_interface_meter_reach(
+            meter: &mut RawInterfaceMeter,
+            sharing: u32,
+            min: u64,
+            max: u64,
+            weight: u32,
+            usage: u64,
+        );
         pub(crate) safe fn weir_native_receive_packet(
             interface: &mut RawInterfaceMeter,
             meter: &mut RawReceiveMeter,
@@ -702,7 +712,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 178];
+        pub(crate) static weir_layout: [u32; 179];
     }
 }
 
@@ -788,6 +798,7 @@ mod tests {
             offset_of!(RawInterfaceMeter, level),
             offset_of!(RawInterfaceMeter, short_packets),
             offset_of!(RawInterfaceMeter, short_marked),
+            offset_of!(RawInterfaceMeter, reach),
             offset_of!(RawInterfaceMeter, lightest),
             offset_of!(RawInterfaceMeter, weighs),
             offset_of!(RawInterfaceMeter, full),

@@ -255,6 +255,79 @@ fn after_marks(parameters: ShaperParameters, own: f64, all: f64, entitled: f64) 
     beside.steps(own, all, true)
 }
 
+/// Two services that always want more, of weights 3 and 1, under brokers' limits that fill the link together; R is far above where
+/// either is held by it. The intervals until C is met within 0.5 %, and what each uses then.
+fn under_limits(limits: [f64; 2], sharing: Sharing, noted: bool) -> (u32, [f64; 2]) {
+    let services = [service(0.0, f64::INFINITY, 3000, f64::INFINITY), service(0.0, f64::INFINITY, 1000, f64::INFINITY)];
+    let (mut meter, mut now) = (meter(&services, sharing), 0);
+    // What was unused has raised R to C.
+    let idle = services.clone().map(|service| Service { demand: 1e9, ..service });
+    run(&mut meter, &idle, sharing, &mut now, 50);
+    assert_eq!(meter.rate(), rate(CAPACITY));
+    let receive = |seed| ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, rate(CAPACITY), seed);
+    let mut meters = [receive(0), receive(1)];
+    for interval in 0..200 {
+        let used = [0, 1].map(|i| (meter.share(&services[i].share, sharing).bps() as f64).min(limits[i]));
+        if (used.iter().sum::<f64>() / CAPACITY - 1.0).abs() < 0.005 {
+            return (interval, used);
+        }
+        let at = Instant::from_nanos(now);
+        for i in [0, 1] {
+            if noted {
+                meter.reach(&meters[i], &services[i].share, rate(limits[i]), sharing);
+            }
+            meter.receive(&mut meters[i], at, bytes(used[i]), 100, 0, rate(used[i]));
+        }
+        now += T;
+    }
+    panic!("never")
+}
+
+#[test]
+fn limits_that_fill_the_link_do_not_leave_r_where_it_has_no_effect() {
+    let limits = [0.75 * LINK, 0.25 * LINK];
+    for sharing in [Sharing::Fill, Sharing::Add] {
+        let (took, used) = under_limits(limits, sharing, true);
+        assert!(took <= 8, "{took} intervals");
+        assert_near(&used, &[0.75 * CAPACITY, 0.25 * CAPACITY]);
+        // From C down to a quarter of it by 2.6 % each.
+        let (took, _) = under_limits(limits, sharing, false);
+        assert!(took > 50, "{took} intervals");
+    }
+    // Who is held by a limit far below its part leaves the rest to the other: R falls to where that one is held, and no further.
+    let (took, used) = under_limits([0.9 * LINK, 0.1 * LINK], Sharing::Fill, true);
+    assert!(took <= 8, "{took} intervals");
+    assert_near(&used, &[CAPACITY - 0.1 * LINK, 0.1 * LINK]);
+}
+
+#[test]
+fn r_stays_where_somebody_has_more_by_it() {
+    let services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY), service(0.0, f64::INFINITY, 1000, f64::INFINITY)];
+    let mut meter = meter(&services, Sharing::Fill);
+    let receive = ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, rate(CAPACITY), 0);
+    let mut meters = [receive.clone(), receive];
+    let mut now = 0;
+    let mut window = |meter: &mut InterfaceMeter, used: [f64; 2]| {
+        for i in [0, 1] {
+            meter.reach(&meters[i], &services[0].share, Bandwidth::UNLIMITED, Sharing::Fill);
+            meter.receive(&mut meters[i], Instant::from_nanos(now), bytes(used[i]), 100, 0, rate(CAPACITY));
+        }
+        now += T;
+        meter.rate().bps() as f64
+    };
+    for _ in 0..20 {
+        window(&mut meter, [1e9, 1e9]);
+    }
+    assert_eq!(meter.rate(), rate(CAPACITY));
+    // One uses more than half: all of C may be its, and R falls by what usage says. A window closes with the next packet.
+    let law = 1.0 - 0.5 * 0.5 / 9.5;
+    for window_is in 0..4 {
+        let before = meter.rate().bps() as f64;
+        let after = window(&mut meter, [6e9, 4e9]);
+        assert!(window_is == 0 || (after / before - law).abs() < 1e-3, "{after} after {before}");
+    }
+}
+
 #[test]
 fn marks_count_by_who_was_marked() {
     let case = |own, all, entitled| after_marks(ShaperParameters::PARLEY, own, all, entitled);

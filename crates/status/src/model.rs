@@ -209,7 +209,7 @@ pub struct FabricLine {
     /// The broker that is called or on the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broker: Option<String>,
-    /// How long ago the broker's last word came on this call, in milliseconds; absent without one.
+    /// How long ago the last word of any fabric broker came, in milliseconds; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_ms: Option<u64>,
     /// Why the last call ended or failed.

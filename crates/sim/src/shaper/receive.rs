@@ -29,6 +29,8 @@ impl<O: Observer> World<O> {
         // Whoever the brokers hold below that wants no more than they give.
         let entitled = receiver.entitled.min(receiver.limit);
         let interface = &mut shaping.interfaces[host.index()].receive;
+        let config = &shaping.config;
+        interface.reach(&receiver.meter, &config.services[class.index()].shares.rx, receiver.limit, config.sharing);
         let received = interface.receive(&mut receiver.meter, now, bytes, capable, marked, entitled);
         if received.shares {
             self.share_receiving(host);
