@@ -50,6 +50,12 @@ fn shares_at_a_receiver_are_the_policys_whatever_the_flow_counts() {
     assert!(few > 45.0 && many > 45.0, "both are guaranteed 45: {few} and {many} Mb/s");
     assert!(sum(&equal, "ports", "marked") > 0, "{}", equal["ports"]);
     assert!(sum(&equal, "agents", "packets_marked") > 0, "marks reach the law: {}", equal["agents"]);
+
+    let weights = ["policy=receive-flows-weights.policy.yaml", "duration=12s"];
+    let weighted = lab("receive-flows.scenario.yaml", &weights);
+    let (few, many) = (mean(&weighted, "few", 5.0), mean(&weighted, "many", 5.0));
+    let near = |rate: f64, due: f64| (rate / due - 1.0).abs() < 0.05;
+    assert!(near(few, 71.25) && near(many, 23.75), "weights of 3 and 1 of 95 Mb/s: {few} and {many}");
 }
 
 #[test]

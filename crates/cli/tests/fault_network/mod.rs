@@ -196,7 +196,8 @@ fn read(path: &Path) -> Value {
 fn outline(status: &Value) -> String {
     const RATES: [&str; 6] =
         ["usage_bps", "limit_bps", "meter_capacity_bps", "sender_rate_bps", "destinations_held", "backlog_bytes"];
-    let mut lines = vec![format!("mode {}, fabric {}", status["mode"], status["fabric"])];
+    let whole = ["mode", "fabric", "leads", "leader"].into_iter().filter(|name| !status[name].is_null());
+    let mut lines = vec![whole.map(|name| format!("{name} {}", status[name])).collect::<Vec<_>>().join(", ")];
     for service in status["services"].as_array().into_iter().flatten() {
         for direction in ["tx", "rx"] {
             let there = RATES.iter().filter(|rate| !service[direction][rate].is_null());
