@@ -141,6 +141,11 @@ fn main() {
     let hosts = Hosts::new();
     let mut server: Command = hosts.receiver.command("iperf3").expect("iperf3");
     let mut server = server.args(["-s", "-p", "5001"]).stdout(Stdio::null()).spawn().expect("an iperf3 server");
+    let listening = || {
+        let output = hosts.receiver.command("ss").expect("ss").arg("-Hltn").output().expect("runs");
+        String::from_utf8_lossy(&output.stdout).contains(":5001")
+    };
+    wait_for("iperf3's server", 10, listening);
     let kinds = [
         ("no agent", Enforcement::None),
         ("one HTB class by hand", Enforcement::Hand),
