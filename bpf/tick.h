@@ -168,8 +168,8 @@ static long weigh_slot(u32 index __attribute__((unused)), struct round *round)
 		return 0;
 	limit = limit_of(round, own);
 	entitled = limit && limit < own->entitled ? limit : own->entitled;
-	weir_interface_meter_reach(&round->state->interface, round->config->sharing, own->rx_min, smaller(limit, own->rx_max),
-				   own->rx_weight, receiver->meter.usage);
+	weir_interface_meter_reach(&round->state->interface, &receiver->meter, round->now, receiver->taken.bytes,
+				   round->config->sharing, own->rx_min, smaller(limit, own->rx_max), own->rx_weight);
 	receiver->counted = weir_tick_marks(&round->state->interface, &receiver->meter, receiver->taken.packets,
 					    receiver->taken.marked, entitled);
 	return 0;

@@ -191,16 +191,33 @@ WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *
 }
 
 /*
- * Notes how far R matters to a service that received something, after a window above C. It has `min`, `max` (the least of the
- * policy's and the brokers', 0 is unlimited) and `weight` under the rule `sharing`, and used `usage` bit/s in its last window.
+ * What a service is known to use at least, in bit/s: in its last window, or in the one that is open, with `bytes` more. Its windows may be
+ * far longer than the interface's, and tell of a pause while it has long begun.
  */
-WEIR_INLINE void weir_interface_meter_reach(struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max, u32 weight,
-					    u64 usage)
+WEIR_INLINE u64 weir_interface_meter_used(const struct weir_interface_meter *meter, const struct weir_receive_meter *service,
+					  u64 now, u64 bytes)
 {
-	u64 reach;
+	struct weir_window open = service->window;
+	u64 elapsed = weir_window_elapsed(&open, now);
+	u64 usage;
+
+	weir_window_add(&open, bytes, 0, 0);
+	usage = weir_window_usage(&open, elapsed > meter->law.interval ? elapsed : meter->law.interval);
+	return usage > service->usage ? usage : service->usage;
+}
+
+/*
+ * Notes how far R matters to the service of a receive meter, of which `bytes` more have come by `now`, after a window above C. It has `min`,
+ * `max` (the least of the policy's and the brokers', 0 is unlimited) and `weight` under the rule `sharing`.
+ */
+WEIR_INLINE void weir_interface_meter_reach(struct weir_interface_meter *meter, const struct weir_receive_meter *service, u64 now,
+					    u64 bytes, u32 sharing, u64 min, u64 max, u32 weight)
+{
+	u64 usage, reach;
 
 	if (!meter->weighs || meter->usage <= meter->capacity || meter->rate <= meter->level)
 		return;
+	usage = weir_interface_meter_used(meter, service, now, bytes);
 	if (meter->minima > meter->capacity)
 		min = weir_law_scale(meter->capacity, weir_law_fraction(min, meter->minima));
 	if (!max || max > meter->capacity)

@@ -43,7 +43,8 @@ void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 no
 				      u64 capacity, u32 lightest, u64 total, u64 minima, u64 level, u32 weighs);
 void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 level);
 int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes);
-void weir_native_interface_meter_reach(struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max, u32 weight, u64 usage);
+void weir_native_interface_meter_reach(struct weir_interface_meter *meter, const struct weir_receive_meter *service, u64 now,
+				       u64 bytes, u32 sharing, u64 min, u64 max, u32 weight);
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
 			       u32 packets, u32 marked, u64 entitled);
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
@@ -189,9 +190,10 @@ int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 n
 	return weir_interface_meter_packet(meter, now, bytes);
 }
 
-void weir_native_interface_meter_reach(struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max, u32 weight, u64 usage)
+void weir_native_interface_meter_reach(struct weir_interface_meter *meter, const struct weir_receive_meter *service, u64 now,
+				       u64 bytes, u32 sharing, u64 min, u64 max, u32 weight)
 {
-	weir_interface_meter_reach(meter, sharing, min, max, weight, usage);
+	weir_interface_meter_reach(meter, service, now, bytes, sharing, min, max, weight);
 }
 
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,

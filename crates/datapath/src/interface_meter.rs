@@ -90,17 +90,26 @@ impl InterfaceMeter {
         Received { shares: due & RECEIVED_SHARES != 0, feedback: due & RECEIVED_FEEDBACK != 0 }
     }
 
-    /// Before a packet is counted, or a tick taken: how far R matters to its service, which has this share and may receive `limit`
+    /// Before `bytes` that came by `now` are counted: how far R matters to their service, which has this share and may receive `limit`
     /// by the brokers. Only noted after a window above the capacity.
     #[inline]
-    pub fn reach(&mut self, meter: &ReceiveMeter, share: &Share, limit: Bandwidth, sharing: Sharing) {
+    pub fn reach(
+        &mut self,
+        meter: &ReceiveMeter,
+        now: Instant,
+        bytes: Bytes,
+        share: &Share,
+        limit: Bandwidth,
+        sharing: Sharing,
+    ) {
         let raw = &mut self.raw;
         if raw.usage <= raw.capacity || raw.rate <= raw.level {
             return;
         }
         let (min, max, weight) =
             (share.min.bps(), crate::parameters::limit(share.max.min(limit)), share.weight.thousandths());
-        native::weir_native_interface_meter_reach(raw, rule(sharing), min, max, weight, meter.raw().usage);
+        let (meter, now, bytes) = (meter.raw(), now.nanos(), bytes.get());
+        native::weir_native_interface_meter_reach(raw, meter, now, bytes, rule(sharing), min, max, weight);
     }
 
     /// Where a timer takes what was counted since its last tick (`datapath/receive_tick.h`), first step, for each service that

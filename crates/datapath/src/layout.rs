@@ -567,11 +567,13 @@ pub(crate) mod native {
         ) -> i32;
         pub(crate) safe fn weir_native_interface_meter_reach(
             meter: &mut RawInterfaceMeter,
+            service: &RawReceiveMeter,
+            now: u64,
+            bytes: u64,
             sharing: u32,
             min: u64,
             max: u64,
             weight: u32,
-            usage: u64,
         );
         pub(crate) safe fn weir_native_receive_packet(
             interface: &mut RawInterfaceMeter,

@@ -274,7 +274,7 @@ fn under_limits(limits: [f64; 2], sharing: Sharing, noted: bool) -> (u32, [f64; 
         let at = Instant::from_nanos(now);
         for i in [0, 1] {
             if noted {
-                meter.reach(&meters[i], &services[i].share, rate(limits[i]), sharing);
+                meter.reach(&meters[i], at, bytes(used[i]), &services[i].share, rate(limits[i]), sharing);
             }
             meter.receive(&mut meters[i], at, bytes(used[i]), 100, 0, rate(used[i]));
         }
@@ -309,8 +309,9 @@ fn r_stays_where_somebody_has_more_by_it() {
     let mut now = 0;
     let mut window = |meter: &mut InterfaceMeter, used: [f64; 2]| {
         for i in [0, 1] {
-            meter.reach(&meters[i], &services[0].share, Bandwidth::UNLIMITED, Sharing::Fill);
-            meter.receive(&mut meters[i], Instant::from_nanos(now), bytes(used[i]), 100, 0, rate(CAPACITY));
+            let (at, bytes) = (Instant::from_nanos(now), bytes(used[i]));
+            meter.reach(&meters[i], at, bytes, &services[0].share, Bandwidth::UNLIMITED, Sharing::Fill);
+            meter.receive(&mut meters[i], at, bytes, 100, 0, rate(CAPACITY));
         }
         now += T;
         meter.rate().bps() as f64
@@ -325,6 +326,45 @@ fn r_stays_where_somebody_has_more_by_it() {
         let before = meter.rate().bps() as f64;
         let after = window(&mut meter, [6e9, 4e9]);
         assert!(window_is == 0 || (after / before - law).abs() < 1e-3, "{after} after {before}");
+    }
+}
+
+/// Its meter's windows are twenty of the interface's, and the last that closed is that of its pause.
+#[test]
+fn r_stays_for_a_service_that_has_just_begun() {
+    let services = [service(0.0, f64::INFINITY, 10_000, 4e9), service(0.0, f64::INFINITY, 1000, 8e9)];
+    let mut meter = meter(&services, Sharing::Fill);
+    let receive = |interval| {
+        let parameters = ShaperParameters { interval, ..ShaperParameters::PARLEY };
+        ReceiveMeter::new(Instant::ZERO, &parameters, rate(CAPACITY), 0)
+    };
+    let mut meters = [receive(Duration::from_micros(200)), receive(Duration::from_millis(20))];
+    let mut now = 0;
+    let mut window = |meter: &mut InterfaceMeter, used: [f64; 2]| {
+        // Five ticks.
+        for _ in 0..5 {
+            let at = Instant::from_nanos(now);
+            for (i, used) in used.into_iter().enumerate().filter(|(_, used)| *used > 0.0) {
+                let bytes = Bytes::new(bytes(used).get() / 5);
+                meter.reach(&meters[i], at, bytes, &services[i].share, Bandwidth::UNLIMITED, Sharing::Fill);
+                meter.receive(&mut meters[i], at, bytes, 100, 0, rate(CAPACITY));
+            }
+            now += T / 5;
+        }
+        meter.rate().bps() as f64
+    };
+    for _ in 0..50 {
+        window(&mut meter, [4e9, 0.0]);
+    }
+    assert_eq!(meter.rate(), rate(CAPACITY));
+    let mut before = CAPACITY;
+    for _ in 0..10 {
+        let after = window(&mut meter, [4e9, 6e9]);
+        assert!(
+            after / before > 0.97,
+            "R {after} after {before}: one usage above C takes 2.6 %, and the service wants it"
+        );
+        before = after;
     }
 }
 

@@ -30,7 +30,8 @@ impl<O: Observer> World<O> {
         let entitled = receiver.entitled.min(receiver.limit);
         let interface = &mut shaping.interfaces[host.index()].receive;
         let config = &shaping.config;
-        interface.reach(&receiver.meter, &config.services[class.index()].shares.rx, receiver.limit, config.sharing);
+        let share = &config.services[class.index()].shares.rx;
+        interface.reach(&receiver.meter, now, bytes, share, receiver.limit, config.sharing);
         let received = interface.receive(&mut receiver.meter, now, bytes, capable, marked, entitled);
         if received.shares {
             self.share_receiving(host);
