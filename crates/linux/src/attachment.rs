@@ -11,13 +11,11 @@
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx); net/sched/cls_bpf.c.
 
 use crate::loader::LoaderError;
-use crate::netlink::Socket;
+use crate::netlink::{NetlinkError, Socket};
 use crate::pins::Pins;
 use crate::tc;
 use aya::programs::links::FdLink;
-use aya::programs::tc::{
-    NlOptions, SchedClassifierLink, SchedClassifierLinkId, TcAttachOptions, TcError, TcHandle, qdisc_detach_program,
-};
+use aya::programs::tc::{NlOptions, SchedClassifierLink, SchedClassifierLinkId, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 
 /// Where our clsact filters stand: a number that nobody picks by accident, so that they are found again.
@@ -114,14 +112,16 @@ pub(crate) fn attach_anyhow(
     Ok(Attachment::Clsact)
 }
 
-/// Removes a filter; whether there was one.
-pub(crate) fn remove_filter(interface: &str, direction: TcAttachType, name: &str) -> Result<bool, TcError> {
-    match qdisc_detach_program(interface, direction, name) {
-        Ok(()) => Ok(true),
-        // No clsact is no filter, and so is no interface.
-        Err(TcError::IoError(_) | TcError::NetlinkError(_)) => Ok(false),
-        Err(error) => Err(error),
-    }
+/// Removes the filters that agents left on an interface; whether there was one. No clsact is no filter, and so is no interface. Whatever
+/// becomes of one, the others are tried.
+pub(crate) fn remove_filters(index: u32, programs: &[(&str, TcAttachType)]) -> Result<bool, NetlinkError> {
+    let mut socket = Socket::open()?;
+    let mut remove = |name, direction| {
+        let parent = if direction == TcAttachType::Ingress { tc::TC_H_INGRESS } else { tc::TC_H_EGRESS };
+        tc::delete_filter(&mut socket, index, parent, FILTER_PRIORITY, name)
+    };
+    let removed: Vec<_> = programs.iter().map(|(name, direction)| remove(name, *direction)).collect();
+    removed.into_iter().try_fold(false, |any, removed| Ok(any | removed?))
 }
 
 /// Whether the error is how kernels before 6.6 answer to a tcx link.

@@ -13,7 +13,7 @@
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
-use crate::attachment::{Attachment, attach_filter, attach_link, lacks_tcx, remove_filter};
+use crate::attachment::{Attachment, attach_filter, attach_link, lacks_tcx, remove_filters};
 use crate::interface::Interface;
 use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours};
 use crate::netlink::{NetlinkError, Socket};
@@ -24,7 +24,6 @@ use crate::tables::{Config, DESTINATIONS_MAX, SERVICES_MAX, VERSION};
 use crate::tc;
 use aya::maps::MapError;
 use aya::programs::links::LinkError;
-use aya::programs::tc::TcError;
 use aya::programs::{ProgramError, SchedClassifier, TcAttachType, TestRun, TestRunOptions};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::fmt;
@@ -79,10 +78,7 @@ pub enum LoaderError {
     /// A map cannot be read or written.
     #[error("BPF map: {0}")]
     Map(#[from] MapError),
-    /// A clsact filter.
-    #[error("clsact filter: {0}")]
-    Tc(#[from] TcError),
-    /// The clsact qdisc.
+    /// The clsact qdisc, or a filter there.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
     /// The BPF file system.
@@ -190,6 +186,8 @@ impl InterfaceDatapath {
             result => result?,
         }
         for other in datapath.pins.of_other_versions() {
+            // Whoever added clsact, this version goes on for it.
+            datapath.config.clsact |= u32::from(clsact_is_ours(&other));
             other.remove()?;
         }
         datapath.config.version = VERSION;
@@ -269,7 +267,8 @@ impl InterfaceDatapath {
         self.kept = true;
     }
 
-    /// Detaches both programs, deletes clsact where it was added by an agent and nobody else hung filters there, and unpins everything.
+    /// Detaches both programs, deletes clsact where it was added by an agent and nobody else hung filters there, and unpins everything. What
+    /// is pinned stays where a program cannot be detached.
     pub fn remove(mut self) -> Result<(), LoaderError> {
         self.detach()
     }
@@ -279,26 +278,23 @@ impl InterfaceDatapath {
             return Ok(());
         }
         let (index, clsact_is_ours) = (self.interface.index(), self.config.clsact != 0);
-        let (name, attachment) = (self.interface.name().to_owned(), self.attachment);
-        let filters = || -> Result<(), LoaderError> {
-            if attachment == Attachment::Clsact {
-                // Whatever becomes of one filter, the other is tried.
-                let removed = PROGRAMS.map(|(program, direction)| remove_filter(&name, direction, program));
+        if self.attachment == Attachment::Clsact {
+            let filters = || -> Result<(), LoaderError> {
+                remove_filters(index, &PROGRAMS)?;
                 if clsact_is_ours {
                     tc::delete_clsact(&mut Socket::open()?, index)?;
                 }
-                removed.into_iter().collect::<Result<Vec<bool>, TcError>>()?;
-            }
-            Ok(())
-        };
-        let filters =
-            netns::inside(&self.namespace, filters).unwrap_or_else(|error| Err(LoaderError::Namespace(error)));
+                Ok(())
+            };
+            // A filter that stays goes on with what is pinned: without that nobody would take its limits back, or find it.
+            netns::inside(&self.namespace, filters).map_err(LoaderError::Namespace)??;
+        }
         // Links end with their pins.
         for (name, _) in PROGRAMS {
             self.pins.unpin(name)?;
         }
         self.pins.remove()?;
-        filters
+        Ok(())
     }
 
     /// Removes what agents left on an interface, whatever their version; whether there was anything.
@@ -310,14 +306,11 @@ impl InterfaceDatapath {
         };
         let mut found = false;
         for pins in pins.of_other_versions().into_iter().chain([pins]) {
-            let clsact_is_ours = clsact_is_ours(&pins);
-            found |= pins.remove()?;
-            for (program, direction) in PROGRAMS {
-                found |= remove_filter(interface.name(), direction, program)?;
-            }
-            if clsact_is_ours {
+            found |= remove_filters(interface.index(), &PROGRAMS)?;
+            if clsact_is_ours(&pins) {
                 tc::delete_clsact(&mut Socket::open()?, interface.index())?;
             }
+            found |= pins.remove()?;
         }
         Ok(found)
     }

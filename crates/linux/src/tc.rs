@@ -16,19 +16,27 @@ use std::fmt;
 pub(crate) const TCMSG: usize = 20;
 pub(crate) const TC_H_ROOT: u32 = u32::MAX;
 pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
-/// Where filters of clsact hang: what arrives, what leaves.
-const FILTERS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
+/// Where filters of clsact hang: on what arrives, and on what leaves.
+pub(crate) const TC_H_INGRESS: u32 = 0xffff_fff2;
+pub(crate) const TC_H_EGRESS: u32 = 0xffff_fff3;
 /// The handle of ingress and clsact, which stand beside the root.
 const CLSACT_HANDLE: u32 = 0xffff_0000;
 pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_OPTIONS: u16 = 2;
 pub(crate) const TCA_STATS2: u16 = 7;
+/// Inside TCA_OPTIONS of a BPF filter.
+const TCA_BPF_NAME: u16 = 7;
 /// Inside TCA_STATS2: the queue's counters.
 pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 
 pub(crate) fn tcmsg(interface: u32, handle: u32, parent: u32) -> Vec<u8> {
+    tcmsg_with(interface, handle, parent, 0)
+}
+
+/// For filters `info` is the priority in the upper half and the protocol below.
+fn tcmsg_with(interface: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4];
-    for word in [interface, handle, parent, 0] {
+    for word in [interface, handle, parent, info] {
         bytes.extend(word.to_ne_bytes());
     }
     bytes
@@ -133,8 +141,8 @@ pub(crate) fn may_replace(interface: &Interface, found: &Found, force: bool) -> 
 pub(crate) fn delete_root(socket: &mut Socket, interface: u32, handle: u32) -> Result<(), NetlinkError> {
     let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(interface, handle, TC_H_ROOT));
     match socket.request("remove the qdisc at the root", vec![request]) {
-        // The interface, or the qdisc with it, is gone: nothing is left of ours.
-        Err(error) if matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT)) => Ok(()),
+        // Nothing is left of ours.
+        Err(error) if is_gone(&error) => Ok(()),
         result => result,
     }
 }
@@ -151,17 +159,60 @@ pub(crate) fn add_clsact(socket: &mut Socket, interface: u32) -> Result<bool, Ne
     }
 }
 
-/// Deletes clsact, unless somebody's filters hang there, which would go with it. After our own filters.
+/// The filters that hang at `parent`, each with its tcmsg and attributes. None where there is no such interface or qdisc.
+fn filters(socket: &mut Socket, interface: u32, parent: u32) -> Result<Vec<Vec<u8>>, NetlinkError> {
+    let request = Message::new(libc::RTM_GETTFILTER, 0, &tcmsg(interface, 0, parent));
+    let replies = socket.dump("list filters", request)?.into_iter();
+    let filters = replies.filter(|reply| reply.kind == libc::RTM_NEWTFILTER && reply.payload.len() >= TCMSG);
+    Ok(filters.map(|reply| reply.payload).collect())
+}
+
+/// Deletes the BPF filter `name` at `parent` that stands at `priority`; whether there was one.
+///
+/// By its place: filters of others may have attributes that look like a name and are none.
+pub(crate) fn delete_filter(
+    socket: &mut Socket,
+    interface: u32,
+    parent: u32,
+    priority: u16,
+    name: &str,
+) -> Result<bool, NetlinkError> {
+    let named = |attributes: &[u8]| {
+        let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
+        attribute(attributes, TCA_KIND).map(text).as_deref() == Some("bpf")
+            && attribute(options, TCA_BPF_NAME).map(text).as_deref() == Some(name)
+    };
+    let all = filters(socket, interface, parent)?;
+    let is_it = |filter: &&Vec<u8>| read_u32(filter, 16) >> 16 == u32::from(priority) && named(&filter[TCMSG..]);
+    let Some(filter) = all.iter().find(is_it) else { return Ok(false) };
+    let place = tcmsg_with(interface, read_u32(filter, 8), parent, read_u32(filter, 16));
+    let request = Message::new(libc::RTM_DELTFILTER, 0, &place).text(TCA_KIND, "bpf");
+    match socket.request("delete a filter", vec![request]) {
+        Ok(()) => Ok(true),
+        Err(error) if is_gone(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The interface, or what hung there with it, is gone.
+fn is_gone(error: &NetlinkError) -> bool {
+    matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT))
+}
+
+/// Deletes clsact, unless somebody's filters hang there, which would go with it. After our own filters. The kernel cannot be asked to delete
+/// it only if it is empty: a filter that is added at this very moment goes, too.
 pub(crate) fn delete_clsact(socket: &mut Socket, interface: u32) -> Result<(), NetlinkError> {
-    for parent in FILTERS {
-        let request = Message::new(libc::RTM_GETTFILTER, 0, &tcmsg(interface, 0, parent));
-        let replies = socket.dump("list filters", request)?;
-        if replies.iter().any(|reply| reply.kind == libc::RTM_NEWTFILTER) {
+    for parent in [TC_H_INGRESS, TC_H_EGRESS] {
+        if !filters(socket, interface, parent)?.is_empty() {
             return Ok(());
         }
     }
     let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(interface, CLSACT_HANDLE, TC_H_CLSACT));
-    socket.request("delete clsact", vec![request])
+    match socket.request("delete clsact", vec![request]) {
+        // Nothing is left of ours.
+        Err(error) if is_gone(&error) => Ok(()),
+        result => result,
+    }
 }
 
 #[cfg(test)]

@@ -256,7 +256,10 @@ fn filters_that_others_hung_beside_stay() {
     for direction in ["ingress", "egress"] {
         for killed in [false, true] {
             let datapath = cable.a.run(attach).expect("enter");
-            tc(&cable.a, &format!("filter add dev eth {direction} u32 match u32 0 0 classid 1:1"));
+            tc(
+                &cable.a,
+                &format!("filter add dev eth {direction} u32 match u32 0 0 action mirred egress redirect dev eth"),
+            );
             cable.a.run(|| if killed { datapath.leave() } else { datapath.remove().expect("remove") }).expect("enter");
             assert_eq!(cable.a.run(leftover).expect("enter"), killed);
             let after = attached(&cable.a);
@@ -265,6 +268,38 @@ fn filters_that_others_hung_beside_stay() {
             tc(&cable.a, "qdisc delete dev eth clsact");
             assert_eq!(attached(&cable.a), before);
         }
+    }
+}
+
+/// What an agent of this version pinned looks like an earlier version's from here on.
+fn as_of_an_earlier_version(netns: &Netns) {
+    let rename = || {
+        let inode = std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino();
+        let which = format!("-{inode}-{}", interface().index());
+        let pinned = std::fs::read_dir("/sys/fs/bpf/weir").expect("pins").map(|entry| entry.expect("an entry").path());
+        let own = pinned.into_iter().find(|path| path.to_string_lossy().ends_with(&which)).expect("its pins");
+        std::fs::rename(&own, own.with_file_name(format!("v0{which}"))).expect("renamed");
+    };
+    netns.run(rename).expect("enter");
+}
+
+/// An upgrade takes nothing over but the programs' places, and that clsact is to go at the end.
+#[test]
+fn an_upgrade_leaves_the_host_as_the_first_version_found_it() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("fb");
+    for attachment in [None, Some(Attachment::Clsact)] {
+        let before = attached(&cable.a);
+        let attach = || InterfaceDatapath::attach(&interface(), attachment).expect("attach");
+        cable.a.run(|| attach().leave()).expect("enter");
+        as_of_an_earlier_version(&cable.a);
+        let datapath = cable.a.run(attach).expect("enter");
+        assert!(!datapath.is_adopted(), "another version's maps are not taken over");
+        cable.a.run(|| datapath.remove().expect("remove")).expect("enter");
+        assert_eq!(attached(&cable.a), before, "{attachment:?}");
+        assert!(!cable.a.run(|| InterfaceDatapath::remove_leftover(&interface()).expect("nothing")).expect("enter"));
     }
 }
 
