@@ -368,7 +368,7 @@ fn receivers_hold_senders_without_user_space() {
         let a = InterfaceDatapath::attach(&interface(), None).expect("adopt");
         let told = a.control_counters().expect("counters");
         println!("{told:?}");
-        assert!(told.feedback > 100 && told.forged == 0, "{told:?}");
+        assert!(told.feedback > 10 && told.forged == 0, "{told:?}");
         a.remove().expect("programs");
         assert!(HtbTree::remove_leftover(&interface()).expect("fq"), "fq was there");
     };

@@ -181,7 +181,7 @@ fn a_receiver_holds_its_senders_to_its_limit() {
             assert_eq!(meter.capacity, Bandwidth::from_mbps(limit.into()));
             assert!(meter.packets > 500, "packets could be marked: {meter:?}");
             let told = a.datapath.control_counters().expect("counters");
-            assert!(told.feedback > 100 && told.forged + told.replayed + told.unknown == 0, "{told:?}");
+            assert!(told.feedback > 10 && told.forged + told.replayed + told.unknown == 0, "{told:?}");
             let held = a.destinations.readings(weir_units::Duration::from_secs(1)).expect("readings");
             assert_eq!(held.len(), 1, "{held:?}");
             assert_eq!(held[0].address, "10.77.0.2".parse::<IpAddr>().expect("an address"));
@@ -238,7 +238,7 @@ fn what_another_key_signs_is_not_obeyed() {
         assert!(came[0] > 20.0, "nobody is held: {came:?}");
         let hosts = hosts.lock().expect("not poisoned");
         let told = hosts[0].datapath.control_counters().expect("counters");
-        assert!(told.forged > 100 && told.feedback == 0, "{told:?}");
+        assert!(told.forged > 10 && told.feedback == 0, "{told:?}");
     });
 }
 
@@ -434,7 +434,7 @@ fn without_an_agent_the_static_policy_holds() {
         return;
     }
     let _alone = alone();
-    let cable = Cable::new("r5");
+    let cable = Cable::new("r9");
     let policy = policy("machine: { rx: { max: 100Mb/s } }");
     let mut a = cable.a.run(|| Host::new(&policy, 0, KEY)).expect("enter");
     let mut b = cable.b.run(|| Host::new(&policy, 1, KEY)).expect("enter");

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::collections::BTreeSet;
 use std::process::{Child, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::requirements::{Purpose, check};
@@ -25,11 +27,32 @@ pub(crate) fn skipped() -> bool {
 pub(crate) struct Cable {
     pub(crate) a: Netns,
     pub(crate) b: Netns,
+    _name: Name,
+}
+
+/// A prefix that nobody else uses: two tests with one would delete each other's namespaces.
+struct Name(String);
+
+static IN_USE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+impl Name {
+    fn take(name: &str) -> Self {
+        let new = IN_USE.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into());
+        assert!(new, "the prefix {name} is another test's, which runs now");
+        Self(name.into())
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        IN_USE.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
 }
 
 impl Cable {
     /// `test` makes the prefix unique among tests that run at the same time.
     pub(crate) fn new(test: &str) -> Self {
+        let name = Name::take(test);
         let prefix = Prefix::new(&format!("wt{test}")).expect("a prefix");
         prefix.cleanup().expect("clean up after an earlier run");
         let a = prefix.create("a").expect("namespace a");
@@ -40,7 +63,7 @@ impl Cable {
             netns.run(quiet).expect("enter").expect("IPv6 off");
         }
         connect((&a, "eth", Some("10.77.0.1/24")), (&b, "eth", Some("10.77.0.2/24"))).expect("a cable");
-        let cable = Self { a, b };
+        let cable = Self { a, b, _name: name };
         cable.set_offloads(false);
         cable
     }
