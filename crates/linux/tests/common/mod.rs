@@ -86,15 +86,15 @@ impl Cable {
         let child =
             command.args(["-s", "-B", address, "-p", &port]).stdout(Stdio::null()).spawn().expect("an iperf3 server");
         let server = Server(child);
-        for _ in 0..200 {
-            let mut probe = self.b.command("ss").expect("ss");
-            let listening = probe.args(["-Hltn", "src", &format!("{address}:{port}")]).output().expect("ss");
-            if !listening.stdout.is_empty() {
-                return server;
-            }
-            pause(Duration::from_millis(10));
-        }
-        panic!("the iperf3 server on port {port} does not listen");
+        let listens = || self.sockets("-Hltn", address, &port);
+        assert!((0..200).any(|_| later(listens())), "the iperf3 server on port {port} does not listen");
+        server
+    }
+
+    /// Whether `b` has sockets at an address and port that `ss` tells of with these options.
+    fn sockets(&self, options: &str, address: &str, port: &str) -> bool {
+        let mut ss = self.b.command("ss").expect("ss");
+        !ss.args([options, "src", &format!("{address}:{port}")]).output().expect("ss").stdout.is_empty()
     }
 
     /// Starts TCP from `a` to `b`, with Reno: every kernel has it.
@@ -111,6 +111,9 @@ impl Cable {
     pub(crate) fn client_to(&self, address: &str, port: u16, seconds: &str, control: &str) -> Child {
         let mut command = self.a.command("iperf3").expect("iperf3");
         let port = port.to_string();
+        // A server that has not yet heard of its last client's end sends the next one away.
+        let free = || !self.sockets("-Htn", address, &port);
+        assert!((0..1000).any(|_| later(free())), "the iperf3 server on port {port} is free at last");
         command
             .args(["-c", address, "-p", &port, "-t", seconds, "-O", "0.5", "-C", control, "-J"])
             .stdout(Stdio::piped())
@@ -150,6 +153,14 @@ impl Drop for Server {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// What was found, after a pause where it is not so yet.
+fn later(is_so: bool) -> bool {
+    if !is_so {
+        pause(Duration::from_millis(10));
+    }
+    is_so
 }
 
 #[expect(clippy::disallowed_methods, reason = "tests on real interfaces wait for real things")]
