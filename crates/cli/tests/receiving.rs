@@ -46,6 +46,7 @@ fn shares_at_a_receiver_are_the_policys_whatever_the_flow_counts() {
 
     let equal = lab("receive-flows.scenario.yaml", &["duration=9s"]);
     let (few, many) = (mean(&equal, "few", 4.0), mean(&equal, "many", 4.0));
+    println!("equal: {few:.2} and {many:.2} Mb/s");
     assert!((few / many - 1.0).abs() < 0.05, "equal shares: {few} and {many} Mb/s");
     assert!(few > 45.0 && many > 45.0, "both are guaranteed 45: {few} and {many} Mb/s");
     assert!(sum(&equal, "ports", "marked") > 0, "{}", equal["ports"]);
@@ -54,6 +55,7 @@ fn shares_at_a_receiver_are_the_policys_whatever_the_flow_counts() {
     let weights = ["policy=receive-flows-weights.policy.yaml", "duration=12s"];
     let weighted = lab("receive-flows.scenario.yaml", &weights);
     let (few, many) = (mean(&weighted, "few", 5.0), mean(&weighted, "many", 5.0));
+    println!("weights of 3 and 1: {few:.2} and {many:.2} Mb/s");
     let near = |rate: f64, due: f64| (rate / due - 1.0).abs() < 0.05;
     assert!(near(few, 71.25) && near(many, 23.75), "weights of 3 and 1 of 95 Mb/s: {few} and {many}");
 }
@@ -71,6 +73,7 @@ fn shapers_alone_share_a_congested_link() {
 
     let shaped = lab(scenario, &["duration=14s"]);
     let (many, one) = (mean(&shaped, "many", 9.0), mean(&shaped, "one", 9.0));
+    println!("31 flows and 1: {many:.2} and {one:.2} Mb/s");
     // Jain's index of two is 0.99 at a ratio of 1.22.
     assert!((0.82..1.22).contains(&(one / many)), "as the paper has it: {many} and {one} Mb/s");
     assert!(many + one > 80.0, "{many} and {one} Mb/s");
@@ -94,6 +97,7 @@ fn a_limit_makes_messages_wait_that_start_together() {
     assert!(free > 0.95 && slowest < 1.2, "{free} to {slowest} s");
     // In the first round the law may take a second to find the rate: what hosts have queued before they are held goes on.
     let (limited, slowest) = rounds("duration=7900ms", 6, &[]);
+    println!("messages: {free:.2} s, {limited:.2} to {slowest:.2} s under the limit");
     assert!((1.5..2.3).contains(&(limited / free)), "{limited} s under the limit, {free} without");
     assert!(slowest < 4.0 * free, "{slowest} s");
 }
@@ -106,6 +110,7 @@ fn a_flood_does_not_take_anothers_guarantee() {
     let _turn = one_at_a_time();
     let result = lab("receive-flood.scenario.yaml", &["duration=11s"]);
     let (tcp, flood) = (mean(&result, "few", 6.0), mean(&result, "many", 6.0));
+    println!("TCP: {tcp:.2} Mb/s beside {flood:.2} of flood");
     assert!(tcp > 45.0 && tcp < 50.0, "TCP is guaranteed 45: {tcp} Mb/s beside {flood} of flood");
 }
 
@@ -124,6 +129,7 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
     };
     let (without, _) = p99(&["duration=8s", "enforcement=none"]);
     let (with, bulk) = p99(&["duration=8s", "traffic[0].start=1s"]);
+    println!("redis: {without:.4} s without Weir, {with:.4} s with it beside {bulk:.2} Mb/s");
     assert!(without > 10.0 * with, "99 %: {without} s without Weir, {with} s with it");
     assert!((70.0..=81.0).contains(&bulk), "bulk has what is left of 80 Mb/s: {bulk}");
 }
