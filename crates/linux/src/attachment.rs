@@ -116,12 +116,21 @@ pub(crate) fn attach_anyhow(
 /// becomes of one, the others are tried.
 pub(crate) fn remove_filters(index: u32, programs: &[(&str, TcAttachType)]) -> Result<bool, NetlinkError> {
     let mut socket = Socket::open()?;
-    let mut remove = |name, direction| {
-        let parent = if direction == TcAttachType::Ingress { tc::TC_H_INGRESS } else { tc::TC_H_EGRESS };
-        tc::delete_filter(&mut socket, index, parent, FILTER_PRIORITY, name)
-    };
+    let mut remove = |name, direction| tc::delete_filter(&mut socket, index, parent(direction), FILTER_PRIORITY, name);
     let removed: Vec<_> = programs.iter().map(|(name, direction)| remove(name, *direction)).collect();
     removed.into_iter().try_fold(false, |any, removed| Ok(any | removed?))
+}
+
+/// Whether the filters of all these programs stand on an interface.
+pub(crate) fn has_filters(index: u32, programs: &[(&str, TcAttachType)]) -> Result<bool, NetlinkError> {
+    let mut socket = Socket::open()?;
+    programs.iter().try_fold(true, |all, (name, direction)| {
+        Ok(all && tc::has_filter(&mut socket, index, parent(*direction), FILTER_PRIORITY, name)?)
+    })
+}
+
+fn parent(direction: TcAttachType) -> u32 {
+    if direction == TcAttachType::Ingress { tc::TC_H_INGRESS } else { tc::TC_H_EGRESS }
 }
 
 /// Whether the error is how kernels before 6.6 answer to a tcx link.

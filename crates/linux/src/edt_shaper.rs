@@ -188,6 +188,10 @@ impl Shaper for EdtShaper {
         Backend::Edt
     }
 
+    fn is_installed(&mut self) -> Result<bool, ShaperError> {
+        Ok(self.fq.is_installed()?)
+    }
+
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError> {
         let mut new = false;
         for rate in rates {

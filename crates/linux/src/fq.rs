@@ -74,6 +74,11 @@ impl Fq {
         Ok(fq)
     }
 
+    /// Whether it is still at the interface's root.
+    pub fn is_installed(&mut self) -> Result<bool, NetlinkError> {
+        tc::is_at_root(&mut self.socket, self.interface, HANDLE, "fq")
+    }
+
     /// What was at the root before.
     pub fn found(&self) -> &Found {
         &self.found

@@ -204,6 +204,11 @@ impl HtbTree {
         Ok(())
     }
 
+    /// Whether the tree is still at the interface's root.
+    pub fn is_installed(&mut self) -> Result<bool, HtbError> {
+        Ok(tc::is_at_root(&mut self.socket, self.interface, HANDLE, "htb")?)
+    }
+
     /// What was at the root before.
     pub fn found(&self) -> &Found {
         &self.found

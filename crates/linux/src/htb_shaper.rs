@@ -157,6 +157,10 @@ impl Shaper for HtbShaper {
         Backend::Htb
     }
 
+    fn is_installed(&mut self) -> Result<bool, ShaperError> {
+        Ok(self.tree.is_installed()?)
+    }
+
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError> {
         self.services.extend(rates.iter().map(|rate| (rate.slot, *rate)));
         let specs: Vec<ClassSpec> = rates.iter().flat_map(|rate| self.of(rate.slot)).collect();

@@ -13,7 +13,7 @@
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
-use crate::attachment::{Attachment, attach_filter, attach_link, lacks_tcx, remove_filters};
+use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
 use crate::interface::Interface;
 use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours};
 use crate::netlink::{NetlinkError, Socket};
@@ -214,6 +214,17 @@ impl InterfaceDatapath {
     /// How the programs are held.
     pub fn attachment(&self) -> Attachment {
         self.attachment
+    }
+
+    /// Whether both programs still hang on the interface: nobody detached them, deleted the pins that hold them, or took clsact away. Asks
+    /// the kernel for two links, or for the filters of two directions.
+    pub fn is_attached(&self) -> Result<bool, LoaderError> {
+        let index = self.interface.index();
+        if self.attachment == Attachment::Tcx {
+            return Ok(PROGRAMS.iter().all(|(name, _)| self.pins.leads_to(name, index)));
+        }
+        let there = netns::inside(&self.namespace, || has_filters(index, &PROGRAMS)).map_err(LoaderError::Namespace)?;
+        Ok(there?)
     }
 
     /// Whether this goes on where an earlier agent ended.

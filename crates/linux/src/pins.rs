@@ -108,6 +108,11 @@ impl Pins {
         path.exists().then(|| PinnedLink::from_pin(&path).ok().map(FdLink::from)).flatten()
     }
 
+    /// Whether the link of this name is pinned and leads to the interface of this index.
+    pub(crate) fn leads_to(&self, name: &str, interface: u32) -> bool {
+        interface_of(&self.path(name)) == Some(interface)
+    }
+
     /// Removes one pin; what is not there is removed.
     pub(crate) fn unpin(&self, name: &str) -> Result<(), PinError> {
         let path = self.path(name);

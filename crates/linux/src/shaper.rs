@@ -134,6 +134,9 @@ pub struct ServiceQueue {
 pub trait Shaper: Send {
     /// The mechanism.
     fn backend(&self) -> Backend;
+    /// Whether the qdisc that it works by is still at the interface's root: nobody deleted or replaced it. Reads the list of
+    /// qdiscs, some hundred bytes for each class: to be asked each second, not each period.
+    fn is_installed(&mut self) -> Result<bool, ShaperError>;
     /// Sets the rates of these services together; others keep theirs.
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError>;
     /// Services that the policy does not have any more go, with what waits.

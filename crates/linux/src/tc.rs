@@ -137,6 +137,13 @@ pub(crate) fn may_replace(interface: &Interface, found: &Found, force: bool) -> 
     }
 }
 
+/// Whether the qdisc at an interface's root is of this handle and kind. By the list of all: asked for one alone, the kernel tells every
+/// listener of the host instead of who asks.
+pub(crate) fn is_at_root(socket: &mut Socket, interface: u32, handle: u32, kind: &str) -> Result<bool, NetlinkError> {
+    let ours = |qdisc: &Qdisc| qdisc.is_root() && qdisc.handle == handle && qdisc.kind == kind;
+    Ok(qdiscs(socket, interface)?.iter().any(ours))
+}
+
 /// Deletes our qdisc at an interface's root; the kernel puts its default back.
 pub(crate) fn delete_root(socket: &mut Socket, interface: u32, handle: u32) -> Result<(), NetlinkError> {
     let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(interface, handle, TC_H_ROOT));
@@ -167,9 +174,37 @@ fn filters(socket: &mut Socket, interface: u32, parent: u32) -> Result<Vec<Vec<u
     Ok(filters.map(|reply| reply.payload).collect())
 }
 
-/// Deletes the BPF filter `name` at `parent` that stands at `priority`; whether there was one.
+/// The BPF filter `name` at `parent` that stands at `priority`: its tcmsg and attributes.
 ///
 /// By its place: filters of others may have attributes that look like a name and are none.
+fn find_filter(
+    socket: &mut Socket,
+    interface: u32,
+    parent: u32,
+    priority: u16,
+    name: &str,
+) -> Result<Option<Vec<u8>>, NetlinkError> {
+    let named = |attributes: &[u8]| {
+        let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
+        attribute(attributes, TCA_KIND).map(text).as_deref() == Some("bpf")
+            && attribute(options, TCA_BPF_NAME).map(text).as_deref() == Some(name)
+    };
+    let is_it = |filter: &Vec<u8>| read_u32(filter, 16) >> 16 == u32::from(priority) && named(&filter[TCMSG..]);
+    Ok(filters(socket, interface, parent)?.into_iter().find(is_it))
+}
+
+/// Whether the BPF filter `name` stands at `parent` with `priority`.
+pub(crate) fn has_filter(
+    socket: &mut Socket,
+    interface: u32,
+    parent: u32,
+    priority: u16,
+    name: &str,
+) -> Result<bool, NetlinkError> {
+    Ok(find_filter(socket, interface, parent, priority, name)?.is_some())
+}
+
+/// Deletes the BPF filter `name` at `parent` that stands at `priority`; whether there was one.
 pub(crate) fn delete_filter(
     socket: &mut Socket,
     interface: u32,
@@ -177,15 +212,8 @@ pub(crate) fn delete_filter(
     priority: u16,
     name: &str,
 ) -> Result<bool, NetlinkError> {
-    let named = |attributes: &[u8]| {
-        let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
-        attribute(attributes, TCA_KIND).map(text).as_deref() == Some("bpf")
-            && attribute(options, TCA_BPF_NAME).map(text).as_deref() == Some(name)
-    };
-    let all = filters(socket, interface, parent)?;
-    let is_it = |filter: &&Vec<u8>| read_u32(filter, 16) >> 16 == u32::from(priority) && named(&filter[TCMSG..]);
-    let Some(filter) = all.iter().find(is_it) else { return Ok(false) };
-    let place = tcmsg_with(interface, read_u32(filter, 8), parent, read_u32(filter, 16));
+    let Some(filter) = find_filter(socket, interface, parent, priority, name)? else { return Ok(false) };
+    let place = tcmsg_with(interface, read_u32(&filter, 8), parent, read_u32(&filter, 16));
     let request = Message::new(libc::RTM_DELTFILTER, 0, &place).text(TCA_KIND, "bpf");
     match socket.request("delete a filter", vec![request]) {
         Ok(()) => Ok(true),

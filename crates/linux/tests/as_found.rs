@@ -79,8 +79,9 @@ fn shaping_leaves_no_trace() {
     }
     let cable = Cable::new("f1");
     let before = state(&cable.a);
-    let tree = cable.a.run(|| install(3, false)).expect("enter").expect("install");
+    let mut tree = cable.a.run(|| install(3, false)).expect("enter").expect("install");
     assert_eq!(*tree.found(), Found::Default("noqueue".into()));
+    assert!(tree.is_installed().expect("asked"));
     let during = tc(&cable.a, "-d class show dev eth");
     assert!(during.contains("class htb 7765:12 parent 7765:1"), "{during}");
     assert!(during.contains("rate 10Mbit ceil 50Mbit"), "{during}");
@@ -122,6 +123,47 @@ fn programs_leave_no_trace() {
         let refused = cable.a.run(|| attach(Some(Attachment::Tcx)).map(drop)).expect("enter");
         assert!(matches!(refused, Err(LoaderError::Program(_))), "{refused:?}");
         assert_eq!(state(&cable.a), before, "what is not possible leaves nothing");
+    }
+}
+
+/// Who runs for months asks now and then whether all is still there.
+#[test]
+fn what_somebody_took_away_is_noticed() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("fc");
+    // Nothing there; somebody's; somebody's under our very number.
+    for other in [None, Some("handle 1: htb"), Some("handle 7765: tbf rate 1mbit burst 32kb latency 50ms")] {
+        let mut tree = cable.a.run(|| install(3, false)).expect("enter").expect("install");
+        assert!(tree.is_installed().expect("asked"), "{other:?}");
+        tc(&cable.a, "qdisc del dev eth root");
+        if let Some(other) = other {
+            tc(&cable.a, &format!("qdisc add dev eth root {other}"));
+        }
+        assert!(!tree.is_installed().expect("asked"), "{other:?}");
+        drop(tree);
+        if other.is_some_and(|other| other.contains("htb")) {
+            assert!(tc(&cable.a, "qdisc show dev eth").contains("htb 1: root"), "dropping leaves what is not ours");
+        }
+        tc(&cable.a, "qdisc del dev eth root");
+    }
+    let before = attached(&cable.a);
+    for attachment in attachments(&cable) {
+        let attach = || InterfaceDatapath::attach(&interface(), Some(attachment)).expect("attach");
+        let datapath = cable.a.run(attach).expect("enter");
+        assert!(datapath.is_attached().expect("asked"), "from another namespace, too");
+        match attachment {
+            Attachment::Clsact => drop(tc(&cable.a, "filter del dev eth ingress")),
+            Attachment::Tcx => {
+                for directory in pinned(&cable.a) {
+                    std::fs::remove_file(directory.join("weir_ingress")).expect("a pin");
+                }
+            }
+        }
+        assert!(!datapath.is_attached().expect("asked"), "{attachment:?}");
+        datapath.remove().expect("remove");
+        assert_eq!(attached(&cable.a), before, "{attachment:?}");
     }
 }
 
