@@ -270,10 +270,10 @@ impl Daemon {
                 // What an earlier agent left holds until this one has heard somebody, or nobody for the timeout. Its first word after
                 // that is made of services that are held by limits it does not know, and look content with what those give them.
                 Output::SetLimits(_) if self.resumes() => {
+                    self.tell_status();
                     if self.broker.mode() == Mode::Runtime {
                         self.resumes_until = Instant::ZERO;
                     }
-                    self.tell_status();
                 }
                 Output::SetLimits(limits) => {
                     let Some(host) = &mut self.host else { continue };
@@ -342,7 +342,9 @@ impl Daemon {
         if let Some(Err(error)) = &kernel {
             debug!("the kernel's readings: {error}");
         }
+        let left = self.host.as_ref().filter(|_| self.resumes()).map(Host::limits);
         self.teller.tell(&Period {
+            left,
             kernel: kernel.and_then(Result::ok).as_ref(),
             interface_absent: self.host.is_none(),
             uptime,

@@ -276,12 +276,17 @@ impl Host {
         if let Some(shaper) = self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             shaper.set(&rates)?;
         }
-        // Where the policy's own maximum holds no limit is kept: the next policy, or agent, may have another maximum.
-        let sent = |rate: &ServiceRate| if rate.max < rate.ceiling { rate.max } else { Bandwidth::UNLIMITED };
-        let limits = self.leaves.iter().zip(&self.rates).zip(&self.receive_limits);
-        let limits = limits.map(|((leaf, rate), rx)| (*leaf, PerDirection { tx: sent(rate), rx: *rx }));
-        self.datapath.set_limits(&limits.collect::<Vec<_>>())?;
+        let limits: Vec<_> = self.leaves.iter().copied().zip(self.limits()).collect();
+        self.datapath.set_limits(&limits)?;
         Ok(changed)
+    }
+
+    /// By leaf: the runtime limits in force. Where the policy's own maximum holds there is none: the next policy, or agent, may
+    /// have another maximum.
+    pub fn limits(&self) -> Vec<PerDirection<Bandwidth>> {
+        let sent = |rate: &ServiceRate| if rate.max < rate.ceiling { rate.max } else { Bandwidth::UNLIMITED };
+        let limits = self.rates.iter().zip(&self.receive_limits);
+        limits.map(|(rate, rx)| PerDirection { tx: sent(rate), rx: *rx }).collect()
     }
 
     /// Leaves the interface as it was found.

@@ -28,6 +28,8 @@ pub(crate) struct Period<'a> {
     pub(crate) usage: &'a [PerDirection<Bandwidth>],
     pub(crate) datagrams: &'a DatagramCounters,
     pub(crate) line: &'a FabricLine,
+    /// By leaf: limits that are in force instead of the broker's, if some are.
+    pub(crate) left: Option<Vec<PerDirection<Bandwidth>>>,
     /// Whether the interface is gone.
     pub(crate) interface_absent: bool,
     /// Absent when it cannot be read.
@@ -98,6 +100,9 @@ impl Teller {
             // The broker gets no time meanwhile, and nothing of what it decided last is in force.
             true => status.counted(period.broker),
             false => status.decided(period.broker),
+        }
+        if let Some(limits) = &period.left {
+            status.left(limits);
         }
         let (counters, datagrams) = (&mut status.counters, period.datagrams);
         counters.reports_malformed += datagrams.malformed;

@@ -2,12 +2,14 @@
 //!
 //! Order of calls for an agent: [`AgentStatus::outline`] once per policy, then each period
 //! [`measured`](AgentStatus::measured) and [`decided`](AgentStatus::decided), or [`counted`](AgentStatus::counted) alone while nothing is decided; it sets what it alone knows by itself.
+//! While limits that another agent left are in force, [`left`](AgentStatus::left) comes after `decided`.
 
 use crate::counters::{AgentCounters, FabricCounters};
 use crate::model::{
     AgentStatus, DirectionStatus, FabricLimit, FabricStatus, Latency, Mode, ServiceStatus, VERSION, agent_period,
     fabric_period,
 };
+use weir_alloc::Constraint;
 use weir_control::{FabricBroker, MeterReading, NetworkReading, RackBroker};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
@@ -15,6 +17,19 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection,
 /// A policy's fingerprint as a status has it.
 pub fn fingerprint(policy: &Policy) -> String {
     format!("{:016x}", policy.digest())
+}
+
+/// Everything that may decide a share under a policy, as a status has it: no other text is of an agent under this policy.
+pub fn constraints(policy: &Policy) -> impl Iterator<Item = String> + '_ {
+    let network = policy.network();
+    let machines = (0..network.machines().len()).map(|machine| Constraint::Machine(MachineId(machine as u32)));
+    let racks = (0..network.racks().len()).map(|rack| Constraint::Rack(RackId(rack as u32)));
+    let maxima = policy
+        .services()
+        .iter()
+        .flat_map(|(service, _)| ContentionPoint::ALL.into_iter().map(move |point| Constraint::Max(service, point)));
+    let all = [Constraint::Demand, Constraint::Fabric].into_iter().chain(machines).chain(racks).chain(maxima);
+    all.map(|constraint| constraint.display(policy).to_string())
 }
 
 impl AgentStatus {
@@ -103,11 +118,13 @@ impl AgentStatus {
             weir_control::Mode::Runtime => Mode::Runtime,
         });
         self.peers_heard = broker.peers_heard() as u64;
+        // The broker shares the rack in any mode; under the static policy nothing of that is given to anybody.
+        let in_force = broker.mode() == weir_control::Mode::Runtime;
         for (leaf, service) in self.services.iter_mut().enumerate() {
             let instance = allocator.instance(leaf, place);
             for direction in Direction::ALL {
                 let status = service.direction_mut(direction);
-                let given = broker.shares(direction).instances.get(instance);
+                let given = broker.shares(direction).instances.get(instance).filter(|_| in_force);
                 status.demand = Some(broker.demands(direction)[instance]);
                 status.share = given.map(|given| given.share);
                 status.decided_by = given.map(|given| given.decided_by.display(policy).to_string());
@@ -115,6 +132,17 @@ impl AgentStatus {
             }
         }
         self.counted(broker);
+    }
+
+    /// That not what the broker decided is in force but limits that an earlier agent, or broker, left: by leaf.
+    pub fn left(&mut self, limits: &[PerDirection<Bandwidth>]) {
+        self.mode = None;
+        for (service, limits) in self.services.iter_mut().zip(limits) {
+            for direction in Direction::ALL {
+                let status = service.direction_mut(direction);
+                (status.share, status.decided_by, status.limit) = (None, None, limits[direction]);
+            }
+        }
     }
 
     /// What the broker counted.

@@ -115,7 +115,7 @@ pub struct AgentStatus {
     /// Why it is not one that comes before it: `edt: the kernel has no qdisc fq`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backend_obstacles: Vec<String>,
-    /// Which policy is in force; absent while the interface is, where nothing is.
+    /// Which policy is in force; absent while the interface is, where nothing is, and while limits of an earlier agent are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// The policy's fingerprint, 16 hexadecimal digits.
@@ -280,13 +280,13 @@ pub struct DirectionStatus {
     /// The most that the static policy lets it have of this machine.
     #[serde(rename = "maximum_bps", with = "rate")]
     pub maximum: Bandwidth,
-    /// What it was given in the last period; absent before the first.
+    /// What it was given in the last period; absent before the first, and while the rack's policy is not in force.
     #[serde(rename = "share_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Bandwidth>,
-    /// What decided that, such as `demand`, `rack r1` or `max of dfs at rack`.
+    /// What decided that, such as `demand`, `rack r1` or `max of dfs at rack`; absent as the share is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// The runtime limit in force.
+    /// The runtime limit in force, of this agent or one before it.
     #[serde(rename = "limit_bps", with = "rate")]
     pub limit: Bandwidth,
     /// Bytes since the meters were started.

@@ -7,8 +7,8 @@ use weir_control::{
 };
 use weir_policy::Policy;
 use weir_status::{
-    AgentStatus, FabricLine, FabricLink, FabricStatus, KernelCounters, LineCounters, LineState, Mode, ReadError,
-    Status, metrics,
+    AgentStatus, FabricLimit, FabricLine, FabricLink, FabricStatus, KernelCounters, LineCounters, LineState, Mode,
+    ReadError, Status, fill, metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -37,11 +37,15 @@ fn reading(service: u32, tx: u64, rx: u64) -> MeterReading {
     MeterReading { service: ServiceId(service), bytes, network: NetworkReading::default() }
 }
 
+fn broker(policy: &Arc<Policy>, machine: MachineId) -> RackBroker {
+    RackBroker::new(policy, machine, 7, RackBrokerConfig::default(), Instant::ZERO)
+}
+
 /// m1 after its second period: `bulk` sends 400 Mb/s there and 300 at m2, over a rack capped at 500.
 fn agent() -> AgentStatus {
     let policy = policy();
     let machine = policy.network().machine_named("m1").expect("it is there");
-    let mut broker = RackBroker::new(&policy, machine, 7, RackBrokerConfig::default(), Instant::ZERO);
+    let mut broker = broker(&policy, machine);
     let mut status = AgentStatus::outline(&policy, machine);
     let demand = Demand { usage: Bandwidth::from_mbps(300), backlogged: true };
     let report = UsageReport {
@@ -96,6 +100,57 @@ fn an_agent_tells_what_its_broker_decided() {
     let latency = web.latency.expect("the policy asks for one");
     assert!(latency.bound_ns.is_some_and(|bound| bound > 3_200_000), "{latency:?}");
     assert_eq!(status.services[0].latency, None);
+}
+
+/// 900 Mb/s of `bulk` is more than the rack's cap and than its maximum here; but nobody is heard, so no share is given.
+#[test]
+fn under_the_static_policy_nobody_is_given_a_share() {
+    let policy = policy();
+    let machine = policy.network().machine_named("m1").expect("it is there");
+    let mut broker = broker(&policy, machine);
+    // What the rack's policy decided before is not in force any more.
+    let mut status = agent();
+    for second in 0..2_u64 {
+        let now = Instant::from_nanos(second * 1_000_000_000);
+        broker.handle_input(now, Input::Timeout);
+        while broker.poll_output().is_some() {}
+        let readings = [reading(0, second * 112_500_000, 0), reading(1, 0, 0)];
+        broker.handle_input(now, Input::Meters(&readings));
+        status.decided(&broker);
+    }
+    assert_eq!((status.mode, status.peers_heard), (Some(Mode::Static), 0));
+    let computed = broker.shares(Direction::Tx).instances[0];
+    assert!(computed.decided_by.is_limit(), "the rack is shared all the same: {computed:?}");
+    let bulk = &status.services[0].tx;
+    assert_eq!((bulk.share, bulk.decided_by.as_deref(), bulk.is_limited()), (None, None, false));
+    assert_eq!((bulk.limit, bulk.held_at()), (Bandwidth::UNLIMITED, Bandwidth::from_mbps(800)));
+    assert!(bulk.demand.is_some_and(|demand| demand > Bandwidth::from_mbps(800)), "{:?}", bulk.demand);
+    let text = metrics::text(&Status::Agent(status));
+    assert!(!text.contains("weir_service_share") && !text.contains("weir_service_decided_by"), "{text}");
+}
+
+#[test]
+fn limits_that_an_earlier_agent_left_are_told_while_they_are_in_force() {
+    let mut status = agent();
+    let limits = PerDirection { tx: Bandwidth::from_mbps(40), rx: Bandwidth::UNLIMITED };
+    status.left(&[limits, PerDirection::both(Bandwidth::UNLIMITED)]);
+    let bulk = &status.services[0].tx;
+    assert_eq!((status.mode, bulk.limit, bulk.held_at()), (None, limits.tx, limits.tx));
+    assert_eq!((bulk.share, bulk.decided_by.as_deref()), (None, None));
+    assert!(status.services[0].rx.limit.is_unlimited() && status.services[1].tx.limit.is_unlimited());
+}
+
+/// 2 racks, 3 machines, 2 services at 3 points.
+#[test]
+fn what_may_decide_is_known_from_the_policy() {
+    let all: Vec<String> = fill::constraints(&policy()).collect();
+    assert_eq!(all.len(), 2 + 3 + 2 + 2 * 3);
+    for one in ["demand", "fabric", "machine m3", "rack r2", "max of bulk at machine", "max of web at fabric"] {
+        assert_eq!(all.iter().filter(|by| *by == one).count(), 1, "{one}");
+    }
+    for service in agent().services {
+        assert!(service.tx.decided_by.is_some_and(|by| all.contains(&by)));
+    }
 }
 
 #[test]
@@ -167,6 +222,16 @@ fn a_fabric_broker_tells_its_limits() {
     assert_eq!((status.counters.rack_reports_accepted, status.counters.rack_reports_replayed), (2, 1));
     let all = Status::Fabric(status);
     assert_eq!(Status::read(all.to_json().as_bytes()).expect("its own"), all);
+}
+
+/// Limits that a status has no room for are counted.
+#[test]
+fn limits_that_are_left_out_are_a_metric() {
+    let mut status = fabric();
+    (status.limits, status.limits_left_out) = (Vec::<FabricLimit>::new(), 7);
+    let text = metrics::text(&Status::Fabric(status));
+    assert!(text.contains("\nweir_fabric_limits_left_out 7.0\n"), "{text}");
+    assert!(!text.contains("\nweir_fabric_limit_bytes_per_second"), "{text}");
 }
 
 /// An agent that delivers everything there is.

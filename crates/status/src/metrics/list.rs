@@ -106,7 +106,7 @@ pub const METRICS: &[Metric] = &[
         "weir_agent_mode",
         None,
         &["mode"],
-        "Which policy is in force: 1 for `static` (the machine's own) or `runtime` (the rack's), 0 for the other; no series while the interface is absent",
+        "Which policy is in force: 1 for `static` (the machine's own) or `runtime` (the rack's), 0 for the other; no series while the interface is absent or limits of an earlier agent are in force",
         Of::Agent(|status, give| {
             if let Some(now) = status.mode {
                 Mode::ALL.iter().for_each(|mode| give(vec![mode.name().to_owned()], flag(*mode == now)));
@@ -217,7 +217,7 @@ pub const METRICS: &[Metric] = &[
         "weir_service_share",
         RATE,
         SERVICE,
-        "What the service was given in the last period",
+        "What the service was given in the last period; no series while the rack's policy is not in force",
         Of::Service(|of| of.share.map(rate)),
     ),
     gauge(
@@ -412,7 +412,7 @@ pub const METRICS: &[Metric] = &[
         "weir_fabric_demand",
         RATE,
         LIMIT,
-        "What a rack asks for of a service that is limited there; +Inf when it is backlogged",
+        "What a rack asks for of a service that is limited there; series as of the limit",
         Of::Fabric(|status, give| {
             for of in &status.limits {
                 give(vec![of.rack.clone(), of.service.clone(), of.direction.clone()], rate(of.demand));
@@ -423,11 +423,18 @@ pub const METRICS: &[Metric] = &[
         "weir_fabric_limit",
         RATE,
         LIMIT,
-        "What a rack may have of a service; no series where there is no limit",
+        "What a rack may have of a service; no series where there is no limit, nor for those that are left out",
         Of::Fabric(|status, give| {
             for of in &status.limits {
                 give(vec![of.rack.clone(), of.service.clone(), of.direction.clone()], rate(of.limit));
             }
         }),
+    ),
+    gauge(
+        "weir_fabric_limits_left_out",
+        None,
+        &[],
+        "Limits that have no series, because there are more than the 10,000 that a status holds",
+        Of::Fabric(|status, give| alone(give, Value::Count(status.limits_left_out))),
     ),
 ];
