@@ -307,7 +307,7 @@ fn real_tcp_is_held_to_the_machines_maximum_by_this_agent_and_the_next() {
 
 /// What whoever is in `netns` gets from m1's metrics address.
 fn asked(netns: &Netns, path: &str) -> Option<String> {
-    let request = format!("GET {path} HTTP/1.1\r\nhost: m1\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: 10.78.0.1\r\nconnection: close\r\n\r\n");
     let ask = || {
         let mut stream = TcpStream::connect("10.78.0.1:30566").ok()?;
         stream.write_all(request.as_bytes()).ok()?;

@@ -7,6 +7,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`server`] | HTTP/1.1 with limits on headers, time and connections, on a thread of its own |
+//! | `names` | under which names it answers: pages of others in a browser read nothing |
 //! | [`publish`] | `/status` and `/metrics` of whoever publishes |
 //! | [`source`] | where a status comes from: a URL or a file |
 //! | [`client`] | one status from there |
@@ -34,6 +35,7 @@
 //! ```
 
 pub mod client;
+mod names;
 pub mod publish;
 pub mod server;
 pub mod sighting;

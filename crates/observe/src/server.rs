@@ -1,8 +1,10 @@
 //! HTTP/1.1 with limits, on a thread of its own.
 //!
 //! Whoever reaches the port may send anything, slowly: a head has a time and a size, a connection has a life, and there
-//! are only so many of them. What is over waits in the kernel's queue. Bodies are never read.
+//! are only so many of them. What is over waits in the kernel's queue. Bodies are never read. Who asks for another host, as a
+//! page that was made to lead here does, is refused.
 
+use crate::names::Names;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -88,7 +90,7 @@ pub fn start(
     let work = move || {
         runtime.block_on(async move {
             tokio::select! {
-                result = serve(listener, router(), limits) => {
+                result = serve(listener, Names::of_this_host().guard(router()), limits) => {
                     if let Err(error) = result {
                         warn!("{address} is not served: {error}");
                     }
@@ -103,7 +105,7 @@ pub fn start(
 }
 
 /// Serves until the listener cannot be used; never returns otherwise.
-pub async fn serve(listener: TcpListener, router: Router, limits: Limits) -> io::Result<()> {
+async fn serve(listener: TcpListener, router: Router, limits: Limits) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let room = Arc::new(Semaphore::new(limits.connections));
     loop {

@@ -40,7 +40,7 @@ fn raw(address: SocketAddr, request: &str) -> String {
 }
 
 fn ask(address: SocketAddr, method: &str, path: &str) -> (String, String) {
-    let answer = raw(address, &format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"));
+    let answer = raw(address, &format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     (head.to_ascii_lowercase(), body.to_owned())
 }
@@ -83,6 +83,40 @@ fn status_and_metrics_are_read_and_nothing_else_is_done() {
     assert!(ask(address, "GET", "/status").1.contains("\"written_ms\": 6"));
 }
 
+/// A page whose name was made to lead here asks for that name.
+#[test]
+fn who_asks_for_another_host_is_refused() {
+    let publisher = Publisher::new();
+    publisher.publish(Status::Agent(agent(1)));
+    let server = serve(&publisher, Limits::default());
+    let asked = |target: &str, host: &str| {
+        raw(server.address(), &format!("GET {target} HTTP/1.1\r\n{host}connection: close\r\n\r\n"))
+    };
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned();
+    let address = server.address();
+    for host in
+        [format!("host: {address}\r\n"), "host: localhost\r\n".to_owned(), format!("host: {own}\r\n"), String::new()]
+    {
+        assert!(asked("/status", &host).starts_with("HTTP/1.1 200"), "{host}");
+    }
+    assert!(raw(address, "GET /status HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200"));
+    for (target, host) in [
+        ("/status", "host: page.example\r\n"),
+        ("/metrics", "host: page.example:30566\r\n"),
+        ("/nowhere", "host: localhost.page.example\r\n"),
+        ("/status", "host: localhost\r\nhost: page.example\r\n"),
+        ("/status", "host: \r\n"),
+        ("http://page.example/status", "host: localhost\r\n"),
+    ] {
+        let answer = asked(target, host);
+        assert!(
+            answer.starts_with("HTTP/1.1 421") && answer.contains("hint: ask for its address"),
+            "{target} {host}: {answer}"
+        );
+        assert!(!answer.contains("page.example") && !answer.contains("weir_"), "{answer}");
+    }
+}
+
 #[test]
 fn heads_that_are_too_large_are_refused() {
     let publisher = Publisher::new();
@@ -91,7 +125,7 @@ fn heads_that_are_too_large_are_refused() {
     let fields = |count: usize, length: usize| -> String {
         let field = |i| format!("x-{i}: {}\r\n", "y".repeat(length));
         format!(
-            "GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{}\r\n",
+            "GET /status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}\r\n",
             (0..count).map(field).collect::<String>()
         )
     };
@@ -120,7 +154,7 @@ fn who_is_slow_or_holds_on_is_let_go() {
     soon("the end of a head that drips", || dripping.write_all(b"G").is_err());
     // Nothing after an answer.
     let mut idle = connect(server.address());
-    idle.write_all(b"GET /status HTTP/1.1\r\nhost: x\r\n\r\n").expect("sent");
+    idle.write_all(b"GET /status HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
     idle.read_to_end(&mut rest).expect("an answer, and then the end");
     assert!(rest.starts_with(b"HTTP/1.1 200"));
 }
@@ -133,7 +167,7 @@ fn connections_beyond_the_limit_wait() {
     let server = serve(&publisher, limits);
     let held = [connect(server.address()), connect(server.address())];
     let mut third = connect(server.address());
-    third.write_all(b"GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+    third.write_all(b"GET /status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("sent");
     third.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
     assert!(third.read(&mut [0; 1]).is_err(), "a third connection is served beside two");
     third.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
