@@ -28,7 +28,8 @@ function drawFacts(place, status) {
   const add = (name, value) => { if (value !== null && value !== undefined && value !== "") facts.push([name, value]); };
   const whole = (value) => (value === null || value === undefined ? null : value.toLocaleString("en"));
   if (place.level === 2 && status) {
-    add("policy in force", status.interface_absent ? "none: the interface is gone" : status.mode === "runtime" ? "the rack's" : "the machine's own");
+    const policies = { runtime: "the rack's", static: "the machine's own" };
+    add("policy in force", status.interface_absent ? "none: the interface is gone" : policies[status.mode] ?? "what an earlier agent left");
     add("peers heard", `${status.peers_heard} of ${status.peers}`);
     add("enforced by", [status.backend, status.attachment].filter(Boolean).join(", "));
     add("interface", status.interface);

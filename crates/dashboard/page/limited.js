@@ -25,8 +25,10 @@ function drawLimited() {
     }
   }
   const box = byId("limited");
+  const leftOut = now.fabric.filter((broker) => broker.limits_left_out > 0).map((broker) =>
+    el("p", { class: "note" }, `Fabric broker ${broker.name} has ${count(broker.limits_left_out, "more limit")}, sent or received, which its status leaves out.`));
   if (causes.size === 0) {
-    box.replaceChildren(el("p", { class: "note" }, "Nobody: all get what they ask for."));
+    box.replaceChildren(leftOut.length ? "" : el("p", { class: "note" }, "Nobody: all get what they ask for."), ...leftOut);
     return;
   }
   const order = [...causes].sort((a, b) => b[1].length - a[1].length || (a[0] < b[0] ? -1 : 1));
@@ -40,7 +42,7 @@ function drawLimited() {
     if (members.length > MEMBERS) parts.push(el("li", { class: "more" }, `and ${members.length - MEMBERS} more`));
     const heading = el("p", { class: "cause" }, el("b", {}, by), el("span", {}, ` holds ${members.length}`));
     return [heading, el("ul", { class: "members" }, ...parts)];
-  }));
+  }), ...leftOut);
   if (had) [...box.querySelectorAll("button")].find((button) => button.dataset.member === had)?.focus();
 }
 

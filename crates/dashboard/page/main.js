@@ -7,13 +7,22 @@ function trouble(error) {
   say(box, error === null ? "" : `The dashboard does not answer (${error.message}). What is shown is old.`);
 }
 
+function brokerText({ leads, racks, racks_heard, same_policy }) {
+  // Asked, and nothing said yet.
+  if (leads === null) return "says nothing";
+  const doing = leads ? `hears ${racks_heard} of ${count(racks, "rack")}` : "stands by";
+  return same_policy ? doing : `${doing}, under another policy`;
+}
+
 function summarise() {
   const lost = net.machines.filter((machine) => now.machines[machine.index]?.lost).length;
-  const broker = now.fabric.find((one) => one.leads) ?? now.fabric[0];
+  // One that is lost leads no longer, whatever it said last.
+  const broker = now.fabric.find((one) => one.leads) ?? now.fabric.find((one) => !one.lost);
   const parts = [
     `${count(net.racks.length, "rack")}, ${count(net.machines.length, "machine")}, ${count(net.services.length, "service")}`,
     lost > 0 ? el("span", { class: "lost" }, ` · ${lost} lost`) : "",
-    broker ? ` · fabric broker ${broker.name}${broker.lost ? " is lost" : ` hears ${broker.racks_heard} of ${count(broker.racks, "rack")}`}` : "",
+    broker ? ` · fabric broker ${broker.name} ${brokerText(broker)}` : "",
+    ...now.fabric.filter((one) => one.lost).map((one) => el("span", { class: "lost", title: one.lost.why }, ` · fabric broker ${one.name} is lost`)),
     now.left_out > 0 ? ` · ${count(now.left_out, "series")} without history` : "",
     ` · policy ${net.policy.slice(0, 8)}`,
   ];
@@ -62,7 +71,10 @@ function theme() {
 
 /** The place that the address names, opened: `#m/m1/dfs`. */
 function linked() {
-  const place = net.places.get(decodeURIComponent(location.hash.slice(1)));
+  let key = "";
+  // Somebody may have written anything there, which then names no place.
+  try { key = decodeURIComponent(location.hash.slice(1)); } catch { /* as above */ }
+  const place = net.places.get(key);
   for (let above = place?.above; above; above = above.above) opened.add(above.key);
   return place;
 }

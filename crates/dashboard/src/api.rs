@@ -11,7 +11,7 @@
 //! | `/api/machine?machine=m1` | a machine's status as it came |
 //!
 //! Rates are bit/s; `null` is no limit, a demand without bound, or unknown usage. `decided_by` is a place in `words`, counted
-//! from 1; 0 is unknown. Names that the policy does not have are answered with 404, parameters of another kind with 400.
+//! from 1; 0 is unknown. A fabric broker that is lost has `null` for all but its name and since when. Names that the policy does not have are answered with 404, parameters of another kind with 400.
 
 use crate::Shared;
 use crate::history::{Ring, Sample};
@@ -25,8 +25,9 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use weir_observe::Sighting;
 use weir_observe::publish::HEADERS;
-use weir_status::DirectionStatus;
+use weir_status::{DirectionStatus, FabricLimit, FabricStatus};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId};
 
 pub(crate) fn router(shared: Shared) -> Router {
@@ -145,20 +146,31 @@ async fn now(State(shared): State<Shared>, Query(asked): Query<Asked>) -> Result
     Ok(found(shared.with(|seen| {
         let machines: Vec<Value> =
             (0..seen.policy.network().machines().len()).map(|machine| machine_now(seen, machine, direction)).collect();
-        let fabric: Vec<Value> = seen.fabric().map(|(sighting, status)| {
-            let lost = sighting.lost.as_ref().map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
-            let limits = status.map(|status| {
-                let here = status.limits.iter().filter(|limit| limit.direction == direction.name());
-                here.map(|of| json!({ "rack": of.rack, "service": of.service, "limit": bps(of.limit), "demand": bps(of.demand) })).collect::<Vec<_>>()
-            });
-            json!({
-                "name": sighting.name(), "lost": lost, "limits": limits,
-                "leads": status.map(|status| status.leads), "racks": status.map(|status| status.racks),
-                "racks_heard": status.map(|status| status.racks_heard),
-            })
-        }).collect();
+        let fabric: Vec<Value> =
+            seen.fabric().map(|(sighting, status)| broker_now(seen, sighting, status, direction)).collect();
         json!({ "clock": seen.clock(), "words": seen.words(), "left_out": seen.left_out(), "machines": machines, "fabric": fabric })
     })))
+}
+
+/// A fabric broker now. Of one that is lost only that is told: another may lead since, with other limits.
+fn broker_now(seen: &Seen, sighting: &Sighting, status: Option<&FabricStatus>, direction: Direction) -> Value {
+    let lost = sighting.lost.as_ref().map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
+    let status = status.filter(|_| lost.is_none());
+    let limits = status.map(|status| {
+        let here = status.limits.iter().filter(|of| of.direction == direction.name() && seen.has(&of.rack, &of.service));
+        let limit = |of: &FabricLimit| json!({ "rack": of.rack, "service": of.service, "limit": bps(of.limit), "demand": bps(of.demand) });
+        here.map(limit).collect::<Vec<_>>()
+    });
+    json!({
+        "name": sighting.name(),
+        "lost": lost,
+        "leads": status.map(|status| status.leads),
+        "racks": status.map(|status| status.racks),
+        "racks_heard": status.map(|status| status.racks_heard),
+        "same_policy": status.map(|status| status.policy == seen.fingerprint),
+        "limits": limits,
+        "limits_left_out": status.map(|status| status.limits_left_out),
+    })
 }
 
 /// A machine now. Its services are lists, by the places of `/api/network`, of usage, guarantee, limit, demand, share and

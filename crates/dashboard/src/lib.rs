@@ -34,7 +34,7 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_observe::server::{self, Limits, Server};
-use weir_observe::{Sighting, watcher};
+use weir_observe::{Sighting, Whose, watcher};
 use weir_policy::Policy;
 
 /// What a dashboard shows.
@@ -70,7 +70,9 @@ pub fn start(listener: TcpListener, config: Config) -> io::Result<Server> {
         let Config { policy, machines, fabric } = config;
         let shared = Shared::new(&policy);
         let seen = shared.clone();
-        let sightings: Vec<Sighting> = machines.into_iter().chain(fabric).collect();
+        let machines = machines.into_iter().map(|machine| machine.of(Whose::Agent));
+        let fabric = fabric.into_iter().map(|broker| broker.of(Whose::FabricBroker));
+        let sightings: Vec<Sighting> = machines.chain(fabric).collect();
         tokio::spawn(async move { watcher::watch(sightings, |view| seen.with(|seen| seen.take(view))).await });
         api::router(shared)
     })

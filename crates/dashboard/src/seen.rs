@@ -4,7 +4,7 @@
 //! shown, and a machine under another policy is told as such: the page would compare it with limits that it does not know.
 
 use crate::history::{History, Ring, Sample};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_observe::Sighting;
 use weir_observe::watcher::View;
@@ -12,23 +12,35 @@ use weir_policy::Policy;
 use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Status, fill};
 use weir_units::{Bandwidth, Direction, Instant};
 
-/// The most that may decide: policies have far fewer, and a source that makes words up gets no more.
+/// The most words that have a number.
 const MOST_WORDS: usize = 10_000;
+/// What decided, where the policy cannot have: an agent under another one says it, or somebody who makes words up. It has a number
+/// of its own, so that such a service is shown as held.
+const FOREIGN: &str = "what this policy does not have";
 
-/// What decided, as numbers: 0 is that nothing is known.
-#[derive(Debug, Clone, Default)]
+/// What decided, as numbers in the order in which they were seen: 0 is that nothing is known. Only what the policy can decide
+/// gets a number, so whoever answers fills nothing.
+#[derive(Debug, Clone)]
 struct Words {
+    possible: HashSet<String>,
     words: Vec<String>,
     numbers: HashMap<String, u16>,
 }
 
 impl Words {
+    fn of(policy: &Policy) -> Self {
+        let possible = fill::constraints(policy).chain([FOREIGN.to_owned()]).collect();
+        Self { possible, words: Vec::new(), numbers: HashMap::new() }
+    }
+
     fn number(&mut self, word: &str) -> u16 {
         if let Some(number) = self.numbers.get(word) {
             return *number;
         }
-        if self.words.len() == MOST_WORDS {
-            return 0;
+        // One number is left for what is foreign, so that this ends.
+        let is_full = self.words.len() + usize::from(!self.numbers.contains_key(FOREIGN)) >= MOST_WORDS;
+        if word != FOREIGN && (is_full || !self.possible.contains(word)) {
+            return self.number(FOREIGN);
         }
         self.words.push(word.to_owned());
         let number = self.words.len() as u16;
@@ -64,7 +76,7 @@ impl Seen {
             sightings: Vec::new(),
             at: Instant::ZERO,
             history: History::new(series),
-            words: Words::default(),
+            words: Words::of(policy),
         }
     }
 
@@ -102,6 +114,10 @@ impl Seen {
             Some(Status::Fabric(status)) => (sighting, Some(status)),
             _ => (sighting, None),
         })
+    }
+    /// Whether the policy has both.
+    pub(crate) fn has(&self, rack: &str, service: &str) -> bool {
+        self.policy.network().rack_named(rack).is_some() && self.service_places.contains_key(service)
     }
     pub(crate) fn service_place(&self, path: &str) -> Option<usize> {
         self.service_places.get(path).copied()
@@ -145,4 +161,40 @@ fn index(services: usize, machine: usize, service: usize, direction: Direction) 
 fn sample(status: &DirectionStatus, decided_by: u16) -> Sample {
     let rate = |rate: Bandwidth| if rate.is_unlimited() { f32::INFINITY } else { rate.bps() as f32 };
     Sample { usage: status.usage.map_or(f32::NAN, rate), limit: rate(status.held_at()), decided_by }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(services: usize) -> Policy {
+        let mut text =
+            "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\nservices:\n"
+                .to_owned();
+        for service in 0..services {
+            text += &format!("  s{service}: {{ match: [ {{ port: {} }} ] }}\n", service + 1);
+        }
+        Policy::parse("policy.yaml", &text).expect("sound").0
+    }
+
+    /// An agent that makes up a word a second for an hour, or long ones, takes one number.
+    #[test]
+    fn only_what_the_policy_can_decide_gets_a_number() {
+        let mut words = Words::of(&policy(2));
+        assert_eq!([words.number("rack r1"), words.number("max of s1 at rack"), words.number("rack r1")], [1, 2, 1]);
+        for made_up in 0..3_600 {
+            assert_eq!(words.number(&format!("rack x{made_up}")), 3);
+        }
+        assert_eq!([words.number(&"x".repeat(1 << 20)), words.number(FOREIGN), words.number("demand")], [3, 3, 4]);
+        assert_eq!(words.words, ["rack r1", "max of s1 at rack", FOREIGN, "demand"]);
+    }
+
+    #[test]
+    fn numbers_have_an_end() {
+        let mut words = Words::of(&policy(1));
+        words.possible.extend((0..2 * MOST_WORDS).map(|word| word.to_string()));
+        let last = (0..2 * MOST_WORDS).map(|word| words.number(&word.to_string())).last();
+        assert_eq!((words.words.len(), last), (MOST_WORDS, Some(MOST_WORDS as u16)));
+        assert_eq!(words.words[MOST_WORDS - 1], FOREIGN);
+    }
 }

@@ -45,6 +45,6 @@ pub mod watcher;
 pub use client::FetchError;
 pub use publish::{Publisher, Reader};
 pub use server::Server;
-pub use sighting::{Lost, Sighting};
+pub use sighting::{Lost, Sighting, Whose};
 pub use source::Source;
 pub use watcher::Watcher;

@@ -1,7 +1,10 @@
 //! What is known of a source, and since when it is lost.
 //!
 //! A source is lost when it does not answer, and also when its status stands still: an agent that hangs still has its
-//! last one served, and one that was killed leaves its file. What it said last stays known.
+//! last one served, and one that was killed leaves its file. What it said last stays known. One look cannot see that a status
+//! stands still; then its age tells ([`Sighting::date`]).
+//!
+//! Worked example: an agent's status of 12:00:00, with a period of 1 s, that is still the same at 12:00:06 is lost since 12:00:00.
 
 use crate::source::Source;
 use std::sync::Arc;
@@ -11,6 +14,41 @@ use weir_units::{Duration, Instant};
 /// For how many of its periods a status may stand still: after as many, machines go on without each other too (Parley
 /// Table 1).
 pub const PERIODS: u64 = 5;
+
+/// Characters of what a source says of itself, or of why it is lost: as many as fit on a line or two. Whoever answers may say anything.
+const MOST_CHARACTERS: usize = 200;
+
+/// Whose status a source is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// An agent's.
+    Agent,
+    /// A fabric broker's.
+    FabricBroker,
+}
+
+impl Whose {
+    fn of(status: &Status) -> Self {
+        match status {
+            Status::Agent(_) => Self::Agent,
+            Status::Fabric(_) => Self::FabricBroker,
+        }
+    }
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Agent => "an agent",
+            Self::FabricBroker => "a fabric broker",
+        }
+    }
+}
+
+/// The beginning of a text from elsewhere.
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
 
 /// A source that is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +66,8 @@ pub struct Sighting {
     pub source: Source,
     /// The machine that it should be, if somebody said so.
     pub expected: Option<String>,
+    /// Whose status it is to be, if somebody said so.
+    whose: Option<Whose>,
     /// Its last status.
     pub status: Option<Arc<Status>>,
     /// Set while it is lost.
@@ -39,12 +79,18 @@ pub struct Sighting {
 impl Sighting {
     /// A source that was not asked yet.
     pub fn new(source: Source, expected: Option<String>) -> Self {
-        Self { source, expected, status: None, lost: None, changed: None }
+        Self { source, expected, whose: None, status: None, lost: None, changed: None }
+    }
+
+    /// The same, of which another's status is not taken.
+    #[must_use]
+    pub fn of(self, whose: Whose) -> Self {
+        Self { whose: Some(whose), ..self }
     }
 
     /// The name of whatever it is: as expected, as it says, or where it is.
     pub fn name(&self) -> String {
-        let said = || self.status.as_ref().map(|status| status.name().to_owned());
+        let said = || self.status.as_ref().map(|status| clipped(status.name()));
         self.expected.clone().or_else(said).unwrap_or_else(|| self.source.to_string())
     }
 
@@ -54,25 +100,53 @@ impl Sighting {
             Ok(status) => status,
             Err(why) => return self.lose(now, why),
         };
+        if let Some(whose) = self.whose.filter(|whose| *whose != Whose::of(&status)) {
+            return self.lose(now, format!("its status is {}'s, not {}'s", Whose::of(&status).words(), whose.words()));
+        }
         if let Some(expected) = self.expected.as_ref().filter(|expected| *expected != status.name()) {
-            return self.lose(now, format!("it says that it is {}, not {expected}", status.name()));
+            return self.lose(now, format!("it says that it is {}, not {expected}", clipped(status.name())));
         }
         let moved = self.status.as_ref().is_none_or(|before| before.written_ms() != status.written_ms());
         self.status = Some(Arc::new(status));
         let changed = if moved { now } else { self.changed.unwrap_or(now) };
         self.changed = Some(changed);
-        let patience = self.status.as_ref().map_or(0, |status| status.period_ms().saturating_mul(PERIODS));
-        if now.saturating_since(changed) > Duration::from_millis(patience) {
+        if self.status.as_deref().is_some_and(|status| now.saturating_since(changed) > patience(status)) {
             self.lose(changed, "its status stands still".to_owned());
         } else {
             self.lost = None;
         }
     }
 
+    /// Counts from 1970 what was counted from `start`, and takes a status for lost that is older than it may stand still. Both hosts'
+    /// clocks decide that: a file's are one, and of a URL the reason says so, because clocks may differ.
+    pub fn date(&mut self, start: Duration, now: Instant) {
+        self.changed = self.changed.map(|changed| changed + start);
+        if let Some(lost) = &mut self.lost {
+            lost.since = lost.since + start;
+            return;
+        }
+        let Some(status) = &self.status else { return };
+        let written = Instant::from_nanos(status.written_ms().saturating_mul(1_000_000));
+        let age = now.saturating_since(written);
+        if age > patience(status) {
+            let clocks = match self.source {
+                Source::File(_) => "",
+                Source::Url(_) => ", if that host's clock and this one's agree",
+            };
+            let why = format!("its status is {} s old{clocks}", age.nanos() / 1_000_000_000);
+            self.lost = Some(Lost { since: written, why });
+        }
+    }
+
     fn lose(&mut self, now: Instant, why: String) {
         let since = self.lost.as_ref().map_or_else(|| self.changed.unwrap_or(now), |lost| lost.since);
-        self.lost = Some(Lost { since, why });
+        self.lost = Some(Lost { since, why: clipped(&why) });
     }
+}
+
+/// For how long a status may stand still.
+fn patience(status: &Status) -> Duration {
+    Duration::from_millis(status.period_ms().saturating_mul(PERIODS))
 }
 
 #[cfg(test)]
@@ -124,6 +198,57 @@ mod tests {
         assert_eq!(seen.lost, Some(Lost { since: at(0), why: "its status stands still".into() }));
         seen.record(at(7), Ok(status(2)));
         assert_eq!(seen.lost, None);
+    }
+
+    #[test]
+    fn a_single_look_tells_by_the_age() {
+        let since = |seen: &Sighting| seen.lost.clone().map(|lost| (lost.since, lost.why));
+        let dated = |source: &str, written: u64, now: u64| {
+            let mut seen = Sighting::new(source.parse().expect("a source"), None);
+            seen.record(at(2), Ok(status(written * 1_000)));
+            seen.date(Duration::from_secs(now - 2), at(now));
+            since(&seen)
+        };
+        // Five periods of a second, and the clock may be a bit behind.
+        for written in [1_000_000, 999_995, 1_000_007] {
+            assert_eq!(dated("m1.json", written, 1_000_000), None, "{written}");
+        }
+        assert_eq!(dated("m1.json", 999_994, 1_000_000), Some((at(999_994), "its status is 6 s old".into())));
+        let why = "its status is 3600 s old, if that host's clock and this one's agree";
+        assert_eq!(dated("http://10.0.0.1:1", 996_400, 1_000_000), Some((at(996_400), why.into())));
+        // Who did not answer did so within the look.
+        let mut seen = sighting();
+        seen.record(at(2), Err("refused".into()));
+        seen.date(Duration::from_secs(1_000_000), at(1_000_002));
+        assert_eq!(since(&seen), Some((at(1_000_002), "refused".into())));
+    }
+
+    #[test]
+    fn another_kind_of_status_is_not_taken() {
+        let mut seen = sighting().of(Whose::Agent);
+        seen.record(at(0), Ok(status(1)));
+        assert_eq!(
+            seen.lost.clone().map(|lost| lost.why),
+            Some("its status is a fabric broker's, not an agent's".to_owned())
+        );
+        assert!(seen.status.is_none());
+        let mut seen = sighting().of(Whose::FabricBroker);
+        seen.record(at(0), Ok(status(1)));
+        assert_eq!(seen.lost, None);
+    }
+
+    #[test]
+    fn what_a_source_says_of_itself_has_an_end() {
+        let long = "ä".repeat(100_000);
+        let Status::Fabric(mut of) = status(1) else { unreachable!("a fabric broker's") };
+        of.name.clone_from(&long);
+        let mut seen = sighting();
+        seen.record(at(0), Ok(Status::Fabric(of.clone())));
+        assert_eq!(seen.name(), "ä".repeat(MOST_CHARACTERS) + "…");
+        let mut named = Sighting { expected: Some("m1".into()), ..sighting() };
+        named.record(at(0), Ok(Status::Fabric(of)));
+        named.record(at(1), Err(long));
+        assert!(named.lost.is_some_and(|lost| lost.why.chars().count() == MOST_CHARACTERS + 1));
     }
 
     #[test]

@@ -26,6 +26,16 @@ pub struct View {
     pub sightings: Vec<Sighting>,
 }
 
+impl View {
+    /// The same by the clock, `now` since 1970: who looks once takes a status that is old for one that stands still.
+    #[must_use]
+    pub fn dated(mut self, now: Instant) -> Self {
+        let start = now.saturating_since(self.at);
+        self.sightings.iter_mut().for_each(|sighting| sighting.date(start, now));
+        Self { at: now, ..self }
+    }
+}
+
 /// Asks every source once.
 pub async fn ask_all(sightings: &mut [Sighting], now: Instant) {
     let room = Arc::new(Semaphore::new(AT_ONCE));
