@@ -1,14 +1,17 @@
 //! `weir top` and `weir dashboard` as somebody would run them, over status files and made-up servers.
 
 mod common;
+mod fabric_place;
 
 use common::{signal, weir};
+use fabric_place::{Place, policy};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::{SystemTime, UNIX_EPOCH};
 use weir_observe::{Publisher, server};
 use weir_policy::Policy;
 use weir_status::{AgentStatus, Mode, Status};
@@ -17,10 +20,15 @@ use weir_units::Bandwidth;
 const POLICY: &str = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] } }\nservices:\n  \
                       a: { match: [ { port: 1 } ], machine: { min: 200Mb/s } }\n  b: { match: [ { port: 2 } ] }\n";
 
+#[expect(clippy::disallowed_methods, reason = "statuses are as old as real ones")]
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64
+}
+
 fn status(machine: &str) -> Status {
     let (policy, _) = Policy::parse("policy.yaml", POLICY).expect("sound");
     let mut status = AgentStatus::outline(&policy, policy.network().machine_named(machine).expect("there"));
-    (status.mode, status.peers_heard, status.written_ms) = (Some(Mode::Runtime), 1, 1);
+    (status.mode, status.peers_heard, status.written_ms) = (Some(Mode::Runtime), 1, now_ms());
     let tx = &mut status.services[0].tx;
     (tx.usage, tx.limit) = (Some(Bandwidth::from_mbps(310)), Bandwidth::from_mbps(320));
     (tx.decided_by, tx.demand) = (Some("rack r1".into()), Some(Bandwidth::UNLIMITED));
@@ -69,6 +77,37 @@ fn top_prints_once() {
     assert!(code == Some(1) && out.contains("lost for"), "{code:?} {out}");
 }
 
+/// An agent that was killed leaves its file, and one that hangs has its last status served.
+#[test]
+fn top_sees_at_one_look_that_a_status_stands_still() {
+    let files = Files::new();
+    let Status::Agent(mut old) = status("m2") else { unreachable!("an agent's") };
+    old.written_ms -= 7_200_000;
+    let old = Status::Agent(old);
+    fs::write(files.at("m2.json"), old.to_json()).expect("written");
+    let publisher = Publisher::new();
+    publisher.publish(old);
+    let listener = server::listen("127.0.0.1:0".parse().expect("an address")).expect("listens");
+    let reader = publisher.reader();
+    let agent = server::start("m2", listener, server::Limits::default(), move || reader.router()).expect("starts");
+    let url = format!("http://{}", agent.address());
+    let (code, out, _) = run_in(&files, &["top", "--json", "m1.json", "m2.json", &url]);
+    let all: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, &all[0]["lost"]), (Some(0), &Value::Null));
+    for (place, clocks) in [(1, ""), (2, ", if that host's clock and this one's agree")] {
+        let lost = &all[place]["lost"];
+        assert!(lost["for_s"].as_f64().is_some_and(|time| (7_200.0..7_260.0).contains(&time)), "{lost}");
+        let why = lost["why"].as_str().expect("a reason");
+        assert!(why.starts_with("its status is 72") && why.ends_with(&format!(" s old{clocks}")), "{why}");
+        assert_eq!(all[place]["status"]["machine"], "m2");
+    }
+    let (_, out, _) = run_in(&files, &["top", "--once", "--direction", "tx", "m1.json", "m2.json"]);
+    let line = |start: &str| out.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
+    assert!(line("m2 ").contains("r1    lost for 2") && !line("m2 ").contains("b/s"), "{out}");
+    assert!(line("m2 (lost)  a").contains("310 Mb/s") && line("m1         a").contains("310 Mb/s"), "{out}");
+    assert!(line("  m2: its status is 72").ends_with(" s old"), "{out}");
+}
+
 /// What a terminal would act on in a status from elsewhere is not passed on.
 #[test]
 fn top_passes_no_escapes_on() {
@@ -96,6 +135,14 @@ fn top_and_dashboard_refuse_what_cannot_be() {
     }
 }
 
+fn get(address: &str, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
 #[test]
 fn the_dashboard_serves_what_agents_say_until_it_is_ended() {
     let files = Files::new();
@@ -112,13 +159,7 @@ fn the_dashboard_serves_what_agents_say_until_it_is_ended() {
     let mut line = String::new();
     BufReader::new(child.stderr.take().expect("piped")).read_line(&mut line).expect("a line");
     let address = line.trim().trim_start_matches("http://").trim_end_matches('/').to_owned();
-    let get = |path: &str| {
-        let mut stream = TcpStream::connect(&address).expect("connected");
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer");
-        text
-    };
+    let get = |path: &str| get(&address, path).expect("an answer");
     let page = get("/");
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("content-security-policy: default-src 'none'"), "{page}");
     common::wait_for("m1 at the dashboard", 20, || get("/api/now?direction=tx").contains("\"words\":[\"rack r1\"]"));
@@ -128,8 +169,42 @@ fn the_dashboard_serves_what_agents_say_until_it_is_ended() {
     assert!(get("/api/history?machine=m1&span=7").starts_with("HTTP/1.1 400"));
     assert!(get("/api/history?machine=m1&service=a").contains("310000000"));
     assert!(get("/api/history?rack=r1&span=3600").contains("\"step\":10"));
-    assert!(get("/api/machine?machine=m1").contains("\"written_ms\":1"));
+    assert!(get("/api/machine?machine=m1").contains("\"machine\":\"m1\""));
     assert!(get("/api/machine?machine=m2").contains("\"status\":null"));
     signal(&child, libc::SIGTERM);
     assert_eq!(child.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn a_fabric_broker_serves_the_dashboard_of_all_machines_and_its_own() {
+    let place = Place::new();
+    // Where nobody answers: a dashboard needs to know where to ask, not that somebody is there.
+    let addresses: Vec<String> = (1..=4).map(|i| format!("m{i}: {{ address: 127.0.0.{i} }}")).collect();
+    let machines = format!("  machines: {{ {} }}\nservices:", addresses.join(", "));
+    place.write_policy(&policy("10Gb/s").replacen("services:", &machines, 1));
+    // A port that was free a moment ago: the daemon does not say which one it was given.
+    let free = server::listen("127.0.0.1:0".parse().expect("an address")).expect("listens");
+    let address = free.local_addr().expect("an address").to_string();
+    drop(free);
+    let mut command = place.fabric("127.0.0.1:0");
+    command.args(["--dashboard", &address]);
+    let broker = place.start_as("fabric", command);
+    let page = get(&address, "/").expect("the page");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("<title>Weir</title>"), "{page}");
+    let now = || -> Value {
+        let answer = get(&address, "/api/now").expect("an answer");
+        serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON")
+    };
+    common::wait_for("the broker's own status", 20, || now()["fabric"][0]["leads"] == true);
+    let shown = now();
+    assert_eq!(shown["fabric"][0]["name"], broker.url());
+    assert_eq!(
+        (&shown["fabric"][0]["racks"], &shown["fabric"][0]["same_policy"]),
+        (&Value::from(2), &Value::from(true))
+    );
+    let machines = shown["machines"].as_array().expect("machines");
+    assert!(machines.len() == 4 && machines.iter().all(|machine| machine["lost"].is_object()), "{shown}");
+    let (code, said) = broker.end(libc::SIGTERM);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(get(&address, "/").is_err(), "the dashboard ends with its broker");
 }

@@ -12,10 +12,10 @@ use ratatui::crossterm::event::{self, Event};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_observe::watcher::View;
 use weir_observe::{Sighting, Watcher};
-use weir_units::Direction;
+use weir_units::{Direction, Instant};
 
 /// How long a key waits at most until the screen has it, and a view until it is drawn.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         ratatui::restore();
         return result;
     }
-    let view = first(&watcher, &interrupt)?;
+    let view = View::clone(&*first(&watcher, &interrupt)?).dated(since_1970());
     if args.json {
         json::write(ui.out(), &plain::to_json(&view))?;
     } else {
@@ -124,6 +124,12 @@ fn first(watcher: &Watcher, interrupt: &Interrupt) -> Result<Arc<View>, CommandE
         }
         std::thread::sleep(GLANCE / 10);
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "one look shows by the clock alone that a status is old")]
+fn since_1970() -> Instant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Instant::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn show(

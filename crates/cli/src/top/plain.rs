@@ -19,7 +19,9 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
     let mut lost = Vec::new();
     for machine in machines(view) {
         let rack = machine.agent.map(|agent| clean(&agent.rack)).unwrap_or_default();
-        let rate = |direction| machine.agent.map(|_| text::rate(machine.usage(direction))).unwrap_or_default();
+        // What a lost one uses now is not known.
+        let agent = machine.agent.filter(|_| machine.lost.is_none());
+        let rate = |direction| agent.map(|_| text::rate(machine.usage(direction))).unwrap_or_default();
         let (state, style) = match machine.lost {
             Some((time, why)) => {
                 lost.push(clean(&format!("{}: {why}", machine.name)));
@@ -64,8 +66,13 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
             .map_or(String::new(), |of| of.bound_ns.map_or("none".to_owned(), |bound| text::time(bound as f64 / 1e9)));
         let style = if status.is_limited() { Style::Held } else { Style::Plain };
         let plain = |text: String| (text, Style::Plain);
+        // What it said last is shown all the same.
+        let machine = match row.lost {
+            true => (format!("{} (lost)", clean(&row.agent.machine)), Style::Error),
+            false => plain(clean(&row.agent.machine)),
+        };
         table.styled([
-            plain(clean(&row.agent.machine)),
+            machine,
             (clean(row.service), Style::Strong),
             plain(row.direction.name().to_owned()),
             plain(known(status.usage)),
