@@ -1,5 +1,5 @@
-//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which is printed. A cut lasts some
-//! seconds, or as many as WEIR_CUT says.
+//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which is printed. A cut lasts a minute, or
+//! as many seconds as WEIR_CUT says.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
 
 mod agent_pair;
@@ -10,7 +10,7 @@ mod fault_network;
 use agent_pair::Flow;
 use common::{one_at_a_time, signal, skipped, wait_for};
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK};
-use fault_network::{MACHINES, Network, POLICY, is_near, run, say, seconds};
+use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, run, say, seconds};
 use std::fs;
 use std::io;
 use std::net::UdpSocket;
@@ -26,7 +26,8 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let network = Network::new("wfa", &[30567]);
     let broker = network.broker(0, &[]);
     let mut agents = MACHINES.map(|host| Some(network.agent(host)));
-    let flows = [network.flow(0, 5001), network.flow(1, 5002)];
+    // To m5 of their own rack: a cut of the rack does not cut them.
+    let flows = [network.flow(0, 4, 5001), network.flow(1, 4, 5002)];
     let each = |expected: f64| flows.iter().all(|flow| is_near(flow.rates(1, 500)[0], expected));
     let begun = Instant::now();
     let took = seconds(begun, "8 Mb/s each", 60, || each(8.0));
@@ -54,7 +55,8 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     say(&format!(
         "m2's agent killed for good: the kernel's static policy, 30 Mb/s, after {took:.1} s; m1 goes on at 8"
     ));
-    assert!((4.5..9.0).contains(&took));
+    // 5 s after its last sign of life, one of which it gives each second; and what a window of 250 ms sees late.
+    assert!((3.9..7.0).contains(&took), "{took:.2} s");
     let started = Instant::now();
     agents[1] = Some(network.agent(1));
     let took = seconds(started, "8 Mb/s each", 30, || each(8.0));
@@ -72,22 +74,29 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let took = seconds(started, "8 Mb/s each", 40, || each(8.0) && network.leads(0) && network.hears(0));
     say(&format!("the rack's leader started again: it leads, and 8 Mb/s each, after {took:.1} s"));
 
-    // The racks are cut off from the fabric broker: its word holds five periods of 1 s, then the rack's own policy does.
-    let cut = std::env::var("WEIR_CUT").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    // The rack is cut off: from the fabric broker and from the other rack. The broker's word holds five periods of 1 s, then the rack's
+    // own policy does.
+    let cut = std::env::var("WEIR_CUT").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
     let begun = Instant::now();
-    run(&network.switch, &["ip", "link", "set", "p4", "down"]);
+    run(&network.switch, &["ip", "link", "set", UPLINK, "down"]);
     let rates = flows[0].rates(6, 500);
     assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "the last word holds: {rates:.1?}");
     let took = seconds(begun, "the rack's own policy", 20, || each(12.0));
     say(&format!(
-        "cut off from the fabric broker: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s"
+        "a rack cut off: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s; the other rack goes on"
     ));
-    let end = begun + Duration::from_secs(cut);
+    let (end, mut most) = (begun + Duration::from_secs(cut), 0.0f64);
     while Instant::now() < end {
-        assert!(flows.iter().map(Flow::rate).sum::<f64>() < 24.0 * 1.1, "the rack's maximum holds");
+        most = most.max(flows.iter().map(Flow::rate).sum());
+        assert!(network.hears(2), "the other rack has the fabric's word all the time");
     }
+    assert!(most < 24.0 * 1.1, "the rack's maximum holds: {most:.1} Mb/s");
+    assert!(
+        MACHINES.iter().all(|&host| network.status(host)["mode"] == "runtime" || host == 2),
+        "and its machines hear each other"
+    );
     let back = Instant::now();
-    run(&network.switch, &["ip", "link", "set", "p4", "up"]);
+    run(&network.switch, &["ip", "link", "set", UPLINK, "up"]);
     let took = seconds(back, "8 Mb/s each", 60, || each(8.0));
     say(&format!("back after {cut} s: 8 Mb/s each after {took:.1} s"));
 
@@ -124,7 +133,7 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
     let leads = |which: usize| network.broker_status(which)["leads"] == true;
     let mut brokers = [0, 1].map(|which| Some(start(which)));
     let _agents = MACHINES.map(|host| network.agent(host));
-    let flows = [network.flow(0, 5001), network.flow(1, 5002)];
+    let flows = [network.flow(0, 2, 5001), network.flow(1, 2, 5002)];
     // Both at once.
     let held = |windows| -> Vec<f64> {
         std::thread::scope(|scope| {
@@ -251,7 +260,7 @@ fn floods_and_replays_of_control_traffic_hold_nobody() {
     let network = Network::new("wfb", &[30567]);
     let agents = MACHINES.map(|host| network.agent(host));
     // m3 receives 5 Mb/s at most of `b`, and says so to m1; what it says is recorded.
-    let flow = network.flow(0, 5003);
+    let flow = network.flow(0, 2, 5003);
     wait_for("m3 to hold m1", 30, || is_near(flow.rate(), 5.0));
     wait_for("m1 to hear m2", 20, || network.status(0)["mode"] == "runtime");
     let tap = Tap::open(&network, "p1");

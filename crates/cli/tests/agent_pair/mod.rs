@@ -5,7 +5,8 @@
 use crate::common::{WEIR, wait_for, weir};
 use serde_json::Value;
 use std::fs;
-use std::net::UdpSocket;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -117,7 +118,7 @@ pub(crate) fn end(child: Child) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A flow of UDP that always wants more, from m1 to m2's `port`, as it arrives.
+/// A flow that always wants more, of UDP or one connection of TCP, as it arrives.
 pub(crate) struct Flow {
     stop: Arc<AtomicBool>,
     arrived: Arc<AtomicU64>,
@@ -127,8 +128,11 @@ pub(crate) struct Flow {
 /// Bytes of an Ethernet frame of this flow, as limits count them, and of its payload.
 const FRAME: u64 = 1442;
 const PAYLOAD: usize = 1400;
+/// Bytes of a full frame of TCP, and of its payload.
+const SEGMENT: (u64, u64) = (1514, 1448);
 
 impl Flow {
+    /// UDP from m1 to m2's `port`.
     pub(crate) fn start(pair: &Pair, port: u16) -> Self {
         Self::between((&pair.m1, "10.78.0.1"), (&pair.m2, "10.78.0.2"), port)
     }
@@ -155,6 +159,37 @@ impl Flow {
                 // It waits while a queue holds what the socket may have under way. Without a way it would spin.
                 if sender.send_to(&[0; PAYLOAD], to).is_err() {
                     std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        Self { stop, arrived, threads: vec![receive, send] }
+    }
+
+    /// One connection of TCP from one host to the other's `port`.
+    pub(crate) fn tcp_between(from: (&Netns, &str), to: (&Netns, &str), port: u16) -> Self {
+        let listener = to.0.run(|| TcpListener::bind((to.1, port))).expect("inside").expect("bound");
+        let mut sender = from.0.run(|| TcpStream::connect((to.1, port))).expect("inside").expect("connected");
+        let mut receiver = listener.accept().expect("accepted").0;
+        let patience = Some(Duration::from_millis(100));
+        receiver.set_read_timeout(patience).expect("set");
+        sender.set_write_timeout(patience).expect("set");
+        let (stop, arrived) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (ends, counts) = (Arc::clone(&stop), Arc::clone(&arrived));
+        let receive = std::thread::spawn(move || {
+            let (mut buffer, mut payload) = (vec![0; 65_536], 0);
+            while !ends.load(Ordering::Relaxed) {
+                if let Ok(length) = receiver.read(&mut buffer) {
+                    payload += length as u64;
+                    counts.store(payload * SEGMENT.0 / SEGMENT.1, Ordering::Relaxed);
+                }
+            }
+        });
+        let ends = Arc::clone(&stop);
+        let send = std::thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                // What is not taken within the patience is tried again; what a connection that broke would send is seen as nothing.
+                if sender.write(&[0; 65_536]).is_err() {
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             }
         });

@@ -1,6 +1,7 @@
-//! Two racks on a switch with fabric brokers, for faults: m1 and m2 send as much as they may to m3 in the other rack; m5 beside them is idle. What
-//! may be sent of `a` is 30 Mb/s by a machine, 24 by a rack and 16 over the fabric; so each has 8 while all works, 12 without a
-//! fabric broker, and 30 without an agent. `b` is for what m3 may receive.
+//! Two racks with fabric brokers, for faults: m1, m2 and m5 behind one switch, m3 and the brokers' host behind another, one cable
+//! between the two. Under [`POLICY`] what may be sent of `a` is 30 Mb/s by a machine, 24 by a rack and 16 over the fabric; so each of
+//! two machines of a rack has 8 while all works, 12 without a fabric broker, and 30 without an agent. `b` is for what m3 may receive.
+#![allow(dead_code, reason = "each test file uses a part of this")]
 
 use crate::agent_pair::Flow;
 use crate::common::{WEIR, signal, wait_for, weir};
@@ -23,6 +24,8 @@ pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n  
 pub(crate) const HOSTS: [&str; 5] = ["10.81.0.1", "10.81.0.2", "10.81.0.3", "10.81.0.4", "10.81.0.5"];
 /// The machines.
 pub(crate) const MACHINES: [usize; 4] = [0, 1, 2, 4];
+/// The first rack's end of the cable between the switches.
+pub(crate) const UPLINK: &str = "up1";
 
 pub(crate) fn say(line: &str) {
     io::stderr().write_all(format!("{line}\n").as_bytes()).expect("standard error takes a line");
@@ -53,24 +56,34 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// With fabric brokers at these ports.
+    /// With fabric brokers at these ports, under [`POLICY`].
     pub(crate) fn new(prefix: &str, ports: &[u16]) -> Self {
+        Self::under(POLICY, prefix, ports)
+    }
+
+    /// The same under another policy with the same machines.
+    pub(crate) fn under(policy: &str, prefix: &str, ports: &[u16]) -> Self {
         let prefix = Prefix::new(prefix).expect("a prefix");
         prefix.cleanup().expect("leftovers of an earlier run go");
         let switch = prefix.create("sw").expect("made");
-        run(&switch, &["ip", "link", "add", "br0", "type", "bridge"]);
-        run(&switch, &["ip", "link", "set", "br0", "up"]);
+        run(&switch, &["ip", "link", "add", UPLINK, "type", "veth", "peer", "name", "up2"]);
+        for (bridge, end) in [("br1", UPLINK), ("br2", "up2")] {
+            run(&switch, &["ip", "link", "add", bridge, "type", "bridge"]);
+            run(&switch, &["ip", "link", "set", bridge, "up"]);
+            run(&switch, &["ip", "link", "set", end, "master", bridge, "up"]);
+        }
         let hosts = ["m1", "m2", "m3", "fb", "m5"].into_iter().zip(HOSTS).zip(1..).map(|((name, address), port)| {
             let host = prefix.create(name).expect("made");
             let port = format!("p{port}");
             connect((&host, "eth0", Some(&format!("{address}/24"))), (&switch, &port, None)).expect("connected");
-            run(&switch, &["ip", "link", "set", &port, "master", "br0", "up"]);
+            let bridge = if ["m3", "fb"].contains(&name) { "br2" } else { "br1" };
+            run(&switch, &["ip", "link", "set", &port, "master", bridge, "up"]);
             host
         });
         let hosts = hosts.collect();
         let network =
             Self { switch, hosts, directory: tempfile::tempdir().expect("a directory"), ports: ports.to_vec() };
-        fs::write(network.at("policy.yaml"), POLICY).expect("written");
+        fs::write(network.at("policy.yaml"), policy).expect("written");
         let quiet = |mut command: Command| assert!(command.stderr(Stdio::null()).status().expect("runs").success());
         let mut key = weir(&["key"]);
         key.arg(network.at("key"));
@@ -136,8 +149,13 @@ impl Network {
         self.start(process, &machine)
     }
 
-    pub(crate) fn flow(&self, from: usize, port: u16) -> Flow {
-        Flow::between((&self.hosts[from], HOSTS[from]), (&self.hosts[2], HOSTS[2]), port)
+    pub(crate) fn flow(&self, from: usize, to: usize, port: u16) -> Flow {
+        Flow::between((&self.hosts[from], HOSTS[from]), (&self.hosts[to], HOSTS[to]), port)
+    }
+
+    /// One connection of TCP that always has more to send.
+    pub(crate) fn connection(&self, from: usize, to: usize, port: u16) -> Flow {
+        Flow::tcp_between((&self.hosts[from], HOSTS[from]), (&self.hosts[to], HOSTS[to]), port)
     }
 
     pub(crate) fn status(&self, host: usize) -> Value {

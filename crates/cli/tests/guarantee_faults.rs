@@ -1,0 +1,81 @@
+//! A guarantee under faults: one TCP connection that is guaranteed nearly half of its receiver's port, beside two floods of UDP that
+//! want twice the port, while agents and the fabric broker are killed. What the worst second was is printed.
+
+mod agent_pair;
+mod common;
+mod fault_network;
+
+use common::{one_at_a_time, skipped, wait_for};
+use fault_network::{MACHINES, Network, run, say};
+use weir_lab::marks::MarkingPort;
+use weir_units::{Bandwidth, Bytes};
+
+/// What `web` is guaranteed at m3, in Mb/s.
+const GUARANTEE: f64 = 45.0;
+const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 400Mb/s, machines: [m1, m2, m5] }\n    \
+                      r2: { uplink: 400Mb/s, machines: [m3] }\n  machines:\n    m1: { address: 10.81.0.1 }\n    \
+                      m2: { address: 10.81.0.2 }\n    m3: { address: 10.81.0.3 }\n    \
+                      m5: { address: 10.81.0.5 }\nservices:\n  \
+                      web: { match: [ { protocol: tcp, port: 5201 } ], machine: { rx: { min: 45Mb/s } } }\n  \
+                      bulk: { match: [ { protocol: udp, port: 5301-5302 } ], fabric: { tx: { max: 150Mb/s } } }\n";
+/// m3's place among the hosts, and the switch's port to it.
+const RECEIVER: (usize, &str) = (2, "p3");
+
+#[test]
+fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
+    if skipped("a guarantee under faults") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::under(POLICY, "wfd", &[30567]);
+    // The port to the receiver is what is contended for; it marks as the simulator's do.
+    let tbf = [
+        "tc", "qdisc", "add", "dev", RECEIVER.1, "root", "tbf", "rate", "100mbit", "burst", "12500b", "limit",
+        "256000b",
+    ];
+    run(&network.switch, &tbf);
+    let (rate, buffer, mark) = (Bandwidth::from_mbps(100), Bytes::new(256_000), Bytes::new(80_000));
+    let _port =
+        MarkingPort::attach_to_machine(&network.switch, RECEIVER.1, rate, buffer, mark).expect("a port that marks");
+
+    let web = network.connection(0, RECEIVER.0, 5201);
+    let _floods = [network.flow(1, RECEIVER.0, 5301), network.flow(4, RECEIVER.0, 5302)];
+    let free = web.rates(2, 1000);
+    say(&format!("no agents: the guaranteed connection has {free:.1?} Mb/s"));
+    assert!(free.iter().all(|rate| *rate < GUARANTEE / 3.0), "the floods take the port: {free:.1?}");
+
+    let mut broker = Some(network.broker(0, &[]));
+    let mut agents = MACHINES.map(|host| (host, Some(network.agent(host))));
+    let in_force = || MACHINES.iter().all(|&host| network.status(host)["mode"] == "runtime" || host == RECEIVER.0);
+    wait_for("the guarantee", 60, || in_force() && network.hears(0) && web.rate() > GUARANTEE);
+
+    let holds = |what: &str, seconds: usize| {
+        let rates = web.rates(seconds, 1000);
+        let (mean, least) =
+            (rates.iter().sum::<f64>() / seconds as f64, rates.iter().copied().fold(f64::MAX, f64::min));
+        say(&format!("{what}: {mean:.1} Mb/s over {seconds} s, {least:.1} in the worst"));
+        assert!(mean > 0.95 * GUARANTEE, "{what}: {rates:.1?}");
+        // One second of TCP beside floods is not the mean of many.
+        assert!(least > 0.8 * GUARANTEE, "{what}: {rates:.1?}");
+    };
+    holds("all run", 5);
+    // The receiver's, and that of a machine that floods: killed, and started again after a second, as their unit does. (Without one for
+    // 5 s that machine's destinations are held no longer where classes hold them, docs/agent.md.)
+    for (host, whose) in [(RECEIVER.0, "the receiver's agent"), (1, "a flooding sender's agent")] {
+        let (_, agent) = agents.iter_mut().find(|(of, _)| *of == host).expect("a machine");
+        agent.take().expect("it runs").kill();
+        web.rates(1, 1000);
+        *agent = Some(network.agent(host));
+        holds(&format!("{whose} killed, and started a second later"), 7);
+    }
+    // Nobody comes: from 5 s on the kernel holds the static policy, of which the guarantee is a part.
+    let (_, agent) = agents.iter_mut().find(|(of, _)| *of == RECEIVER.0).expect("a machine");
+    agent.take().expect("it runs").kill();
+    holds("the receiver's agent killed for good", 9);
+    *agent = Some(network.agent(RECEIVER.0));
+    holds("the receiver's agent started again", 5);
+    // The fabric's limit ends five periods of 1 s later: floods that want more are no matter.
+    broker.take().expect("it runs").kill();
+    holds("the fabric broker killed, its limits forgotten meanwhile", 8);
+    assert!(!network.hears(0));
+}
