@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 /// The program under test.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
-/// Says that a test is skipped, and why, where this host cannot run it.
+/// Says that a test is skipped, and why, where this host cannot run it; where WEIR_NO_SKIP is set, as in CI, that is a failure.
 pub(crate) fn skipped(test: &str) -> bool {
     let missing = weir_linux::requirements::check(weir_linux::requirements::Purpose::Lab);
     if missing.is_empty() {
         return false;
     }
     let reasons: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    let may = std::env::var_os("WEIR_NO_SKIP").is_none();
+    assert!(may, "WEIR_NO_SKIP is set, and {test} cannot run: {}", reasons.join("; "));
     // Not by println!, which a passing test swallows.
     let line = format!("skipped: {test} needs root and Linux's network parts ({})\n", reasons.join("; "));
     std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
