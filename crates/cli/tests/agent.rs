@@ -249,6 +249,50 @@ fn two_agents_hear_each_other_and_fall_back_when_one_goes() {
     }
 }
 
+#[test]
+fn two_agents_hear_each_other_over_ipv6_and_nobody_else() {
+    if skipped("two agents over IPv6") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wti");
+    for (netns, address) in [(&pair.m1, "fd78::1/64"), (&pair.m2, "fd78::2/64")] {
+        let add = ["addr", "add", address, "dev", "eth0", "nodad"];
+        assert!(netns.command("ip").expect("a command").args(add).status().expect("runs").success());
+    }
+    let start = |netns: &Netns, own: (&str, u8), other: (&str, u8)| {
+        let mut agent = pair.agent(netns, own.0);
+        agent.args(["--listen", &format!("[fd78::{}]:30565", own.1)]);
+        agent.args(["--peer", &format!("{}=[fd78::{}]:30565", other.0, other.1)]);
+        agent.spawn().expect("starts")
+    };
+    let (one, two) = (start(&pair.m1, ("m1", 1), ("m2", 2)), start(&pair.m2, ("m2", 2), ("m1", 1)));
+    let heard = |machine: &str| pair.status(machine).is_some_and(|s| s["mode"] == "runtime" && s["peers_heard"] == 1);
+    wait_for("both in the runtime policy", 20, || heard("m1") && heard("m2"));
+    // A tenant of m2 writes to the agent of m1: the kernel of m2 does not let it leave, whoever it says it is.
+    let accepted = |status: &Value| status["counters"]["reports_accepted"].as_u64().unwrap_or(0);
+    let before = pair.status("m1").expect("a status");
+    let tenant = || {
+        let socket = UdpSocket::bind("[fd78::2]:0").expect("bound");
+        for _ in 0..20 {
+            // Refused at the interface: the sender hears nothing of it, or that it is not permitted.
+            let _ = socket.send_to(b"WEIR and so on", "[fd78::1]:30565");
+        }
+    };
+    pair.m2.run(tenant).expect("inside");
+    wait_for("m2's kernel to count them", 5, || {
+        pair.status("m2").is_some_and(|status| status["kernel"]["control_packets_dropped"] == 20)
+    });
+    wait_for("m1 to hear m2 all the time", 5, || {
+        pair.status("m1").is_some_and(|status| accepted(&status) >= accepted(&before) + 2)
+    });
+    assert!(heard("m1") && heard("m2"));
+    for agent in [one, two] {
+        signal(&agent, libc::SIGTERM);
+        assert_eq!(end(agent).0, Some(0));
+    }
+}
+
 /// Mb/s of payload that arrived in two seconds of TCP from m1 to m2 on `port`.
 fn goodput(pair: &Pair, port: u16) -> f64 {
     let port = port.to_string();
@@ -307,9 +351,14 @@ fn real_tcp_is_held_to_the_machines_maximum_by_this_agent_and_the_next() {
 
 /// What whoever is in `netns` gets from m1's metrics address.
 fn asked(netns: &Netns, path: &str) -> Option<String> {
-    let request = format!("GET {path} HTTP/1.1\r\nhost: 10.78.0.1\r\nconnection: close\r\n\r\n");
+    asked_at(netns, 30_566, path)
+}
+
+/// The same at another port.
+fn asked_at(netns: &Netns, port: u16, path: &str) -> Option<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: 10.78.0.1:{port}\r\nconnection: close\r\n\r\n");
     let ask = || {
-        let mut stream = TcpStream::connect("10.78.0.1:30566").ok()?;
+        let mut stream = TcpStream::connect(("10.78.0.1", port)).ok()?;
         stream.write_all(request.as_bytes()).ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
@@ -330,7 +379,7 @@ fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
         String::from_utf8(output.stdout).expect("text").lines().count()
     };
     let mut watched = pair.agent(&pair.m1, "m1");
-    watched.args(["--metrics", "10.78.0.1:30566"]);
+    watched.args(["--metrics", "10.78.0.1:30566", "--dashboard", "10.78.0.1:30568"]);
     let (one, two) = (watched.spawn().expect("starts"), pair.running(&pair.m2, "m2"));
     let read = || match Status::read(asked(&pair.m2, "/status")?.as_bytes()) {
         Ok(Status::Agent(status)) => Some(status),
@@ -353,10 +402,20 @@ fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
         "{metrics}"
     );
     assert!(metrics.contains("weir_peers_heard 1.0\n"), "{metrics}");
+    // The dashboard of one agent shows all machines of the policy: itself at the address where it is watched.
+    let page = asked_at(&pair.m2, 30_568, "/").expect("a page");
+    assert!(page.contains("<html") && page.contains("<script"), "{page}");
+    wait_for("the dashboard to have heard of m1", 10, || {
+        let now = asked_at(&pair.m2, 30_568, "/api/now").unwrap_or_default();
+        let now: Value = serde_json::from_str(&now).unwrap_or_default();
+        now["machines"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one["mode"] == "runtime" && one["lost"].is_null()))
+    });
     // The file says the same, and another agent is not to be reached.
     let file = pair.status("m2").expect("a file");
     assert!(matches!(Status::read(file.to_string().as_bytes()), Ok(Status::Agent(status)) if status.machine == "m2"));
-    assert_eq!((listeners(&pair.m1), listeners(&pair.m2)), (1, 0));
+    assert_eq!((listeners(&pair.m1), listeners(&pair.m2)), (2, 0));
     for agent in [one, two] {
         signal(&agent, libc::SIGTERM);
         assert_eq!(end(agent).0, Some(0));
