@@ -19,10 +19,29 @@ use weir_units::{Bandwidth, Duration};
 /// What comes out above this says more of the host's processors, which carry the packets of all machines, than of the experiment.
 const FASTEST: Bandwidth = Bandwidth::from_gbps(1);
 
+/// Seconds that namespaces, agents and servers of a run take to come and go on two cores: one to six.
+const SET_UP: f64 = 4.0;
+
 /// Whether no machine's interface is faster than the lab measures.
 fn is_carried(scenario: &Scenario) -> bool {
     let nics = scenario.policy().network().machines().iter().map(|machine| machine.nic());
     nics.into_iter().all(|nic| nic.tx.max(nic.rx) <= FASTEST)
+}
+
+/// The runs that the lab can run.
+fn runs(experiment: &Experiment, setting: Setting) -> Vec<usize> {
+    let can = |run: &usize| {
+        let scenario = experiment.runs[*run].scenario.get(setting);
+        scenario.simulator_only().is_none() && is_carried(scenario)
+    };
+    (0..experiment.runs.len()).filter(can).collect()
+}
+
+/// About how many seconds its runs take: they run in real time, one after the other, each with its hosts to set up and take down.
+pub(super) fn takes(experiment: &Experiment, setting: Setting) -> Option<f64> {
+    let runs = runs(experiment, setting);
+    let seconds = |run: &usize| experiment.runs[*run].scenario.get(setting).duration().as_secs_f64() + SET_UP;
+    (!runs.is_empty()).then(|| runs.iter().map(seconds).sum())
 }
 
 /// Runs them one after the other; `None` if there is nothing that the lab can run. The inner error is the lab's.
@@ -33,11 +52,7 @@ pub(super) fn run(
     interrupt: &Interrupt,
     ui: &mut Ui,
 ) -> Result<Result<Option<BodyRun>, LabError>, CommandError> {
-    let can = |run: &usize| {
-        let scenario = experiment.runs[*run].scenario.get(setting);
-        scenario.simulator_only().is_none() && is_carried(scenario)
-    };
-    let runs: Vec<usize> = (0..experiment.runs.len()).filter(can).collect();
+    let runs = runs(experiment, setting);
     if runs.is_empty() {
         return Ok(Ok(None));
     }

@@ -120,9 +120,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let experiments = ids.map(|id| papers.read(id)).collect::<Result<Vec<_>, _>>()?;
     let files = args.report.prepare()?;
     for experiment in &experiments {
-        let takes = text::about(experiment.takes.get(setting).as_secs_f64());
         let Experiment { id, title, .. } = experiment;
-        ui.tell(&format!("{id}: {title}; {} setting, about {takes} on two cores\n", setting.name()))?;
+        let simulated = (args.body != Body::Lab).then(|| experiment.takes.get(setting).as_secs_f64());
+        let lab = (args.body != Body::Sim).then(|| lab::takes(experiment, setting)).flatten();
+        let takes = text::about(simulated.unwrap_or(0.0) + lab.unwrap_or(0.0));
+        if simulated.is_some() || lab.is_some() {
+            ui.tell(&format!("{id}: {title}; {} setting, about {takes} on two cores\n", setting.name()))?;
+        }
     }
     let interrupt = Interrupt::listen()?;
 
@@ -166,7 +170,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     let interrupted = interrupt.is_asked();
     if let Some(path) = &args.write {
-        write_results(path, &all, setting, interrupted, ui)?;
+        write_results(path, &all, args, setting, interrupted, ui)?;
     }
     if interrupted {
         let title = ui.on_err(Style::Held, "interrupted:");
@@ -222,6 +226,7 @@ fn run_lab(
 fn write_results(
     path: &Path,
     all: &[Reproduced],
+    args: &Args,
     setting: Setting,
     interrupted: bool,
     ui: &mut Ui,
@@ -230,7 +235,7 @@ fn write_results(
         let title = ui.on_err(Style::Held, "not written:");
         return Ok(ui.tell(&format!("{title} {}, since not everything was run\n", path.display()))?);
     }
-    crate::run_files::write_text(path, &results::text(all, setting))?;
+    crate::run_files::write_text(path, &results::text(all, args.body, path, setting))?;
     Ok(ui.tell(&format!("written: {}\n", path.display()))?)
 }
 

@@ -1,25 +1,38 @@
-//! The table of all experiments, as `docs/results.md` holds it.
+//! The table of all experiments, as `docs/results.md` holds it of the simulator and `docs/results-lab.md` of Linux.
 //!
 //! The order is that of the program's list, and no time of the day or of a run is in it, so that the file changes only where
 //! a result does. Values that are times of a computation differ from one computer to the next and say so.
 
-use super::{Reproduced, print};
+use super::{Body, Reproduced, print};
+use std::path::Path;
 use weir_experiment::{Setting, Verdict};
 
-/// The file's text.
-pub(super) fn text(all: &[Reproduced], setting: Setting) -> String {
-    let option = if setting == Setting::Full { " --full" } else { "" };
+/// The text of the file at `path`; experiments that the body has no run of are left out.
+pub(super) fn text(all: &[Reproduced], body: Body, path: &Path, setting: Setting) -> String {
+    let (option, title, what) = match body {
+        Body::Sim => ("", "Published results, reproduced", ""),
+        Body::Lab => (
+            " --body lab",
+            "Published results, reproduced on Linux",
+            " Real hosts' kernels, agents and TCP in network namespaces of one machine: what the lab can run of each experiment, and what that \
+             is held to. Times and rates differ a little from one run to the next.",
+        ),
+        Body::Both => (" --body both", "Published results, reproduced in the simulator and on Linux", ""),
+    };
+    let full = if setting == Setting::Full { " --full" } else { "" };
     let mut out = format!(
-        "# Published results, reproduced\n\n\
-         Written by `weir reproduce --all{option} --write docs/results.md`, in the {} setting of each experiment; not by hand. \
-         One of them alone: `weir reproduce ID{option}`, with `--report DIR` for its figures. What an experiment runs stands in \
-         `papers/ID.yaml`.\n\n\
+        "# {title}\n\n\
+         Written by `weir reproduce --all{option}{full} --write {}`, in the {} setting of each experiment; not by hand. \
+         One of them alone: `weir reproduce ID{option}{full}`, with `--report DIR` for its figures. What an experiment runs stands in \
+         `papers/ID.yaml`.{what}\n\n\
          A value agrees when it is what is expected of it; what is not compared has no word. A dash under “published” means that \
          the source prints no number.\n\n\
          | experiment | values | agree | differ | not known | only shown |\n|---|---:|---:|---:|---:|---:|\n",
+        path.display(),
         setting.name()
     );
-    for reproduced in all {
+    let all: Vec<&Reproduced> = all.iter().filter(|reproduced| !reproduced.bodies.is_empty()).collect();
+    for reproduced in &all {
         let verdicts: Vec<Verdict> = reproduced
             .bodies
             .iter()
@@ -47,10 +60,12 @@ fn section(reproduced: &Reproduced) -> String {
     let mut out = format!("\n## {}\n\n{}. {}.\n\n", experiment.id, experiment.title, experiment.source);
     out += "| metric | where | published | measured | difference | expected | |\n|---|---|---:|---:|---:|---|---|\n";
     for body in &reproduced.bodies {
+        // Of two bodies it matters which one a row is of.
+        let which = if reproduced.bodies.len() > 1 { format!(" ({})", body.body) } else { String::new() };
         for (value, outcome) in experiment.values.iter().zip(&body.outcomes) {
             let Some(outcome) = outcome else { continue };
             let cells = [
-                value.metric.clone(),
+                format!("{}{which}", value.metric),
                 value.place.clone(),
                 print::published(value),
                 print::measured(value, outcome),
