@@ -2,13 +2,16 @@
 //!
 //! Problem: whoever is not of the authority must not cost more than a handshake, and must be counted. Approach: a task
 //! accepts and hands each connection to a handshake of its own, a bounded number at a time, of all and of one address, and for a bounded
-//! time; only what succeeded reaches gRPC. The certificate in use can be replaced while it runs.
+//! time; only what succeeded reaches gRPC, and `connections.rs` bounds how many of those there are. The certificate in use
+//! can be replaced while it runs.
 
+use crate::connections::{Connection, Connections};
 use crate::counters::Counters;
+use crate::identity::names_of;
 use rustls::ServerConfig;
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -20,8 +23,9 @@ use tracing::{debug, warn};
 
 /// Handshakes at a time: each costs a signature, and all racks come at once after an election.
 const HANDSHAKES: usize = 256;
-/// Of one address: a machine has one line, and a few that it has given up. Who opens connections and says nothing keeps out nobody
-/// else then.
+/// Of one source: a machine has one line, and a few that it has given up. Who opens connections and says nothing keeps out nobody
+/// else then. A source is an IPv4 address or an IPv6 network of 64 bits, for a host there has all addresses of its own
+/// (RFC 4291, 2.5.4).
 const HANDSHAKES_OF_ONE: usize = 16;
 /// How long a handshake may take: a round trip of a second, twice.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
@@ -52,9 +56,18 @@ struct Sources(Arc<Mutex<HashMap<IpAddr, usize>>>);
 /// One of them; ends when dropped.
 struct Place(Sources, IpAddr);
 
+/// Who counts as one.
+fn source(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        v4 => v4,
+    }
+}
+
 impl Sources {
-    /// `None` where the address has as many as it may.
+    /// `None` where the source of an address has as many as it may.
     fn place(&self, of: IpAddr) -> Option<Place> {
+        let of = source(of);
         let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = sources.entry(of).or_default();
         if *count == HANDSHAKES_OF_ONE {
@@ -82,10 +95,11 @@ pub(crate) fn incoming(
     listener: TcpListener,
     in_use: InUse,
     counters: Arc<Counters>,
-) -> ReceiverStream<io::Result<TlsStream<TcpStream>>> {
+) -> ReceiverStream<io::Result<Connection<TlsStream<TcpStream>>>> {
     let (send, receive) = mpsc::channel(1);
     tokio::spawn(async move {
         let (handshakes, sources) = (Arc::new(Semaphore::new(HANDSHAKES)), Sources::default());
+        let connections = Connections::default();
         loop {
             let Ok(permit) = handshakes.clone().acquire_owned().await else { return };
             let (stream, from) = tokio::select! {
@@ -99,7 +113,7 @@ pub(crate) fn incoming(
                 },
                 () = send.closed() => return,
             };
-            let Some(place) = sources.place(from.ip().to_canonical()) else {
+            let Some(place) = sources.place(from.ip()) else {
                 counters.handshakes_failed.add();
                 debug!(
                     "connection from {from} refused: {HANDSHAKES_OF_ONE} others from there have not said who they are"
@@ -107,13 +121,16 @@ pub(crate) fn incoming(
                 continue;
             };
             let (acceptor, send, counters) = (TlsAcceptor::from(in_use.get()), send.clone(), counters.clone());
+            let connections = connections.clone();
             tokio::spawn(async move {
                 // Reports are small and wait for nothing.
                 let _ = stream.set_nodelay(true);
                 let refused = match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
                     Ok(Ok(stream)) => {
                         drop(place);
-                        let _ = send.send(Ok(stream)).await;
+                        let chain = stream.get_ref().1.peer_certificates();
+                        let names = chain.and_then(<[_]>::first).map(names_of).unwrap_or_default();
+                        let _ = send.send(Ok(connections.hold(names, stream))).await;
                         return;
                     }
                     Ok(Err(error)) => error.to_string(),
@@ -126,4 +143,26 @@ pub(crate) fn incoming(
         }
     });
     ReceiverStream::new(receive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_the_same_handshakes_with_all_its_addresses() {
+        let sources = Sources::default();
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let place = |text: &str| sources.place(address(text));
+        let six: Vec<_> = (0..HANDSHAKES_OF_ONE).map(|host| place(&format!("2001:db8::{host:x}:1"))).collect();
+        assert!(six.iter().all(Option::is_some));
+        assert!(place("2001:db8::ffff:0:0:1").is_none(), "another address of the same network");
+        assert!(place("2001:db8:0:1::1").is_some(), "another network");
+        let four: Vec<_> = (0..HANDSHAKES_OF_ONE).map(|_| place("10.0.0.1")).collect();
+        assert!(four.iter().all(Option::is_some));
+        assert!(place("::ffff:10.0.0.1").is_none(), "the same, as a socket for both has it");
+        assert!(place("10.0.0.2").is_some());
+        drop(six);
+        assert!(place("2001:db8::1").is_some(), "one that ends makes room");
+    }
 }

@@ -13,7 +13,7 @@
 //! | [`authority`] | makes them, for operators who have no authority |
 //! | [`daemon`] | `weir fabric`: the loop around the broker |
 //! | [`cluster`], [`etcd`] | several brokers: who answers, and the policy for all |
-//! | `accept`, `service`, `calls` | its side of the network |
+//! | `accept`, `connections`, `service`, `calls` | its side of the network |
 //! | [`mod@line`] | the leader's side, for an agent |
 //! | [`url`] | where fabric brokers are |
 //! | `status` | what the broker is doing |
@@ -22,6 +22,7 @@ mod accept;
 pub mod authority;
 mod calls;
 pub mod cluster;
+mod connections;
 pub mod convert;
 mod counters;
 pub mod daemon;

@@ -4,9 +4,9 @@
 //! itself only, and everything that it says on this call is taken as this machine's; reports name none. What it says
 //! goes to the daemon as it comes, through a queue of bounded length: a leader that floods waits for its own messages.
 
+use crate::connections::Caller;
 use crate::convert::Malformed;
 use crate::counters::Counters;
-use crate::identity::names_of;
 use crate::proto::fabric_server::Fabric;
 use crate::proto::{self, from_leader::Word};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::debug;
 
-/// How long a caller may take to say who it is.
-const HELLO_TIME: Duration = Duration::from_secs(10);
+/// How long a caller may take to say who it is, from its connection on and from its call on.
+pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);
 /// Answers that wait for a leader to take them: ten periods of a thousand services.
 const ANSWERS: usize = 64;
 
@@ -61,18 +61,20 @@ pub(crate) struct Service {
 
 impl Service {
     /// The machine that calls, if it may.
-    async fn hello(&self, names: &[String], said: &mut Streaming<proto::FromLeader>) -> Result<String, Status> {
+    async fn hello(&self, caller: &Caller, said: &mut Streaming<proto::FromLeader>) -> Result<String, Status> {
         let first = tokio::time::timeout(HELLO_TIME, said.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("who calls did not say so"))??;
         let Some(proto::FromLeader { word: Some(Word::Hello(hello)) }) = first else {
             self.counters.malformed.add();
             return Err(Status::invalid_argument("the first word of a call says who calls"));
         };
+        let names = caller.names();
         if !names.contains(&hello.machine) {
             self.counters.other_machine.add();
             debug!("a call for `{}` refused: the certificate is for {}", hello.machine, names.join(", "));
             return Err(Status::permission_denied(format!("the certificate does not name `{}`", hello.machine)));
         }
+        caller.has_said();
         Ok(hello.machine)
     }
 }
@@ -82,11 +84,9 @@ impl Fabric for Service {
     type LeadStream = ReceiverStream<Result<proto::FromBroker, Status>>;
 
     async fn lead(&self, request: Request<Streaming<proto::FromLeader>>) -> Result<Response<Self::LeadStream>, Status> {
-        let certificates = request.peer_certs();
-        let certificate = certificates.as_deref().and_then(|chain| chain.first());
-        let names = certificate.map(names_of).unwrap_or_default();
+        let caller = request.extensions().get::<Caller>().expect("every connection has one").clone();
         let mut said = request.into_inner();
-        let machine = self.hello(&names, &mut said).await?;
+        let machine = self.hello(&caller, &mut said).await?;
         let gone = |_| Status::unavailable("the fabric broker ends");
         let (answers, to_leader) = mpsc::channel(ANSWERS);
         let (verdict, decided) = oneshot::channel();

@@ -3,8 +3,15 @@
 mod common;
 
 use common::{Broker, PERIOD, World, authority, wait_for};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status};
@@ -127,6 +134,73 @@ fn who_connects_and_says_nothing_keeps_nobody_else_out() {
     // Those that were let in to a handshake end by its time.
     broker.wait_for_counter("handshakes_failed", 300);
     drop(silent);
+}
+
+/// A caller that only says that it speaks HTTP/2.
+async fn connect(broker: &Broker, files: &IdentityFiles) -> TlsStream<tokio::net::TcpStream> {
+    let mut trusted = RootCertStore::empty();
+    trusted.add(CertificateDer::from_pem_file(&files.authority).expect("a certificate")).expect("an authority");
+    let own = CertificateDer::from_pem_file(&files.certificate).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_file(&files.private_key).expect("a key");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
+    let mut config = config.with_root_certificates(trusted).with_client_auth_cert(vec![own], key).expect("an identity");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = tokio::net::TcpStream::connect(broker.listen).await.expect("it listens");
+    let host = ServerName::try_from("127.0.0.1").expect("a name");
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(host, stream).await.expect("let in");
+    // The preface and empty settings (RFC 9113, 3.4).
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    stream.write_all(preface).await.expect("sent");
+    stream
+}
+
+/// Reads until the broker ends the connection.
+async fn ended(mut stream: TlsStream<tokio::net::TcpStream>) {
+    let mut some = [0; 256];
+    while stream.read(&mut some).await.is_ok_and(|read| read > 0) {}
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test of real sockets measures real time")]
+fn a_certificate_has_few_connections_and_none_without_a_call() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    let line = world.line("m3", &broker);
+    line.report(world.report("m3", 1, 8));
+    wait_for("the line", || line.status().calls == 1);
+    let crowd = async {
+        let files = world.files("m1");
+        let first = connect(&broker, &files).await;
+        let mut others = Vec::new();
+        for _ in 0..4 {
+            others.push(connect(&broker, &files).await);
+        }
+        let opened = std::time::Instant::now();
+        ended(first).await;
+        assert!(opened.elapsed() < std::time::Duration::from_secs(5), "a fifth takes the first one's place");
+        // Nobody says who calls on the others. Those that answer no pings would end after 20 s.
+        for other in others {
+            ended(other).await;
+            let after = opened.elapsed().as_secs_f64();
+            assert!((8.0..16.0).contains(&after), "after {after} s");
+        }
+    };
+    let reports = async {
+        for round in 2.. {
+            line.report(world.report("m3", round, 8));
+            tokio::time::sleep(std::time::Duration::from_nanos(PERIOD.nanos())).await;
+        }
+    };
+    runtime().block_on(async {
+        tokio::select! {
+            () = crowd => {}
+            () = reports => {}
+        }
+    });
+    let status = line.status();
+    assert_eq!((status.calls, status.failures), (1, 0), "who has called stays");
+    assert_eq!(status.state, LineState::Up(broker.url().to_string()));
 }
 
 #[test]

@@ -1,0 +1,255 @@
+//! Connections of callers whose certificate is sound.
+//!
+//! Problem: every connection has a descriptor, and one certificate, or a machine's agent with a fault, could open them until
+//! nobody else can connect. Approach: a certificate has a few connections for each of its names, its newest, and a
+//! connection on which nobody has said within [`HELLO_TIME`] who calls ends. What ends a connection is an error where it is
+//! read or written, as if the other side had gone: HTTP/2 then lets go of it, and its calls end.
+//!
+//! Why the newest stay: a machine that was restarted must be let in while what it had before is not known to be dead. It is
+//! the same with calls, of which a machine has its newest (`calls.rs`). Who holds the certificate can end its own
+//! connections only, which it could by calling, too.
+//!
+//! Why all names of a certificate count together: two machines may have a name in common, and a certificate may be of several
+//! machines, each of which needs a connection.
+//!
+//! Worked example: a certificate for `m1` and `m1.example.org` has eight connections; with the ninth the first ends.
+
+use crate::service::HELLO_TIME;
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep};
+use tonic::transport::server::Connected;
+use tracing::warn;
+
+/// For each name of a certificate: a leader's line, and three that were given up and are not known to be dead, which
+/// takes twice `KEEP_ALIVE`.
+const OF_ONE_NAME: usize = 4;
+
+/// The names of a certificate.
+type Names = Arc<[String]>;
+
+/// All connections, by certificate.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Connections(Arc<Mutex<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_names: HashMap<Names, Holder>,
+    next: u64,
+}
+
+/// Those of one certificate, the oldest first.
+#[derive(Debug, Default)]
+struct Holder {
+    open: VecDeque<(u64, oneshot::Sender<()>)>,
+    /// Whether it was said that there are too many.
+    warned: bool,
+}
+
+impl Connections {
+    /// Takes a connection in; the oldest of the same names ends if there are too many.
+    pub(crate) fn hold<S>(&self, names: Vec<String>, stream: S) -> Connection<S> {
+        // Who has no name cannot call, and is told so.
+        let most = OF_ONE_NAME * names.len().max(1);
+        let names: Names = names.into();
+        let (keep, over) = oneshot::channel();
+        let mut table = self.table();
+        let id = table.next;
+        table.next += 1;
+        let holder = table.by_names.entry(names.clone()).or_default();
+        holder.open.push_back((id, keep));
+        if holder.open.len() > most {
+            // It ends as its sender is dropped.
+            holder.open.pop_front();
+            if !std::mem::replace(&mut holder.warned, true) {
+                warn!("more than {most} connections of {}: the oldest end; does it run twice?", names.join(", "));
+            }
+        }
+        drop(table);
+        let caller = Caller { names: names.clone(), said: Arc::default() };
+        let place = Place { connections: self.clone(), names, id };
+        Connection { stream, caller, over: Some(over), hello: Some(Box::pin(sleep(HELLO_TIME))), _place: place }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection's place in the table; it is left when dropped.
+#[derive(Debug)]
+struct Place {
+    connections: Connections,
+    names: Names,
+    id: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.connections.table();
+        if let Some(holder) = table.by_names.get_mut(&self.names) {
+            holder.open.retain(|(id, _)| *id != self.id);
+            if holder.open.is_empty() {
+                table.by_names.remove(&self.names);
+            }
+        }
+    }
+}
+
+/// Who is at the other end of a connection, for its calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    names: Names,
+    said: Arc<AtomicBool>,
+}
+
+impl Caller {
+    /// The names of the certificate that TLS has verified.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// It has said who it is: the connection is used.
+    pub(crate) fn has_said(&self) {
+        self.said.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A connection that ends when it should.
+pub(crate) struct Connection<S> {
+    stream: S,
+    caller: Caller,
+    /// Its sender is dropped when newer ones take its place.
+    over: Option<oneshot::Receiver<()>>,
+    /// Until somebody has said who calls.
+    hello: Option<Pin<Box<Sleep>>>,
+    _place: Place,
+}
+
+impl<S> Connection<S> {
+    /// Whether it should end by now; asked whenever something is done with it, and whoever does is woken for it.
+    fn may_go_on(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let aborted = |why| Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
+        // It cannot be asked again once it has answered.
+        let replaced = self.over.as_mut().is_none_or(|over| Pin::new(over).poll(context).is_ready());
+        if replaced {
+            self.over = None;
+            return aborted("newer connections of the same names took its place");
+        }
+        if self.caller.said.load(Ordering::Relaxed) {
+            self.hello = None;
+        }
+        if self.hello.as_mut().is_some_and(|time| time.as_mut().poll(context).is_ready()) {
+            return aborted("who calls was not said in time");
+        }
+        Ok(())
+    }
+}
+
+impl<S> Connected for Connection<S> {
+    type ConnectInfo = Caller;
+
+    fn connect_info(&self) -> Caller {
+        self.caller.clone()
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.may_go_on(context)?;
+        Pin::new(&mut this.stream).poll_read(context, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        this.may_go_on(context)?;
+        Pin::new(&mut this.stream).poll_write(context, bytes)
+    }
+
+    // Who takes nothing is found out here: what is not read is flushed again and again, and nothing is read meanwhile.
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.may_go_on(context)?;
+        Pin::new(&mut this.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        this.may_go_on(context)?;
+        Pin::new(&mut this.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn open(connections: &Connections, of: &[&str]) -> (Connection<DuplexStream>, DuplexStream) {
+        let (near, far) = duplex(64);
+        (connections.hold(names(of), near), far)
+    }
+
+    async fn works(connection: &mut Connection<DuplexStream>, far: &mut DuplexStream) -> bool {
+        far.write_all(b"x").await.expect("the near end is open");
+        connection.read_u8().await.is_ok_and(|byte| byte == b'x')
+    }
+
+    #[tokio::test]
+    async fn the_newest_connections_of_a_certificate_stay() {
+        let connections = Connections::default();
+        let mut of_one: Vec<_> = (0..OF_ONE_NAME).map(|_| open(&connections, &["m1"])).collect();
+        let (mut other, mut far) = open(&connections, &["m2"]);
+        for (connection, far) in &mut of_one {
+            assert!(works(connection, far).await, "as many as there may be");
+        }
+        // Whoever waits for the oldest is woken.
+        let (mut oldest, _far) = of_one.remove(0);
+        let waits = tokio::spawn(async move { oldest.read_u8().await.expect_err("its place is taken").kind() });
+        of_one.push(open(&connections, &["m1"]));
+        assert_eq!(waits.await.expect("no panic"), io::ErrorKind::ConnectionAborted);
+        for (connection, far) in &mut of_one {
+            assert!(works(connection, far).await, "the newest");
+        }
+        // One that ends makes room.
+        drop(of_one.remove(0));
+        of_one.push(open(&connections, &["m1"]));
+        for (connection, far) in &mut of_one {
+            assert!(works(connection, far).await, "no more than there may be");
+        }
+        assert!(works(&mut other, &mut far).await, "another's");
+        // As many for each name.
+        let two: Vec<_> = (0..OF_ONE_NAME * 2).map(|_| open(&connections, &["m1", "m2"])).collect();
+        for (mut connection, mut far) in two {
+            assert!(works(&mut connection, &mut far).await);
+        }
+        drop((of_one, other));
+        assert!(connections.table().by_names.is_empty(), "nothing is left of those that ended");
+    }
+}
