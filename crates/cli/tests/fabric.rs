@@ -7,7 +7,7 @@ use common::{signal, wait_for};
 use fabric_place::{Place, gbps, next, of_a, policy};
 use serde_json::Value;
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use weir_fabric::LineState;
 
 #[test]
@@ -92,6 +92,20 @@ fn sighup_takes_a_policy_whole_or_not_at_all() {
     wait_for("the certificates", 20, || broker.status().is_some_and(|status| !refused(&status)));
     let (_, said) = broker.end(libc::SIGINT);
     assert!(said.contains("the policy is not taken, the old one stays"), "{said}");
+}
+
+#[test]
+fn a_fabric_broker_takes_as_many_descriptors_as_it_may() {
+    let place = Place::new();
+    let plain = place.fabric("127.0.0.1:0");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -Sn 64; exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let broker = place.start_as("fabric", command);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", broker.child().id())).expect("limits");
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("a line");
+    let [soft, hard] = [0, 1].map(|place| line.split_whitespace().nth(place).expect("two numbers"));
+    assert!(soft == hard && soft != "64", "{line}");
 }
 
 #[test]

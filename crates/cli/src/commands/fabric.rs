@@ -171,6 +171,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         cluster,
     };
     log_to_stderr();
+    raise_descriptors();
     let of_broker = args.metrics.map(|address| format!("http://{address}/status"));
     let of_broker = of_broker.or_else(|| args.status.as_ref().map(|path| path.display().to_string()));
     let of_broker: Vec<String> = of_broker.into_iter().collect();
@@ -215,6 +216,23 @@ fn lease(text: &str) -> Result<Duration, String> {
 pub(crate) fn identity_refused(error: &IdentityError) -> CommandError {
     CommandError::refused(error.to_string())
         .hint("`weir certificate DIR --policy POLICY --fabric HOST` makes an authority and all certificates")
+}
+
+/// Lets this process have as many descriptors as it may: a connection has one, and what processes are given at first, 1,024, is
+/// for select(2), which nothing here calls (systemd.exec(5), LimitNOFILE=). Without more it goes on.
+fn raise_descriptors() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes the one structure that it is given.
+    let mut done = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if done == 0 && limit.rlim_cur < limit.rlim_max {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: the kernel reads the one structure that it is given.
+        done = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
+    if done != 0 {
+        let error = std::io::Error::last_os_error();
+        tracing::warn!("raise the limit on descriptors: {error}; connections may find none");
+    }
 }
 
 /// A period or timeout of the fabric.
