@@ -8,7 +8,11 @@ use fabric_place::{Place, gbps, next, of_a, policy};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use weir_fabric::LineState;
+
+/// Where no etcd is: port 1 is reserved and nobody listens there.
+const ALONE_AMONG_SEVERAL: [&str; 4] = ["--etcd", "http://127.0.0.1:1", "--advertise", "https://127.0.0.1:30567"];
 
 #[test]
 fn limits_return_and_a_restart_goes_on_with_a_higher_epoch() {
@@ -95,6 +99,28 @@ fn sighup_takes_a_policy_whole_or_not_at_all() {
 }
 
 #[test]
+fn among_several_sighup_checks_the_name() {
+    let place = Place::new();
+    let mut command = place.fabric("127.0.0.1:0");
+    command.args(ALONE_AMONG_SEVERAL);
+    let broker = place.start_as("fabric", command);
+    let status = || broker.status().expect("a status");
+    let before = status();
+    assert!(before["certificate_refused"].is_null());
+    // Sound, and another host's.
+    place.certificate_of("127.0.0.1", &["fabric.example.org"], 2);
+    signal(broker.child(), libc::SIGHUP);
+    wait_for("the refusal", 20, || status()["certificate_refused"].is_string());
+    let refused = status();
+    let why = refused["certificate_refused"].as_str().expect("a reason");
+    assert!(why.contains("does not name `127.0.0.1`: it is for fabric.example.org; `weir certificate"), "{why}");
+    assert_eq!(refused["certificate_ends"], before["certificate_ends"]);
+    place.certificate_of("127.0.0.1", &["127.0.0.1"], 2);
+    signal(broker.child(), libc::SIGHUP);
+    wait_for("the certificate", 20, || status()["certificate_refused"].is_null());
+}
+
+#[test]
 fn a_fabric_broker_takes_as_many_descriptors_as_it_may() {
     let place = Place::new();
     let plain = place.fabric("127.0.0.1:0");
@@ -109,6 +135,7 @@ fn a_fabric_broker_takes_as_many_descriptors_as_it_may() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test of real certificates waits until one ends")]
 fn what_cannot_work_is_refused_before_it_listens() {
     let place = Place::new();
     let refused = |change: &dyn Fn(&mut Command)| {
@@ -128,6 +155,15 @@ fn what_cannot_work_is_refused_before_it_listens() {
     fs::copy(place.at("pki/machine-m1.key"), place.at("pki/fabric-127.0.0.1.key")).expect("copied");
     let said = refused(&|_| {});
     assert!(said.contains("fabric-127.0.0.1.pem cannot be used"), "{said}");
+    // A certificate that is for calling only, and one that has ended.
+    fs::copy(place.at("pki/machine-m1.pem"), place.at("pki/fabric-127.0.0.1.pem")).expect("copied");
+    let said = refused(&|_| {});
+    assert!(said.contains("fabric-127.0.0.1.pem is not for being called (server authentication)"), "{said}");
+    assert!(said.contains("hint: a fabric broker's certificate has server authentication"), "{said}");
+    place.certificate_of("127.0.0.1", &["127.0.0.1"], 0);
+    std::thread::sleep(Duration::from_millis(2100));
+    let said = refused(&|_| {});
+    assert!(said.contains("fabric-127.0.0.1.pem ended on ") && said.contains("hint: get a new one"), "{said}");
     place.write_policy("weir: 1\n");
     refused(&|_| {});
     assert!(!place.at("fabric-state").exists(), "nothing was kept");

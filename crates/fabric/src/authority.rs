@@ -199,7 +199,7 @@ fn io_error(path: &Path, error: io::Error) -> AuthorityError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::{Identity, IdentityError};
+    use crate::identity::{Identity, IdentityError, Use};
     use std::os::unix::fs::PermissionsExt;
 
     fn machine(name: &str) -> Holder {
@@ -250,6 +250,48 @@ mod tests {
         Identity::read(&again.files(&machine("m2"))).expect("sound");
         std::fs::remove_file(directory.path().join("machine-m1.pem")).expect("deleted");
         assert!(matches!(again.issue(&machine("m1"), 30), Err(AuthorityError::Half { .. })));
+    }
+
+    #[test]
+    fn a_certificate_is_for_its_use_and_for_its_time() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (authority, _) = Authority::open(directory.path()).expect("made");
+        let fabric = Holder::Fabric(vec!["10.0.0.1".to_owned()]);
+        for holder in [&machine("m1"), &fabric] {
+            authority.issue(holder, 30).expect("made");
+        }
+        let (files, of_machine) = (authority.files(&fabric), authority.files(&machine("m1")));
+        let ends = Identity::read(&files).expect("sound").expires();
+        let begins = ends - 31 * 86_400;
+        let refused = |files: &IdentityFiles, host: Option<&str>, now: i64| {
+            let error = Identity::of_broker(files, host, now).expect_err("refused");
+            format!("{error}; {}", error.hint())
+        };
+        for now in [begins, ends] {
+            Identity::of_broker(&files, Some("10.0.0.1"), now).expect("both days are its own");
+        }
+        let said = refused(&files, None, begins - 1);
+        assert!(said.contains("fabric-10.0.0.1.pem is not valid before ") && said.contains("clock"), "{said}");
+        let said = refused(&files, None, ends + 1);
+        assert!(said.contains("fabric-10.0.0.1.pem ended on ") && said.contains("get a new one"), "{said}");
+        let said = refused(&files, Some("10.0.0.2"), ends);
+        assert!(said.contains("does not name `10.0.0.2`: it is for 10.0.0.1"), "{said}");
+        let said = refused(&of_machine, None, ends);
+        assert!(said.contains("machine-m1.pem is not for being called (server authentication)"), "{said}");
+        assert!(said.ends_with("`weir certificate DIR --fabric HOST`"), "{said}");
+        let uses = |files: &IdentityFiles| {
+            let identity = Identity::read(files).expect("sound");
+            [Use::Serve, Use::Call].map(|wanted| identity.check_use(wanted, files).is_ok())
+        };
+        assert_eq!((uses(&files), uses(&of_machine)), ([true, false], [false, true]));
+        // One that does not say what it is for.
+        let params = CertificateParams::new(vec!["10.0.0.1".to_owned()]).expect("a name");
+        let pair = KeyPair::generate().expect("a key");
+        let made = params.signed_by(&pair, &authority.issuer).expect("signed");
+        let [certificate, private_key] = ["any.pem", "any.key"].map(|name| directory.path().join(name));
+        write(&certificate, &private_key, &made.pem(), &pair).expect("written");
+        let any = IdentityFiles { certificate, private_key, authority: authority.certificate() };
+        assert_eq!(uses(&any), [true, true]);
     }
 
     #[test]

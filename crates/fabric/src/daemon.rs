@@ -10,6 +10,7 @@
 mod work;
 
 use crate::accept::{self, InUse};
+use crate::clock::now_s;
 use crate::cluster::ClusterConfig;
 use crate::counters::Counters;
 use crate::identity::{Identity, IdentityError, IdentityFiles};
@@ -117,11 +118,9 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
     let mut terminate = listen_for(SignalKind::terminate(), "SIGTERM")?;
     let mut interrupt = listen_for(SignalKind::interrupt(), "SIGINT")?;
     let reload = listen_for(SignalKind::hangup(), "SIGHUP")?;
-    let identity = Identity::read(&config.identity)?;
-    if let Some((cluster, _)) = &config.cluster {
-        // Agents are sent here by name, so the certificate must have it.
-        identity.check_name(cluster.url.host(), &config.identity)?;
-    }
+    // Agents are sent here by name, so the certificate must have it.
+    let host = config.cluster.as_ref().map(|(cluster, _)| cluster.url.host());
+    let identity = Identity::of_broker(&config.identity, host, now_s())?;
     let epoch = epoch::next(&config.state, EPOCH_FILE, 0)
         .map_err(io_error(format!("keep the epoch in {}", config.state.display())))?;
     let listener = TcpListener::bind(config.listen).await.map_err(io_error(format!("listen on {}", config.listen)))?;

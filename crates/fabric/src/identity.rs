@@ -6,7 +6,9 @@
 //! by. The names of a caller are read from the certificate that TLS has verified, never from what it says.
 //!
 //! Files are read anew for every connection of an agent and at a broker's SIGHUP, so certificates are renewed without a
-//! restart. Whatever is wrong with them is said at the start, not at the first connection.
+//! restart. Whatever is wrong with them is said at the start, not at the first connection: what the other side's TLS would
+//! refuse (its uses, RFC 5280, 4.2.1.12, and its dates, 4.1.2.5) this side says in words. An agent only looks at the dates
+//! when it calls: a machine whose certificate has ended still holds its services to the rack's shares.
 //!
 //! Worked example: a certificate with the DNS names `m1` and `m1.example.org` may speak for the machine `m1`.
 
@@ -20,6 +22,7 @@ use weir_state::secret::{self, SecretError};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
+use x509_parser::time::ASN1Time;
 
 /// More than this is no key.
 const LONGEST_KEY: u64 = 64 * 1024;
@@ -70,6 +73,67 @@ pub enum IdentityError {
         /// Whom it names.
         names: String,
     },
+    /// The certificate is not for what it is used for.
+    #[error("{path} is not for {}", wanted.purpose())]
+    Use {
+        /// The certificate's file.
+        path: String,
+        /// What it should be for.
+        wanted: Use,
+    },
+    /// The certificate has ended.
+    #[error("{path} ended on {end}")]
+    Ended {
+        /// The certificate's file.
+        path: String,
+        /// When.
+        end: String,
+    },
+    /// The certificate has not begun.
+    #[error("{path} is not valid before {begin}")]
+    NotYet {
+        /// The certificate's file.
+        path: String,
+        /// When it is.
+        begin: String,
+    },
+}
+
+impl IdentityError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Use { wanted: Use::Serve, .. } => {
+                "a fabric broker's certificate has server authentication among its uses: `weir certificate DIR --fabric HOST`"
+            }
+            Self::Use { wanted: Use::Call, .. } => {
+                "a machine's certificate has client authentication among its uses: `weir certificate DIR --machine NAME`"
+            }
+            Self::Ended { .. } => {
+                "get a new one; with `weir certificate`: move the old certificate and key out of its directory first"
+            }
+            Self::NotYet { .. } => "is the clock of this host right?",
+            _ => "`weir certificate DIR --policy POLICY --fabric HOST` makes an authority and all certificates",
+        }
+    }
+}
+
+/// What a certificate is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// To be called: a fabric broker's.
+    Serve,
+    /// To call: a machine's.
+    Call,
+}
+
+impl Use {
+    fn purpose(self) -> &'static str {
+        match self {
+            Self::Serve => "being called (server authentication)",
+            Self::Call => "calling (client authentication)",
+        }
+    }
 }
 
 /// A certificate with its key and the authority, sound by type.
@@ -79,6 +143,8 @@ pub struct Identity {
     pub(crate) pem: Pem,
     server: Arc<ServerConfig>,
     names: Vec<String>,
+    uses: Vec<Use>,
+    begins: i64,
     expires: i64,
 }
 
@@ -119,11 +185,25 @@ impl Identity {
         }
         let leaf = chain.first().expect("there is one");
         let parsed = parse(leaf).map_err(|reason| content(&files.certificate, reason))?;
-        let (names, expires) = (names(&parsed), parsed.validity().not_after.timestamp());
+        let uses = uses(&parsed).map_err(|reason| content(&files.certificate, reason))?;
+        let (names, validity) = (names(&parsed), parsed.validity());
+        let (begins, expires) = (validity.not_before.timestamp(), validity.not_after.timestamp());
         // Also finds a key that is not the certificate's.
         let server = server(chain, key, roots)
             .map_err(|reason| content(&files.certificate, format!("cannot be used: {reason}")))?;
-        Ok(Self { pem, server, names, expires })
+        Ok(Self { pem, server, names, uses, begins, expires })
+    }
+
+    /// What a fabric broker needs: all that its callers' TLS will ask for, at `now` (in seconds since 1970), and the host
+    /// that it is called by, where it is known.
+    pub(crate) fn of_broker(files: &IdentityFiles, host: Option<&str>, now: i64) -> Result<Self, IdentityError> {
+        let identity = Self::read(files)?;
+        identity.check_use(Use::Serve, files)?;
+        identity.check_dates(now, files)?;
+        if let Some(host) = host {
+            identity.check_name(host, files)?;
+        }
+        Ok(identity)
     }
 
     /// Whom the certificate names: its DNS names and addresses.
@@ -143,6 +223,27 @@ impl Identity {
         }
         let names = if self.names.is_empty() { "nobody".to_owned() } else { self.names.join(", ") };
         Err(IdentityError::Name { path: files.certificate.display().to_string(), wanted: wanted.to_owned(), names })
+    }
+
+    /// Refuses a certificate that is for something else.
+    pub fn check_use(&self, wanted: Use, files: &IdentityFiles) -> Result<(), IdentityError> {
+        if self.uses.contains(&wanted) {
+            return Ok(());
+        }
+        Err(IdentityError::Use { path: files.certificate.display().to_string(), wanted })
+    }
+
+    /// Refuses a certificate that is not valid at `now`, in seconds since 1970. Those between it and the authority are not
+    /// looked at: there may be another way around one that has ended.
+    pub fn check_dates(&self, now: i64, files: &IdentityFiles) -> Result<(), IdentityError> {
+        let path = || files.certificate.display().to_string();
+        if now < self.begins {
+            return Err(IdentityError::NotYet { path: path(), begin: date(self.begins) });
+        }
+        if now > self.expires {
+            return Err(IdentityError::Ended { path: path(), end: date(self.expires) });
+        }
+        Ok(())
     }
 
     /// What a server needs to accept callers of the same authority only.
@@ -194,6 +295,20 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
         _ => None,
     };
     alternatives.value.general_names.iter().filter_map(name).collect()
+}
+
+/// What a certificate is for. One that does not say is for everything; "any use" among others does not count, as TLS here
+/// takes it for one more use (rustls-webpki, `verify_cert.rs`).
+fn uses(certificate: &X509Certificate<'_>) -> Result<Vec<Use>, String> {
+    let said = certificate.extended_key_usage().map_err(|error| format!("is malformed: {error}"))?;
+    let Some(said) = said else { return Ok(vec![Use::Serve, Use::Call]) };
+    let all = [(Use::Serve, said.value.server_auth), (Use::Call, said.value.client_auth)];
+    Ok(all.into_iter().filter_map(|(wanted, there)| there.then_some(wanted)).collect())
+}
+
+/// A date as people read it.
+fn date(seconds: i64) -> String {
+    ASN1Time::from_timestamp(seconds).map_or_else(|_| format!("{seconds} s since 1970"), |date| date.to_string())
 }
 
 /// The names of a caller, from the certificate that TLS has verified.

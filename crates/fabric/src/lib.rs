@@ -21,6 +21,7 @@
 mod accept;
 pub mod authority;
 mod calls;
+mod clock;
 pub mod cluster;
 mod connections;
 pub mod convert;

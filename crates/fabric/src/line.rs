@@ -13,11 +13,12 @@
 //!   takes another's place knows in its first period what all racks would take, although their leaders report only two
 //!   thirds of a period after an answer that did not come. A report that is said twice to one broker is a replay, which
 //!   it counts; so this happens at another epoch only.
-//! - Every call reads the certificates anew.
+//! - Every call reads the certificates anew. One that has ended is no reason not to start: it is one not to call, until there
+//!   is another.
 
 mod call;
 
-use crate::identity::{Identity, IdentityError, IdentityFiles};
+use crate::identity::{Identity, IdentityError, IdentityFiles, Use};
 use crate::url::BrokerUrl;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,6 +79,8 @@ pub struct LineStatus {
     pub state: LineState,
     /// Why the last call ended or failed.
     pub last_failure: Option<String>,
+    /// When the machine's certificate ends, in seconds since 1970, as it was read last: at the start or for a call.
+    pub certificate_ends: Option<i64>,
     /// How long ago the last limits came, if any did.
     pub silent: Option<std::time::Duration>,
     /// Calls that were welcomed.
@@ -120,10 +123,12 @@ impl Line {
     /// Starts the thread. It ends with this value.
     pub fn start(config: LineConfig) -> Result<Self, LineError> {
         let identity = Identity::read(&config.identity)?;
+        identity.check_use(Use::Call, &config.identity)?;
         identity.check_name(&config.machine, &config.identity)?;
         let (reports, from_agent) = mpsc::channel(REPORTS);
         let (to_agent, limits) = mpsc::channel(LIMITS);
         let shared = Shared::default();
+        shared.get().certificate_ends = Some(identity.expires());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LineError::Thread)?;
         let line = call::Caller::new(config, from_agent, to_agent, shared.clone());
         std::thread::Builder::new()

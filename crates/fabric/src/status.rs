@@ -1,7 +1,7 @@
 //! What a fabric broker is doing, as everybody who watches reads it.
 
+use crate::clock::now_ms;
 use crate::counters::Counters;
-use std::time::{SystemTime, UNIX_EPOCH};
 use weir_control::FabricBroker;
 use weir_policy::Policy;
 use weir_status::{FabricCounters, FabricStatus, Status};
@@ -50,10 +50,4 @@ pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around
         ..status.counters
     };
     Status::Fabric(status)
-}
-
-#[expect(clippy::disallowed_methods, reason = "a status says when it was made; nothing is decided by it")]
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

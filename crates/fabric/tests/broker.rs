@@ -232,6 +232,41 @@ fn a_machine_speaks_for_itself_only() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test of real certificates waits until one ends")]
+fn a_machine_whose_certificate_ended_starts_and_says_why_nobody_is_called() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    let other = authority(&world.directory.path().join("other"));
+    // Ends in the second in which it is made.
+    let short = weir_fabric::authority::Holder::Machine("m7".to_owned());
+    world.authority.issue(&short, 0).expect("made");
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    let mut config = world.line_config("m7", &[broker.url()]);
+    let files = config.identity.clone();
+    let line = Line::start(config.clone()).expect("a line");
+    let ended = line.status().certificate_ends.expect("known at the start");
+    line.report(world.report("m1", 1, 8));
+    let why = |line: &Line| line.status().last_failure.unwrap_or_default();
+    wait_for("the reason", || why(&line).contains("machine-m7.pem ended on "));
+    assert!(why(&line).contains("; get a new one"), "{}", why(&line));
+    assert_eq!(broker.counter("handshakes_failed"), 0, "nobody was called");
+    // Another one is taken without a restart.
+    for path in [&files.certificate, &files.private_key] {
+        std::fs::remove_file(path).expect("removed");
+    }
+    world.authority.issue(&short, 2).expect("made");
+    line.report(world.report("m1", 2, 8));
+    wait_for("the new end", || line.status().certificate_ends.is_some_and(|ends| ends > ended + 86_400));
+    broker.wait_for_counter("calls_unknown_machine", 1);
+    // One that is not for calling does not start.
+    let fabric = weir_fabric::authority::Holder::Fabric(vec!["127.0.0.1".to_owned()]);
+    config.machine = "127.0.0.1".to_owned();
+    config.identity = other.files(&fabric);
+    let refused = Line::start(config).expect_err("a fabric broker's").to_string();
+    assert!(refused.contains("is not for calling (client authentication)"), "{refused}");
+}
+
+#[test]
 fn what_no_leader_says_is_counted_and_changes_nothing() {
     let world = World::new();
     let broker = world.broker("broker");

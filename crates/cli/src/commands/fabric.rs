@@ -214,8 +214,12 @@ fn lease(text: &str) -> Result<Duration, String> {
 
 /// What is wrong with a certificate, its key or the authority.
 pub(crate) fn identity_refused(error: &IdentityError) -> CommandError {
-    CommandError::refused(error.to_string())
-        .hint("`weir certificate DIR --policy POLICY --fabric HOST` makes an authority and all certificates")
+    let told = match error {
+        // A host may start before its clock is set: whoever starts it again need not change anything for it to work.
+        IdentityError::NotYet { .. } => CommandError::failed(error.to_string()),
+        _ => CommandError::refused(error.to_string()),
+    };
+    told.hint(error.hint())
 }
 
 /// Lets this process have as many descriptors as it may: a connection has one, and what processes are given at first, 1,024, is

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use weir_control::rate::rounded;
 use weir_control::{RackLimits, RackReport, RateRow};
+use weir_fabric::authority::{Authority, Holder};
 use weir_fabric::{BrokerUrl, IdentityFiles, Line, LineConfig};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, PerDirection, ServiceId};
@@ -63,6 +64,24 @@ impl Place {
 
     pub(crate) fn fabric(&self, listen: &str) -> Command {
         self.fabric_named("fabric", listen, "policy.yaml")
+    }
+
+    /// Puts another certificate in the place of a fabric broker's.
+    pub(crate) fn certificate_of(&self, broker: &str, names: &[&str], days: u64) {
+        let pki = self.at("pki");
+        let (authority, _) = Authority::open(&pki).expect("the one that is there");
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let made = Holder::Fabric(names);
+        let (made_files, files) = (authority.files(&made), self.identity(&format!("fabric-{broker}")));
+        for path in [made_files.certificate.as_path(), &made_files.private_key, &files.certificate, &files.private_key]
+        {
+            let _ = fs::remove_file(path);
+        }
+        authority.issue(&made, days).expect("made");
+        if made_files != files {
+            fs::rename(made_files.certificate, files.certificate).expect("renamed");
+            fs::rename(made_files.private_key, files.private_key).expect("renamed");
+        }
     }
 
     /// One of several: with a state and a status of its own.

@@ -3,6 +3,7 @@
 use super::{EPOCH_FILE, FabricConfig, STATUS_PAUSE, read_policy};
 use crate::accept::InUse;
 use crate::calls::Calls;
+use crate::clock::now_s;
 use crate::cluster::{Cluster, News};
 use crate::convert;
 use crate::counters::Counters;
@@ -25,6 +26,8 @@ pub(super) struct Daemon {
     pub(super) config: FabricConfig,
     /// Where agents reach this broker.
     url: String,
+    /// The host in it, where agents are sent to it by name: certificates must have it.
+    host: Option<String>,
     counters: Arc<Counters>,
     in_use: InUse,
     certificate_ends: i64,
@@ -58,9 +61,9 @@ impl Daemon {
         epoch: u64,
     ) -> Self {
         let policy = config.policy.clone();
-        let mut url = format!("https://{listen}");
+        let (mut url, mut host) = (format!("https://{listen}"), None);
         let cluster = config.cluster.take().map(|(cluster, text)| {
-            url = cluster.url.to_string();
+            (url, host) = (cluster.url.to_string(), Some(cluster.url.host().to_owned()));
             Cluster::start(cluster, &policy, text, config.state.clone(), EPOCH_FILE)
         });
         let alone = cluster.is_none();
@@ -71,6 +74,7 @@ impl Daemon {
         }
         Self {
             url,
+            host,
             counters,
             in_use,
             certificate_ends: identity.expires(),
@@ -222,7 +226,7 @@ impl Daemon {
 
     /// Policy and certificates again, each whole or not at all.
     fn reload(&mut self) {
-        match Identity::read(&self.config.identity) {
+        match Identity::of_broker(&self.config.identity, self.host.as_deref(), now_s()) {
             Ok(identity) => {
                 self.certificate_ends = identity.expires();
                 self.in_use.replace(identity.server());
@@ -230,8 +234,9 @@ impl Daemon {
                 info!("certificates are read again; calls go on with the old one");
             }
             Err(error) => {
-                warn!("certificates are not taken, the old ones stay: {error}");
-                self.certificate_refused = Some(error.to_string());
+                let refused = format!("{error}; {}", error.hint());
+                warn!("certificates are not taken, the old ones stay: {refused}");
+                self.certificate_refused = Some(refused);
             }
         }
         self.refused = self.reload_policy().err();

@@ -1,10 +1,11 @@
 //! The thread of the line: calls, answers, waits.
 
 use super::{LineConfig, LineState, Shared};
+use crate::clock::now_s;
 use crate::convert;
 use crate::daemon::LARGEST;
 use crate::failure;
-use crate::identity::Identity;
+use crate::identity::{Identity, IdentityError, IdentityFiles, Use};
 use crate::proto::fabric_client::FabricClient;
 use crate::proto::{self, from_broker, from_leader};
 use crate::url::BrokerUrl;
@@ -180,7 +181,7 @@ impl Caller {
     async fn call(&mut self, broker: &BrokerUrl) -> End {
         self.stand(LineState::Calling(broker.to_string()));
         let (patience, machine) = (self.patience(), self.config.machine.clone());
-        let connect = connect(self.config.clone(), broker.clone(), patience, machine);
+        let connect = connect(self.config.clone(), broker.clone(), patience, machine, self.shared.clone());
         let (mut words, said) = match self.meanwhile(timeout(patience, connect)).await {
             Ok(Ok(both)) => both,
             Ok(Err(reason)) => return End::Failed(reason),
@@ -279,10 +280,26 @@ impl Caller {
     }
 }
 
+/// This machine's certificate as it is now, if it can be shown.
+fn own_identity(files: &IdentityFiles, now: i64, shared: &Shared) -> Result<Identity, String> {
+    let told = |error: IdentityError| format!("{error}; {}", error.hint());
+    let identity = Identity::read(files).map_err(told)?;
+    shared.get().certificate_ends = Some(identity.expires());
+    identity.check_use(Use::Call, files).map_err(told)?;
+    identity.check_dates(now, files).map_err(told)?;
+    Ok(identity)
+}
+
 type Both = (tonic::Streaming<proto::FromBroker>, mpsc::Sender<proto::FromLeader>);
 
-async fn connect(config: LineConfig, broker: BrokerUrl, patience: Duration, machine: String) -> Result<Both, String> {
-    let identity = Identity::read(&config.identity).map_err(|error| error.to_string())?;
+async fn connect(
+    config: LineConfig,
+    broker: BrokerUrl,
+    patience: Duration,
+    machine: String,
+    shared: Shared,
+) -> Result<Both, String> {
+    let identity = own_identity(&config.identity, now_s(), &shared)?;
     let (pem, trusted) = (&identity.pem, Certificate::from_pem(&identity.pem.authority));
     let own = tonic::transport::Identity::from_pem(&pem.certificate, &pem.private_key);
     let tls = ClientTlsConfig::new().ca_certificate(trusted).identity(own);
