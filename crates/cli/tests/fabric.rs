@@ -99,25 +99,38 @@ fn sighup_takes_a_policy_whole_or_not_at_all() {
 }
 
 #[test]
-fn among_several_sighup_checks_the_name() {
+fn among_several_sighup_checks_the_name_and_orders_nothing_without_etcd() {
     let place = Place::new();
     let mut command = place.fabric("127.0.0.1:0");
     command.args(ALONE_AMONG_SEVERAL);
     let broker = place.start_as("fabric", command);
     let status = || broker.status().expect("a status");
     let before = status();
-    assert!(before["certificate_refused"].is_null());
-    // Sound, and another host's.
+    assert!(before["policy_refused"].is_null() && before["certificate_refused"].is_null());
+    // Sound, and another host's; nobody has etcd.
     place.certificate_of("127.0.0.1", &["fabric.example.org"], 2);
+    place.write_policy(&policy("4Gb/s"));
+    let digest = format!("{:016x}", place.report("m1", 1, 8).policy);
     signal(broker.child(), libc::SIGHUP);
     wait_for("the refusal", 20, || status()["certificate_refused"].is_string());
     let refused = status();
     let why = refused["certificate_refused"].as_str().expect("a reason");
     assert!(why.contains("does not name `127.0.0.1`: it is for fabric.example.org; `weir certificate"), "{why}");
     assert_eq!(refused["certificate_ends"], before["certificate_ends"]);
+    let why = refused["policy_refused"].as_str().expect("a reason");
+    assert_eq!(why, format!("{digest}: etcd is not reached; reload again when it is"));
+    assert_eq!(refused["policy"], before["policy"]);
     place.certificate_of("127.0.0.1", &["127.0.0.1"], 2);
     signal(broker.child(), libc::SIGHUP);
     wait_for("the certificate", 20, || status()["certificate_refused"].is_null());
+    assert!(status()["policy_refused"].is_string(), "there is no etcd yet");
+    let large = format!("{}# {}\n", policy("4Gb/s"), "x".repeat(1_600_000));
+    place.write_policy(&large);
+    signal(broker.child(), libc::SIGHUP);
+    let too_large = |why: &str| why.contains("etcd takes 1568768 at most; comments");
+    wait_for("the other refusal", 20, || status()["policy_refused"].as_str().is_some_and(too_large));
+    let (_, said) = broker.end(libc::SIGTERM);
+    assert!(!said.contains("is handed to etcd"), "{said}");
 }
 
 #[test]
@@ -164,6 +177,13 @@ fn what_cannot_work_is_refused_before_it_listens() {
     std::thread::sleep(Duration::from_millis(2100));
     let said = refused(&|_| {});
     assert!(said.contains("fabric-127.0.0.1.pem ended on ") && said.contains("hint: get a new one"), "{said}");
+    // A policy that etcd would refuse.
+    place.certificate_of("127.0.0.1", &["127.0.0.1"], 2);
+    place.write_policy(&format!("{}# {}\n", policy("10Gb/s"), "x".repeat(1_600_000)));
+    let said = refused(&|command| {
+        command.args(ALONE_AMONG_SEVERAL);
+    });
+    assert!(said.contains("bytes, and etcd takes 1568768 at most") && said.contains("hint: comments"), "{said}");
     place.write_policy("weir: 1\n");
     refused(&|_| {});
     assert!(!place.at("fabric-state").exists(), "nothing was kept");

@@ -47,6 +47,15 @@ impl Broker {
         status[key].as_str() == Some(value)
     }
 
+    fn refused(&self) -> Option<String> {
+        let status = self.daemon.as_ref().and_then(Daemon::status).expect("a status");
+        status["policy_refused"].as_str().map(str::to_owned)
+    }
+
+    fn reload(&self) {
+        signal(self.daemon.as_ref().expect("it runs").child(), libc::SIGHUP);
+    }
+
     fn leads(&self) -> bool {
         let status = self.daemon.as_ref().and_then(Daemon::status).unwrap_or_default();
         status["leads"] == true
@@ -108,6 +117,54 @@ fn a_policy_that_a_leader_cannot_take_at_once_is_taken_later() {
     fs::write(&epoch, kept).expect("written");
     let digest = format!("{:016x}", place.report("m1", 1, 1).policy);
     wait_for("the policy", 20, || broker.has("policy", &digest) && broker.leads());
+}
+
+#[test]
+fn what_is_ordered_while_etcd_is_away_does_not_come_back_later() {
+    let place = Place::new();
+    let test = "what_is_ordered_while_etcd_is_away_does_not_come_back_later";
+    let Some(mut etcd) = etcd(&place, test) else { return };
+    let mut brokers = ["one", "two"].map(Broker::new);
+    // The second one has a file of its own, so that each can be told another policy.
+    fs::write(place.at("second.yaml"), policy("10Gb/s")).expect("written");
+    for (broker, file) in brokers.iter_mut().zip(["policy.yaml", "second.yaml"]) {
+        broker.start(&place, &etcd, file);
+    }
+    let [one, two] = &brokers;
+    let one_leads = || one.leads() != two.leads();
+    let digest = |max: &str| {
+        place.write_policy(&policy(max));
+        format!("{:016x}", place.report("m1", 1, 1).policy)
+    };
+    wait_for("a leader", 30, one_leads);
+    etcd.stop();
+    wait_for("nobody to lead", 20, || !one.leads() && !two.leads());
+    // Ordered of the first while it is cut off: refused at once, and no word of it later.
+    let old = digest("4Gb/s");
+    one.reload();
+    let away = |broker: &Broker, digest: &str| {
+        broker.refused().is_some_and(|why| why == format!("{digest}: etcd is not reached; reload again when it is"))
+    };
+    wait_for("the refusal", 20, || away(one, &old));
+    etcd.restart();
+    wait_for("another leader", 30, one_leads);
+    let first = digest("10Gb/s");
+    assert!(one.has("policy", &first) && two.has("policy", &first), "the old order is not carried out");
+    // A newer one of the other broker is everybody's.
+    fs::write(place.at("second.yaml"), policy("6Gb/s")).expect("written");
+    let newest = digest("6Gb/s");
+    two.reload();
+    wait_for("the newest policy", 20, || one.has("policy", &newest) && two.has("policy", &newest));
+    assert!(away(one, &old), "what was refused there is not in force");
+    wait_for("the second to know that it is taken", 20, || two.refused().is_none());
+    // Ordered again it is taken, also if it is the one in force.
+    one.reload();
+    wait_for("the first to be told so", 20, || one.refused().is_none());
+    let again = digest("4Gb/s");
+    assert_eq!(again, old);
+    one.reload();
+    wait_for("the policy", 20, || one.has("policy", &old) && two.has("policy", &old));
+    wait_for("nothing to be refused", 20, || one.refused().is_none() && two.refused().is_none());
 }
 
 #[test]

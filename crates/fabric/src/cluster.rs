@@ -14,23 +14,31 @@
 //!   do not run alike. Should two answer all the same, the higher epoch counts with whoever hears both.
 //! - What was reported is not kept: leaders call the successor and say their newest report again (`line.rs`), so it has all
 //!   in its first period, and its first limits come at the end of that.
-//! - The policy in etcd is everybody's. A broker whose file says otherwise says so and obeys; one that cannot read it (it is
+//! - The policy in etcd is everybody's. An order to make another one everybody's is carried out at once, on the one that
+//!   was known when it was given, or refused (`orders.rs`): what a broker that was cut off had been told must not undo what
+//!   the others were told meanwhile.
+//! - A broker whose file says otherwise says so and obeys; one that cannot read it (it is
 //!   of another version of Weir) gives up its seat and takes none.
 //!
 //! Worked example: with a lease of 5 s and a period of 10 s, a leader that is killed is succeeded within 5 s (etcd looks
 //! every half second), and the racks have limits of the successor 10 s later. Those of the killed one hold 50 s.
 
+mod orders;
 mod session;
 
 use crate::etcd::EtcdConfig;
+use orders::Desk;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use weir_policy::Policy;
 use weir_units::Duration;
 
-/// Orders and news that wait; both are rare.
+/// News that wait; they are rare.
 const QUEUE: usize = 16;
+/// The largest policy that etcd takes: its requests have 1.5 MiB at most (`--max-request-bytes`, etcd 3.4's limits), and
+/// keys, comparison and headers some hundred bytes of it.
+const MOST_BYTES: usize = 1_572_864 - 4_096;
 
 /// What a broker among several needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,21 +61,37 @@ pub(crate) enum News {
     Follows(Option<String>),
     /// The policy for all, and an epoch for a broker that has to begin anew if this one leads.
     Policy(Arc<Policy>, Option<u64>),
-    /// A policy that was to be everybody's is not, and why.
-    Refused(String),
+    /// etcd has a policy that was ordered here.
+    Taken(u64),
+    /// It does not have it, as far as is known, and why.
+    Refused(u64, String),
+    /// The policy that etcd has for all cannot be used here, and why.
+    Unusable(String),
 }
 
-/// What the daemon wants.
-enum Order {
-    /// This policy for all.
-    Policy(String),
-    /// Give up the seat, and say when that is done.
-    Resign(oneshot::Sender<()>),
+/// A policy is too large to be kept in etcd.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the policy has {0} bytes, and etcd takes {MOST_BYTES} at most")]
+pub struct TooLarge(usize);
+
+impl TooLarge {
+    /// Refuses a policy's text that etcd would refuse.
+    pub(crate) fn check(text: &str) -> Result<(), Self> {
+        // With the fingerprint and the line end.
+        let bytes = written(0, text).len();
+        if bytes > MOST_BYTES { Err(Self(bytes)) } else { Ok(()) }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        "comments and spaces count, too; or let one fabric broker run alone, without --etcd"
+    }
 }
 
 /// The daemon's end.
 pub(crate) struct Cluster {
-    orders: mpsc::Sender<Order>,
+    orders: Desk,
+    resign: mpsc::Sender<oneshot::Sender<()>>,
     news: mpsc::Receiver<News>,
 }
 
@@ -81,11 +105,13 @@ impl Cluster {
         state: PathBuf,
         epoch_file: &'static str,
     ) -> Self {
-        let (orders, ordered) = mpsc::channel(QUEUE);
+        let (orders, ordered) = orders::desk();
+        let (resign, resigned) = mpsc::channel(1);
         let (tell, news) = mpsc::channel(QUEUE);
-        let member = session::Member::new(config, policy.digest(), text, (state, epoch_file), tell, ordered);
+        let epochs = (state, epoch_file);
+        let member = session::Member::new(config, policy.digest(), text, epochs, tell, ordered, resigned);
         tokio::spawn(member.run());
-        Self { orders, news }
+        Self { orders, resign, news }
     }
 
     /// The next news. Nothing is lost when the future is dropped.
@@ -97,17 +123,25 @@ impl Cluster {
         }
     }
 
-    /// Makes a policy everybody's; [`News`] says what came of it.
-    pub(crate) fn set_policy(&self, text: String) -> Result<(), &'static str> {
-        self.orders.try_send(Order::Policy(text)).map_err(|_| "etcd has not answered for some time")
+    /// Makes a policy everybody's. [`News`] says what came of it, if it is not refused at once.
+    pub(crate) fn set_policy(&self, digest: u64, text: String) -> Result<(), String> {
+        TooLarge::check(&text).map_err(|large| format!("{large}; {}", large.hint()))?;
+        self.orders.order(digest, text).map_err(str::to_owned)
     }
 
     /// Gives the seat up, so that the next broker need not wait for the lease's end.
     pub(crate) async fn resign(&self) {
         let (done, resigned) = oneshot::channel();
-        if self.orders.try_send(Order::Resign(done)).is_ok() {
+        if self.resign.try_send(done).is_ok() {
             let _ = tokio::time::timeout(crate::etcd::PATIENCE, resigned).await;
         }
+    }
+
+    /// One whose task has ended.
+    #[cfg(test)]
+    pub(crate) fn lost() -> Self {
+        let ((orders, _), (resign, _), (_, news)) = (orders::desk(), mpsc::channel(1), mpsc::channel(1));
+        Self { orders, resign, news }
     }
 }
 
@@ -135,6 +169,19 @@ mod tests {
 
     const TEXT: &str = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1] } } }\n\
                         services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
+
+    #[test]
+    fn what_etcd_would_refuse_is_refused_before() {
+        let text = |bytes: usize| "#".repeat(bytes);
+        // A fingerprint and a line end.
+        assert_eq!(TooLarge::check(&text(MOST_BYTES - 17)), Ok(()));
+        let refused = TooLarge::check(&text(MOST_BYTES - 16)).expect_err("a byte too many");
+        assert_eq!(refused.to_string(), "the policy has 1568769 bytes, and etcd takes 1568768 at most");
+        let cluster = Cluster::lost();
+        let refused = cluster.set_policy(1, text(MOST_BYTES)).expect_err("too large");
+        assert!(refused.contains("at most; comments"), "{refused}");
+        assert!(cluster.set_policy(1, text(9)).expect_err("no session").contains("etcd is not reached"));
+    }
 
     #[test]
     fn a_policy_comes_back_from_etcd_whole_or_not_at_all() {

@@ -7,11 +7,12 @@
 //! Life: policy, certificates and state are in order before it listens. SIGHUP reads the policy and the certificates
 //! again, each whole or not at all; what is refused is said and stays as it was. SIGTERM and SIGINT end it.
 
+mod reload;
 mod work;
 
 use crate::accept::{self, InUse};
 use crate::clock::now_s;
-use crate::cluster::ClusterConfig;
+use crate::cluster::{ClusterConfig, TooLarge};
 use crate::counters::Counters;
 use crate::identity::{Identity, IdentityError, IdentityFiles};
 use crate::proto::fabric_server::FabricServer;
@@ -83,6 +84,9 @@ pub enum FabricError {
         #[source]
         error: io::Error,
     },
+    /// The policy cannot be kept in etcd.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     /// The server ended by itself.
     #[error("serve {listen}: {error}")]
     Serve {
@@ -121,6 +125,9 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
     // Agents are sent here by name, so the certificate must have it.
     let host = config.cluster.as_ref().map(|(cluster, _)| cluster.url.host());
     let identity = Identity::of_broker(&config.identity, host, now_s())?;
+    if let Some((_, text)) = &config.cluster {
+        TooLarge::check(text)?;
+    }
     let epoch = epoch::next(&config.state, EPOCH_FILE, 0)
         .map_err(io_error(format!("keep the epoch in {}", config.state.display())))?;
     let listener = TcpListener::bind(config.listen).await.map_err(io_error(format!("listen on {}", config.listen)))?;

@@ -74,21 +74,59 @@ pub(crate) struct KeepAlive {
     id: i64,
 }
 
-/// Why etcd did not answer.
+/// Why a question came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Unanswered(pub(crate) String);
+pub(crate) enum Failed {
+    /// Nobody said anything, or not whether it was done.
+    #[error("{0}")]
+    Unanswered(String),
+    /// etcd said no.
+    #[error("{0}")]
+    Refused(String),
+    /// It was not asked: this broker cannot go on with the session.
+    #[error("{0}")]
+    GivenUp(String),
+}
 
-impl From<Status> for Unanswered {
-    fn from(status: Status) -> Self {
-        Self(crate::failure::of_status(&status))
+impl Failed {
+    pub(crate) fn unanswered(why: impl Into<String>) -> Self {
+        Self::Unanswered(why.into())
     }
 }
 
-async fn soon<T>(work: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Unanswered> {
+impl From<Status> for Failed {
+    /// gRPC makes up codes of its own where nothing was answered; these are the others
+    /// (<https://grpc.io/docs/guides/status-codes/>, and etcd's in api/v3rpc/rpctypes/error.go).
+    fn from(status: Status) -> Self {
+        let said = crate::failure::of_status(&status);
+        match status.code() {
+            Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::ResourceExhausted
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Unimplemented => Self::Refused(said),
+            _ => Self::Unanswered(said),
+        }
+    }
+}
+
+/// On what a key is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum If<'a> {
+    /// A key was created at this revision; 0: it is not there.
+    Created(&'a [u8], i64),
+    /// A key was last written at this revision; 0: it is not there.
+    Written(&'a [u8], i64),
+}
+
+async fn soon<T>(work: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Failed> {
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(answer) => Ok(answer?.into_inner()),
-        Err(_) => Err(Unanswered(format!("no answer within {} s", PATIENCE.as_secs()))),
+        Err(_) => Err(Failed::Unanswered(format!("no answer within {} s", PATIENCE.as_secs()))),
     }
 }
 
@@ -101,8 +139,8 @@ fn with_leader<T>(message: T) -> tonic::Request<T> {
 
 impl Session {
     /// Connects to a member.
-    pub(crate) async fn connect(config: &EtcdConfig, member: &str) -> Result<Self, Unanswered> {
-        let told = |error: &dyn std::fmt::Display| Unanswered(error.to_string());
+    pub(crate) async fn connect(config: &EtcdConfig, member: &str) -> Result<Self, Failed> {
+        let told = |error: &dyn std::fmt::Display| Failed::Unanswered(error.to_string());
         let mut endpoint = Endpoint::from_shared(member.to_owned())
             .map_err(|error| told(&error))?
             .connect_timeout(PATIENCE)
@@ -124,7 +162,7 @@ impl Session {
             }
             endpoint = endpoint.tls_config(tls).map_err(|error| told(&error))?;
         }
-        let channel = endpoint.connect().await.map_err(|error| Unanswered(crate::failure::of(&error)))?;
+        let channel = endpoint.connect().await.map_err(|error| Failed::Unanswered(crate::failure::of(&error)))?;
         Ok(Self {
             kv: KvClient::new(channel.clone()).max_decoding_message_size(LARGEST),
             lease: LeaseClient::new(channel.clone()),
@@ -133,49 +171,48 @@ impl Session {
     }
 
     /// What is under a prefix, and the revision that it is of.
-    pub(crate) async fn under(&mut self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Unanswered> {
+    pub(crate) async fn under(&mut self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Failed> {
         let request = RangeRequest { key: prefix.to_vec(), range_end: after(prefix) };
         let answer = soon(self.kv.range(request)).await?;
         let revision = answer.header.map_or(0, |header| header.revision);
         Ok((answer.kvs, revision))
     }
 
-    /// Writes a key if another was created at a revision (0: if it is not there). Whether it was written.
+    /// Writes a key on a condition: the revision that it was written at, or `None` if the condition did not hold.
     pub(crate) async fn put_if(
         &mut self,
-        (guard, created): (&[u8], i64),
+        guard: If<'_>,
         (key, value, lease): (&[u8], Vec<u8>, i64),
-    ) -> Result<bool, Unanswered> {
+    ) -> Result<Option<i64>, Failed> {
+        let (target, guarded, union) = match guard {
+            If::Created(key, revision) => (CompareTarget::Create, key, TargetUnion::CreateRevision(revision)),
+            If::Written(key, revision) => (CompareTarget::Mod, key, TargetUnion::ModRevision(revision)),
+        };
         let compare = Compare {
             result: CompareResult::Equal.into(),
-            target: CompareTarget::Create.into(),
-            key: guard.to_vec(),
-            target_union: Some(TargetUnion::CreateRevision(created)),
+            target: target.into(),
+            key: guarded.to_vec(),
+            target_union: Some(union),
         };
         let put = Request::RequestPut(PutRequest { key: key.to_vec(), value, lease });
         let request =
             TxnRequest { compare: vec![compare], success: vec![RequestOp { request: Some(put) }], failure: vec![] };
-        Ok(soon(self.kv.txn(request)).await?.succeeded)
-    }
-
-    /// Writes a key whatever is there.
-    pub(crate) async fn put(&mut self, key: &[u8], value: Vec<u8>) -> Result<(), Unanswered> {
-        let put = Request::RequestPut(PutRequest { key: key.to_vec(), value, lease: 0 });
-        let request = TxnRequest { compare: vec![], success: vec![RequestOp { request: Some(put) }], failure: vec![] };
-        soon(self.kv.txn(request)).await.map(|_| ())
+        let answer = soon(self.kv.txn(request)).await?;
+        let revision = answer.header.map_or(0, |header| header.revision);
+        Ok(answer.succeeded.then_some(revision))
     }
 
     /// A lease: its id and for how long etcd grants it, which may be longer than asked.
-    pub(crate) async fn grant(&mut self, seconds: i64) -> Result<(i64, Duration), Unanswered> {
+    pub(crate) async fn grant(&mut self, seconds: i64) -> Result<(i64, Duration), Failed> {
         let granted = soon(self.lease.lease_grant(LeaseGrantRequest { ttl: seconds, id: 0 })).await?;
         if !granted.error.is_empty() {
-            return Err(Unanswered(granted.error));
+            return Err(Failed::Refused(granted.error));
         }
         Ok((granted.id, Duration::from_secs(u64::try_from(granted.ttl).unwrap_or(0))))
     }
 
     /// Ends a lease and with it the keys that hang on it.
-    pub(crate) async fn revoke(&mut self, lease: i64) -> Result<(), Unanswered> {
+    pub(crate) async fn revoke(&mut self, lease: i64) -> Result<(), Failed> {
         let revoked = async {
             match self.lease.lease_revoke(LeaseRevokeRequest { id: lease }).await {
                 // It has ended by itself.
@@ -187,21 +224,21 @@ impl Session {
     }
 
     /// The way to prolong a lease.
-    pub(crate) async fn keep_alive(&mut self, id: i64) -> Result<KeepAlive, Unanswered> {
+    pub(crate) async fn keep_alive(&mut self, id: i64) -> Result<KeepAlive, Failed> {
         let (ask, asked) = mpsc::channel(4);
         // etcd answers the call with its first answer, so the first question comes before.
         let first = ask.send(LeaseKeepAliveRequest { id }).await;
-        first.map_err(|_| Unanswered("the stream ended".to_owned()))?;
+        first.map_err(|_| Failed::unanswered("the stream ended"))?;
         let answers = soon(self.lease.lease_keep_alive(with_leader(ReceiverStream::new(asked)))).await?;
         Ok(KeepAlive { ask, answers, id })
     }
 
     /// What changes under a prefix from a revision on.
-    pub(crate) async fn watch(&mut self, prefix: &[u8], from: i64) -> Result<Watch, Unanswered> {
+    pub(crate) async fn watch(&mut self, prefix: &[u8], from: i64) -> Result<Watch, Failed> {
         let create = WatchCreateRequest { key: prefix.to_vec(), range_end: after(prefix), start_revision: from };
         let (ask, asked) = mpsc::channel(1);
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
-        ask.send(create).await.map_err(|_| Unanswered("the stream ended".to_owned()))?;
+        ask.send(create).await.map_err(|_| Failed::unanswered("the stream ended"))?;
         let changes = soon(self.watch.watch(with_leader(ReceiverStream::new(asked)))).await?;
         Ok(Watch { changes, _ask: ask })
     }
@@ -227,9 +264,9 @@ impl KeepAlive {
     }
 
     /// For how long the lease goes on, from when it was asked for. Nothing is lost when the future is dropped.
-    pub(crate) async fn answer(&mut self) -> Result<Duration, Unanswered> {
+    pub(crate) async fn answer(&mut self) -> Result<Duration, Failed> {
         let answer = self.answers.message().await?;
-        let answer = answer.ok_or_else(|| Unanswered("the stream of the lease ended".to_owned()))?;
+        let answer = answer.ok_or_else(|| Failed::unanswered("the stream of the lease ended"))?;
         Ok(Duration::from_secs(u64::try_from(answer.ttl).unwrap_or(0)))
     }
 }
@@ -243,11 +280,11 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// The next changes: keys, with `None` for what is gone. Nothing is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> Result<Vec<(Vec<u8>, Option<KeyValue>)>, Unanswered> {
+    pub(crate) async fn next(&mut self) -> Result<Vec<(Vec<u8>, Option<KeyValue>)>, Failed> {
         let answer = self.changes.message().await?;
-        let answer = answer.ok_or_else(|| Unanswered("the watch ended".to_owned()))?;
+        let answer = answer.ok_or_else(|| Failed::unanswered("the watch ended"))?;
         if answer.canceled {
-            return Err(Unanswered("the watch was ended by etcd".to_owned()));
+            return Err(Failed::unanswered("the watch was ended by etcd"));
         }
         let change = |event: mvccpb::Event| {
             let gone = event.r#type() == mvccpb::event::EventType::Delete;
@@ -260,6 +297,16 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_an_answer() {
+        let said = |status: Status| Failed::from(status);
+        let large = "etcdserver: request is too large";
+        assert_eq!(said(Status::invalid_argument(large)), Failed::Refused(large.to_owned()));
+        let away = "etcdserver: no leader";
+        assert_eq!(said(Status::unavailable(away)), Failed::Unanswered(away.to_owned()));
+        assert_eq!(said(Status::unknown("transport error")), Failed::Unanswered("transport error".to_owned()));
+    }
 
     #[test]
     fn a_prefix_ends_after_all_its_keys() {

@@ -35,7 +35,7 @@ mod service;
 mod status;
 pub mod url;
 
-pub use cluster::ClusterConfig;
+pub use cluster::{ClusterConfig, TooLarge};
 pub use daemon::{FabricConfig, FabricError, run};
 pub use etcd::EtcdConfig;
 pub use identity::{Identity, IdentityError, IdentityFiles};

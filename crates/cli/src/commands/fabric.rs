@@ -180,6 +180,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         args.dashboard.map(|listen| dashboard::start(&config.policy, listen, &[], &of_broker)).transpose()?;
     weir_fabric::run(config).map_err(|error| match &error {
         FabricError::Identity(refused) => identity_refused(refused),
+        FabricError::TooLarge(refused) => CommandError::refused(refused.to_string()).hint(refused.hint()),
         _ => CommandError::failed(error.to_string()),
     })?;
     Ok(Exit::Done)

@@ -1,16 +1,21 @@
 //! A broker among several, at etcd.
 //!
 //! One task: it talks to one member of etcd until that fails, then to the next. What must outlive a member (the lease,
-//! whether this broker leads) is in [`Member`]; that the lease runs out is looked at whatever else is waited for.
+//! whether this broker leads) is in [`Member`]; that the lease runs out is looked at whatever else is waited for. The
+//! policy for all is in `session/policy.rs`.
 
-use super::{ClusterConfig, News, Order, read, written};
-use crate::etcd::{KeyValue, PATIENCE, Session, Unanswered};
+mod policy;
+#[cfg(test)]
+mod tests;
+
+use super::orders::Orders;
+use super::{ClusterConfig, News};
+use crate::etcd::{Failed, If, KeyValue, PATIENCE, Session};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tracing::{debug, info, warn};
 use weir_state::epoch;
@@ -38,10 +43,14 @@ pub(super) struct Member {
     config: ClusterConfig,
     epochs: (PathBuf, &'static str),
     tell: mpsc::Sender<News>,
-    orders: mpsc::Receiver<Order>,
+    orders: Orders,
+    /// Asked to give up the seat, and whom to tell when that is done.
+    resign: mpsc::Receiver<oneshot::Sender<()>>,
     /// The policy in force here, and its text.
     digest: u64,
     text: String,
+    /// A policy of which etcd did not say whether it took it.
+    in_doubt: Option<u64>,
     /// Whether etcd has one, and whether this broker can use it.
     policy_there: bool,
     usable: bool,
@@ -65,15 +74,18 @@ impl Member {
         text: String,
         epochs: (PathBuf, &'static str),
         tell: mpsc::Sender<News>,
-        orders: mpsc::Receiver<Order>,
+        orders: Orders,
+        resign: mpsc::Receiver<oneshot::Sender<()>>,
     ) -> Self {
         Self {
             config,
             epochs,
             tell,
             orders,
+            resign,
             digest,
             text,
+            in_doubt: None,
             policy_there: false,
             usable: true,
             epoch: 0,
@@ -97,14 +109,25 @@ impl Member {
             let failed = self.session(&member).await;
             let Err(failed) = failed else { return };
             debug!("etcd at {member}: {failed}");
+            self.refuse_orders().await;
             // Who gave its seat up does not answer, whether etcd can be told or not.
             self.tell_seat().await;
             if (turn + 1) % self.config.etcd.members.len() == 0 {
-                if !std::mem::replace(&mut self.warned, true) {
-                    warn!("etcd does not answer; no broker can take another's seat: {failed}");
-                }
+                self.warn(&failed);
                 self.guarded(sleep(PAUSE)).await;
             }
+        }
+    }
+
+    /// Says once that etcd is of no use. What this broker gave up it has said where it did.
+    fn warn(&mut self, failed: &Failed) {
+        let does = match failed {
+            Failed::GivenUp(_) => return,
+            Failed::Unanswered(_) => "does not answer",
+            Failed::Refused(_) => "refuses what it is asked",
+        };
+        if !std::mem::replace(&mut self.warned, true) {
+            warn!("etcd {does}; no broker can take another's seat: {failed}");
         }
     }
 
@@ -131,7 +154,7 @@ impl Member {
     }
 
     /// Talks to one member of etcd; ends only by failing, or when the daemon is gone.
-    async fn session(&mut self, member: &str) -> Result<(), Unanswered> {
+    async fn session(&mut self, member: &str) -> Result<(), Failed> {
         let etcd = self.config.etcd.clone();
         let mut session = self.guarded(Session::connect(&etcd, member)).await?;
         if let Some(old) = self.abandoned {
@@ -144,7 +167,7 @@ impl Member {
             self.lease = Some(Lease { id, time, until: asked + time - time / MARGIN });
         }
         let Some((id, time)) = self.lease.as_ref().map(|lease| (lease.id, lease.time)) else {
-            return Err(Unanswered("the lease ran out".to_owned()));
+            return Err(Failed::GivenUp("the lease ran out".to_owned()));
         };
         let mut asked = VecDeque::from([Instant::now()]);
         let mut keep_alive = self.guarded(session.keep_alive(id)).await?;
@@ -166,7 +189,7 @@ impl Member {
             self.act(&mut session).await?;
             self.tell_seat().await;
             let until = self.lease.as_ref().map(|lease| lease.until);
-            let Some(until) = until else { return Err(Unanswered("the lease ran out".to_owned())) };
+            let Some(until) = until else { return Err(Failed::GivenUp("the lease ran out".to_owned())) };
             tokio::select! {
                 _ = tick.tick() => if keep_alive.ask() { asked.push_back(Instant::now()) },
                 granted = keep_alive.answer() => {
@@ -185,23 +208,23 @@ impl Member {
                     }
                     self.check_seat();
                 }
-                order = self.orders.recv() => match order {
-                    Some(Order::Policy(text)) => self.put_policy(&mut session, text).await?,
-                    Some(Order::Resign(done)) => {
-                        // The watch need not tell us, for we shall not be here.
-                        let resigned = session.revoke(id).await;
-                        let _ = done.send(());
-                        return resigned;
-                    }
+                order = self.orders.next() => match order {
+                    Some(order) => self.carry_out(&mut session, order).await?,
                     None => return Ok(()),
                 },
+                Some(done) = self.resign.recv() => {
+                    // The watch need not tell us, for we shall not be here.
+                    let resigned = session.revoke(id).await;
+                    let _ = done.send(());
+                    return resigned;
+                }
                 () = sleep_until(until) => self.lose_lease().await,
             }
         }
     }
 
     /// Takes note of a key.
-    async fn learn(&mut self, session: &mut Session, key: Vec<u8>, entry: Option<KeyValue>) -> Result<(), Unanswered> {
+    async fn learn(&mut self, session: &mut Session, key: Vec<u8>, entry: Option<KeyValue>) -> Result<(), Failed> {
         let name = String::from_utf8_lossy(&key).into_owned();
         let text = |entry: &KeyValue| String::from_utf8_lossy(&entry.value).into_owned();
         match (name.strip_prefix(&self.config.prefix).unwrap_or(&name), entry) {
@@ -210,11 +233,11 @@ impl Member {
             }
             ("/leader", None) => self.seat = None,
             ("/epoch", Some(entry)) => self.epoch = text(&entry).parse().unwrap_or(self.epoch).max(self.epoch),
-            ("/policy", None) => self.policy_there = false,
-            ("/policy", Some(entry)) => {
-                self.policy_there = true;
-                self.take_policy(session, &name, &entry.value).await?;
+            ("/policy", None) => {
+                self.policy_there = false;
+                self.orders.take_on(0);
             }
+            ("/policy", Some(entry)) => self.take_policy(session, &name, &entry).await?,
             _ => debug!("etcd has a key that is not ours: {name}"),
         }
         Ok(())
@@ -229,20 +252,15 @@ impl Member {
         }
     }
 
-    /// Does what there is to do: write the policy where there is none, run for the seat, take it.
-    async fn act(&mut self, session: &mut Session) -> Result<(), Unanswered> {
+    /// Does what there is to do: propose the policy where there is none, run for the seat, take it.
+    async fn act(&mut self, session: &mut Session) -> Result<(), Failed> {
         let Some(lease) = self.lease.as_ref().map(|lease| lease.id) else { return Ok(()) };
-        if !self.policy_there {
-            let (key, value) = (self.key("policy"), written(self.digest, &self.text));
-            // Whoever was first, the watch brings it.
-            session.put_if((&key, 0), (&key, value, 0)).await?;
-            self.policy_there = true;
-        }
+        self.propose(session).await?;
         match &self.seat {
             None if self.usable => {
                 let (key, value) = (self.key("leader"), self.config.url.to_string().into_bytes());
-                let won = session.put_if((&key, 0), (&key, value, lease)).await?;
-                debug!("the seat is {}", if won { "ours" } else { "another's" });
+                let won = session.put_if(If::Created(&key, 0), (&key, value, lease)).await?;
+                debug!("the seat is {}", if won.is_some() { "ours" } else { "another's" });
                 // Not again before the watch says who has it.
                 let url = String::new();
                 self.seat = Some(Seat { url, lease: 0, created: 0 });
@@ -259,61 +277,21 @@ impl Member {
     }
 
     /// An epoch that no broker had, written down while this one leads; `None` if it does not.
-    async fn next_epoch(&mut self, session: &mut Session) -> Result<Option<u64>, Unanswered> {
+    async fn next_epoch(&mut self, session: &mut Session) -> Result<Option<u64>, Failed> {
         let Some(created) = self.seat.as_ref().map(|seat| seat.created) else { return Ok(None) };
         let (state, file) = &self.epochs;
         let epoch = match epoch::next(state, file, self.epoch) {
             Ok(epoch) => epoch,
             Err(error) => {
                 warn!("keep the epoch in {}: {error}; this fabric broker cannot answer", state.display());
-                return Err(Unanswered(error.to_string()));
+                return Err(Failed::GivenUp(error.to_string()));
             }
         };
         let (leader, key) = (self.key("leader"), self.key("epoch"));
-        let ours = session.put_if((&leader, created), (&key, epoch.to_string().into_bytes(), 0)).await?;
+        let value = epoch.to_string().into_bytes();
+        let ours = session.put_if(If::Created(&leader, created), (&key, value, 0)).await?;
         self.epoch = self.epoch.max(epoch);
-        Ok(ours.then_some(epoch))
-    }
-
-    /// The policy for all, as etcd has it now.
-    async fn take_policy(&mut self, session: &mut Session, name: &str, value: &[u8]) -> Result<(), Unanswered> {
-        let (policy, text) = match read(name, value) {
-            Ok(read) => read,
-            Err(reason) => {
-                self.usable = false;
-                let _ = self.tell.send(News::Refused(reason)).await;
-                if std::mem::take(&mut self.leads)
-                    && let Some(lease) = self.lease.take()
-                {
-                    // The next session has a lease of its own, and takes no seat with it.
-                    self.abandoned = Some(lease.id);
-                    return Err(Unanswered("the seat is given up: the policy cannot be used".to_owned()));
-                }
-                return Ok(());
-            }
-        };
-        self.usable = true;
-        if policy.digest() == self.digest {
-            return Ok(());
-        }
-        info!("etcd has the policy {:016x} for all, this broker had {:016x}", policy.digest(), self.digest);
-        // Noted only once the daemon has it: what fails before is tried again by the next session, which finds another policy here.
-        let epoch = if self.leads { self.next_epoch(session).await? } else { None };
-        (self.digest, self.text) = (policy.digest(), text);
-        let _ = self.tell.send(News::Policy(Arc::new(policy), epoch)).await;
-        Ok(())
-    }
-
-    async fn put_policy(&mut self, session: &mut Session, text: String) -> Result<(), Unanswered> {
-        let Ok((policy, _)) = weir_policy::Policy::parse("policy", &text) else {
-            // The daemon has read it before.
-            return Ok(());
-        };
-        let put = session.put(&self.key("policy"), written(policy.digest(), &text)).await;
-        if let Err(failed) = &put {
-            let _ = self.tell.send(News::Refused(format!("etcd did not take it: {failed}"))).await;
-        }
-        put
+        Ok(ours.map(|_| epoch))
     }
 
     /// Says who leads, if it is news. Who leads itself has said so.

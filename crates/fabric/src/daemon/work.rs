@@ -1,9 +1,9 @@
 //! The task that owns the broker: what happens, and what is done about it.
 
-use super::{EPOCH_FILE, FabricConfig, STATUS_PAUSE, read_policy};
+use super::reload::Refusals;
+use super::{EPOCH_FILE, FabricConfig, STATUS_PAUSE};
 use crate::accept::InUse;
 use crate::calls::Calls;
-use crate::clock::now_s;
 use crate::cluster::{Cluster, News};
 use crate::convert;
 use crate::counters::Counters;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tracing::{debug, info, warn};
 use weir_control::{FabricBroker, FabricInput, FabricOutput};
 use weir_policy::Policy;
-use weir_state::{epoch, replace};
+use weir_state::replace;
 use weir_units::{Duration, Instant, MachineId};
 
 pub(super) struct Daemon {
@@ -27,26 +27,26 @@ pub(super) struct Daemon {
     /// Where agents reach this broker.
     url: String,
     /// The host in it, where agents are sent to it by name: certificates must have it.
-    host: Option<String>,
+    pub(super) host: Option<String>,
     counters: Arc<Counters>,
-    in_use: InUse,
-    certificate_ends: i64,
-    policy: Arc<Policy>,
-    epoch: u64,
+    pub(super) in_use: InUse,
+    pub(super) certificate_ends: i64,
+    pub(super) policy: Arc<Policy>,
+    pub(super) epoch: u64,
     /// There if this one answers.
-    broker: Option<FabricBroker>,
+    pub(super) broker: Option<FabricBroker>,
     /// Where another answers, as far as it is known.
     leader: Option<String>,
     pub(super) cluster: Option<Cluster>,
-    calls: Calls,
+    pub(super) calls: Calls,
     started: tokio::time::Instant,
-    /// Why the last reload was refused, if it was.
-    refused: Option<String>,
-    /// The same of the certificates.
-    certificate_refused: Option<String>,
+    /// Why policies are not in force.
+    pub(super) refusals: Refusals,
+    /// Why the last certificates were refused, if they were.
+    pub(super) certificate_refused: Option<String>,
     /// When the status was written, and when it is next.
     written: Instant,
-    status_due: Option<Instant>,
+    pub(super) status_due: Option<Instant>,
     /// Whether a write failed, and a warning was given.
     warned: bool,
 }
@@ -85,7 +85,7 @@ impl Daemon {
             cluster,
             calls: Calls::default(),
             started: tokio::time::Instant::now(),
-            refused: None,
+            refusals: Refusals::default(),
             certificate_refused: None,
             written: Instant::ZERO,
             status_due: Some(Instant::ZERO),
@@ -94,7 +94,7 @@ impl Daemon {
         }
     }
 
-    fn now(&self) -> Instant {
+    pub(super) fn now(&self) -> Instant {
         Instant::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
@@ -187,26 +187,20 @@ impl Daemon {
                     Some(leader) => info!("the fabric broker at {leader} answers"),
                     None => info!("no fabric broker answers"),
                 }
-                self.leader = leader;
-                self.broker = None;
-                for call in self.calls.take() {
-                    let _ = call.answers.try_send(Ok(elsewhere(self.leader.as_deref())));
-                }
+                self.answer_no_more(leader);
             }
-            News::Policy(policy, epoch) => {
-                let other_names = self.broker.as_mut().is_some_and(|broker| broker.set_policy(&policy).is_err());
-                if other_names {
-                    self.begin_anew(&policy, epoch);
-                }
-                self.now_in_force(policy);
-                self.refused = None;
-            }
-            News::Refused(reason) => {
-                warn!("a policy is not taken, the old one stays: {reason}");
-                self.refused = Some(reason);
-            }
+            of_policy => self.hear_of_policy(of_policy),
         }
         self.status_due = Some(self.now());
+    }
+
+    /// Another broker answers, or none: whoever is on the line is sent there.
+    fn answer_no_more(&mut self, leader: Option<String>) {
+        self.leader = leader;
+        self.broker = None;
+        for call in self.calls.take() {
+            let _ = call.answers.try_send(Ok(elsewhere(self.leader.as_deref())));
+        }
     }
 
     fn answer(&mut self, to: MachineId, message: proto::FromBroker) {
@@ -222,59 +216,6 @@ impl Daemon {
                 debug!("`{}` does not take its limits", name());
             }
         }
-    }
-
-    /// Policy and certificates again, each whole or not at all.
-    fn reload(&mut self) {
-        match Identity::of_broker(&self.config.identity, self.host.as_deref(), now_s()) {
-            Ok(identity) => {
-                self.certificate_ends = identity.expires();
-                self.in_use.replace(identity.server());
-                self.certificate_refused = None;
-                info!("certificates are read again; calls go on with the old one");
-            }
-            Err(error) => {
-                let refused = format!("{error}; {}", error.hint());
-                warn!("certificates are not taken, the old ones stay: {refused}");
-                self.certificate_refused = Some(refused);
-            }
-        }
-        self.refused = self.reload_policy().err();
-        if let Some(refused) = &self.refused {
-            warn!("the policy is not taken, the old one stays: {refused}");
-        }
-        self.status_due = Some(self.now());
-    }
-
-    /// Puts the file's policy in place of the present one, or says why not and changes nothing.
-    fn reload_policy(&mut self) -> Result<(), String> {
-        let (policy, text) = read_policy(&self.config.policy_file)?;
-        if let Some(cluster) = &self.cluster {
-            // For all or for none: it comes back as news.
-            info!("the policy {:016x} is handed to etcd, for all", policy.digest());
-            return cluster.set_policy(text).map_err(str::to_owned);
-        }
-        let policy = Arc::new(policy);
-        if self.broker.as_mut().is_some_and(|broker| broker.set_policy(&policy).is_err()) {
-            let epoch = epoch::next(&self.config.state, EPOCH_FILE, self.epoch)
-                .map_err(|error| format!("keep the epoch in {}: {error}", self.config.state.display()))?;
-            self.begin_anew(&policy, Some(epoch));
-        }
-        self.now_in_force(policy);
-        Ok(())
-    }
-
-    /// Other names, so other ids: nothing that was reported holds for them. Without an epoch nobody may begin.
-    fn begin_anew(&mut self, policy: &Arc<Policy>, epoch: Option<u64>) {
-        self.epoch = epoch.unwrap_or(self.epoch);
-        self.broker = epoch.map(|epoch| FabricBroker::new(policy, epoch, self.config.broker, self.now()));
-        self.calls.renumber(policy);
-        info!("the policy has other racks, machines or services: the first limits come in a period");
-    }
-
-    fn now_in_force(&mut self, policy: Arc<Policy>) {
-        self.policy = policy;
-        info!("the policy in force is {:016x}", self.policy.digest());
     }
 
     /// Something came or went: the status tells it soon, though not every time when many do.
@@ -300,7 +241,7 @@ impl Daemon {
             uptime: now.saturating_since(Instant::ZERO),
             period: self.config.broker.period,
             certificate_ends: self.certificate_ends,
-            refused: self.refused.as_deref(),
+            refused: self.refusals.reason(),
             certificate_refused: self.certificate_refused.as_deref(),
             calls: self.calls.len(),
             counters: &self.counters,

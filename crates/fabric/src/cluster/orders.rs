@@ -1,0 +1,154 @@
+//! Orders to make a policy everybody's.
+//!
+//! Problem: an order that waits while etcd cannot be reached is old when it can, and would undo what was ordered of another
+//! broker meanwhile. Approach: an order is taken while there is a session with etcd, or refused at once. It has the revision
+//! that the policy for all had when it was given, and is carried out on that one only. What a session leaves behind is
+//! refused, too.
+//!
+//! Orders of this broker follow each other: one that was given while the one before was carried out is on that one's
+//! revision ([`Orders::on`]).
+//!
+//! Worked example: etcd has the policy of revision 5. Of two orders that are given to two brokers at a time, both on 5, the
+//! first becomes revision 6, and the other one is refused.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc;
+
+/// Orders that wait: people give them.
+const QUEUE: usize = 16;
+
+/// A policy for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// Its fingerprint.
+    pub(crate) digest: u64,
+    pub(crate) text: String,
+    /// The revision that the policy in etcd had; 0 if there was none.
+    known: i64,
+}
+
+/// Where etcd has its policy for all now; `None` without a session.
+type Known = Arc<Mutex<Option<i64>>>;
+
+/// The daemon's end.
+pub(crate) struct Desk {
+    send: mpsc::Sender<Order>,
+    known: Known,
+}
+
+/// The end of who talks to etcd.
+pub(super) struct Orders {
+    receive: mpsc::Receiver<Order>,
+    known: Known,
+    /// Revisions of the policy that this broker's orders followed each other by: from which one to which.
+    own: (i64, i64),
+}
+
+/// Both ends; no order is taken yet.
+pub(super) fn desk() -> (Desk, Orders) {
+    let (send, receive) = mpsc::channel(QUEUE);
+    let known = Known::default();
+    (Desk { send, known: known.clone() }, Orders { receive, known, own: (0, 0) })
+}
+
+impl Desk {
+    /// Gives an order.
+    pub(crate) fn order(&self, digest: u64, text: String) -> Result<(), &'static str> {
+        // Kept until the order is in the queue, so that the end of a session finds it there.
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = *known else { return Err("etcd is not reached; reload again when it is") };
+        let order = Order { digest, text, known };
+        self.send.try_send(order).map_err(|_| "etcd has not taken the orders before it yet; reload again later")
+    }
+}
+
+impl Orders {
+    /// There is a session, or the policy in etcd is another now: orders are on this revision.
+    pub(super) fn take_on(&self, revision: i64) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
+    }
+
+    /// There is no session any more: what was ordered of it.
+    pub(super) fn close(&mut self) -> Vec<Order> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = None;
+        std::iter::from_fn(|| self.receive.try_recv().ok()).collect()
+    }
+
+    /// The next order; `None` when the daemon is gone. Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self) -> Option<Order> {
+        self.receive.recv().await
+    }
+
+    /// The revision on which an order is carried out.
+    pub(super) fn on(&self, order: &Order) -> i64 {
+        let (from, to) = self.own;
+        if (from..=to).contains(&order.known) { to } else { order.known }
+    }
+
+    /// An order was carried out.
+    pub(super) fn done(&mut self, on: i64, revision: i64) {
+        self.own = (if self.own.1 == on { self.own.0 } else { on }, revision);
+        self.take_on(revision);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(desk: &Desk, digest: u64) -> Result<(), &'static str> {
+        desk.order(digest, format!("policy {digest}"))
+    }
+
+    #[tokio::test]
+    async fn without_a_session_an_order_is_refused_at_once() {
+        let (desk, mut orders) = desk();
+        assert_eq!(order(&desk, 1), Err("etcd is not reached; reload again when it is"));
+        orders.take_on(5);
+        assert_eq!(order(&desk, 2), Ok(()));
+        assert_eq!(order(&desk, 3), Ok(()));
+        let first = orders.next().await.expect("an order");
+        assert_eq!((first.digest, orders.on(&first)), (2, 5));
+        // The session ends before the other one.
+        let left: Vec<u64> = orders.close().iter().map(|order| order.digest).collect();
+        assert_eq!(left, [3]);
+        assert!(order(&desk, 4).is_err());
+        // The next session finds none, and what is ordered then is on what etcd has then.
+        orders.take_on(9);
+        assert_eq!(order(&desk, 5), Ok(()));
+        let next = orders.next().await.expect("an order");
+        assert_eq!((next.digest, orders.on(&next)), (5, 9));
+        for digest in 0..QUEUE as u64 {
+            assert_eq!(order(&desk, digest), Ok(()));
+        }
+        assert!(order(&desk, 99).is_err_and(|why| why.contains("reload again later")));
+        drop(desk);
+        assert_eq!(orders.close().len(), QUEUE);
+        assert_eq!(orders.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn own_orders_follow_each_other_and_not_anothers() {
+        let (desk, mut orders) = desk();
+        orders.take_on(5);
+        for digest in 1..=3 {
+            assert_eq!(order(&desk, digest), Ok(()));
+        }
+        // Three on revision 5: the first two are carried out one after the other.
+        for revision in [6, 7] {
+            let next = orders.next().await.expect("an order");
+            assert_eq!(orders.on(&next), revision - 1);
+            orders.done(revision - 1, revision);
+        }
+        // Another broker's comes between: the third is not on that one.
+        orders.take_on(8);
+        let third = orders.next().await.expect("an order");
+        assert_eq!(orders.on(&third), 7);
+        assert_eq!(order(&desk, 4), Ok(()));
+        let fourth = orders.next().await.expect("an order");
+        assert_eq!(orders.on(&fourth), 8);
+        orders.done(8, 9);
+        assert_eq!(orders.own, (8, 9), "what was before another's does not count");
+    }
+}
