@@ -114,13 +114,10 @@ impl Cluster {
         Self { orders, resign, news }
     }
 
-    /// The next news. Nothing is lost when the future is dropped.
-    pub(crate) async fn news(&mut self) -> News {
-        match self.news.recv().await {
-            Some(news) => news,
-            // The task ends only by a panic, which ends the daemon's hope for news, too.
-            None => std::future::pending().await,
-        }
+    /// The next news; `None` when there will be none, for the task that brings them has ended by a panic. Nothing is lost
+    /// when the future is dropped.
+    pub(crate) async fn news(&mut self) -> Option<News> {
+        self.news.recv().await
     }
 
     /// Makes a policy everybody's. [`News`] says what came of it, if it is not refused at once.

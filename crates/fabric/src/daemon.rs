@@ -87,6 +87,11 @@ pub enum FabricError {
     /// The policy cannot be kept in etcd.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    /// Who talks to etcd ended by a panic, so that nobody knows who leads.
+    #[error(
+        "what talks to etcd ended by a fault of its own (see above): without it a fabric broker cannot know whether it leads"
+    )]
+    MemberEnded,
     /// The server ended by itself.
     #[error("serve {listen}: {error}")]
     Serve {
@@ -150,7 +155,7 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
     // Where systemd started it (Type=notify); elsewhere nobody listens.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let result = tokio::select! {
-        () = daemon.run(from_calls, reload) => Ok(()),
+        ended = daemon.run(from_calls, reload) => ended,
         ended = server => ended.map_err(|error| FabricError::Serve { listen, error }),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),

@@ -16,8 +16,8 @@ use crate::etcd::proto::request_op::Request;
 use crate::etcd::proto::watch_client::WatchClient;
 use crate::etcd::proto::watch_request::RequestUnion;
 use crate::etcd::proto::{
-    Compare, LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest, PutRequest,
-    RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest, WatchResponse,
+    Compare, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
+    PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use std::future::Future;
 use std::path::PathBuf;
@@ -130,6 +130,17 @@ async fn soon<T>(work: impl Future<Output = Result<tonic::Response<T>, Status>>)
     }
 }
 
+/// A lease, if it has any time.
+fn lease_of(granted: LeaseGrantResponse) -> Result<(i64, Duration), Failed> {
+    if !granted.error.is_empty() {
+        return Err(Failed::Refused(granted.error));
+    }
+    match u64::try_from(granted.ttl) {
+        Ok(seconds @ 1..) => Ok((granted.id, Duration::from_secs(seconds))),
+        _ => Err(Failed::Refused(format!("it granted a lease of {} s", granted.ttl))),
+    }
+}
+
 /// A stream that ends when its member loses sight of etcd's leader.
 fn with_leader<T>(message: T) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
@@ -204,11 +215,7 @@ impl Session {
 
     /// A lease: its id and for how long etcd grants it, which may be longer than asked.
     pub(crate) async fn grant(&mut self, seconds: i64) -> Result<(i64, Duration), Failed> {
-        let granted = soon(self.lease.lease_grant(LeaseGrantRequest { ttl: seconds, id: 0 })).await?;
-        if !granted.error.is_empty() {
-            return Err(Failed::Refused(granted.error));
-        }
-        Ok((granted.id, Duration::from_secs(u64::try_from(granted.ttl).unwrap_or(0))))
+        lease_of(soon(self.lease.lease_grant(LeaseGrantRequest { ttl: seconds, id: 0 })).await?)
     }
 
     /// Ends a lease and with it the keys that hang on it.
@@ -297,6 +304,17 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lease_without_time_is_none() {
+        let granted = |ttl, error: &str| {
+            lease_of(LeaseGrantResponse { id: 7, ttl, error: error.to_owned(), ..LeaseGrantResponse::default() })
+        };
+        assert_eq!(granted(1, ""), Ok((7, Duration::from_secs(1))));
+        assert_eq!(granted(0, ""), Err(Failed::Refused("it granted a lease of 0 s".to_owned())));
+        assert_eq!(granted(-1, ""), Err(Failed::Refused("it granted a lease of -1 s".to_owned())));
+        assert_eq!(granted(5, "too many"), Err(Failed::Refused("too many".to_owned())));
+    }
 
     #[test]
     fn a_refusal_is_an_answer() {

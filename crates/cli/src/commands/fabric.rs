@@ -180,6 +180,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         args.dashboard.map(|listen| dashboard::start(&config.policy, listen, &[], &of_broker)).transpose()?;
     weir_fabric::run(config).map_err(|error| match &error {
         FabricError::Identity(refused) => identity_refused(refused),
+        FabricError::MemberEnded => CommandError::failed(error.to_string())
+            .hint("start it again; and please report what was said above, since this is a fault in Weir"),
         FabricError::TooLarge(refused) => CommandError::refused(refused.to_string()).hint(refused.hint()),
         _ => CommandError::failed(error.to_string()),
     })?;

@@ -1,7 +1,7 @@
 //! The task that owns the broker: what happens, and what is done about it.
 
 use super::reload::Refusals;
-use super::{EPOCH_FILE, FabricConfig, STATUS_PAUSE};
+use super::{EPOCH_FILE, FabricConfig, FabricError, STATUS_PAUSE};
 use crate::accept::InUse;
 use crate::calls::Calls;
 use crate::cluster::{Cluster, News};
@@ -98,7 +98,12 @@ impl Daemon {
         Instant::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    pub(super) async fn run(&mut self, mut events: mpsc::Receiver<Event>, mut reload: Signal) {
+    /// Until something ends that it cannot do without.
+    pub(super) async fn run(
+        &mut self,
+        mut events: mpsc::Receiver<Event>,
+        mut reload: Signal,
+    ) -> Result<(), FabricError> {
         loop {
             self.write_status_if_due();
             let next_period = self.broker.as_ref().and_then(FabricBroker::poll_timeout);
@@ -107,7 +112,14 @@ impl Daemon {
             tokio::select! {
                 // The server, which has the other end, lives as long as this does.
                 Some(event) = events.recv() => self.take(event),
-                news = news(&mut self.cluster) => self.hear(news),
+                news = news(&mut self.cluster) => match news {
+                    Some(news) => self.hear(news),
+                    None => {
+                        // Nobody watches the lease any more: another one may answer at any time.
+                        self.answer_no_more(None);
+                        return Err(FabricError::MemberEnded);
+                    }
+                },
                 _ = reload.recv() => self.reload(),
                 () = sleep(wait) => self.end_period(),
             }
@@ -268,7 +280,7 @@ fn elsewhere(leader: Option<&str>) -> proto::FromBroker {
 }
 
 /// Never without others.
-async fn news(cluster: &mut Option<Cluster>) -> News {
+async fn news(cluster: &mut Option<Cluster>) -> Option<News> {
     match cluster {
         Some(cluster) => cluster.news().await,
         None => std::future::pending().await,
@@ -280,5 +292,52 @@ async fn sleep(wait: Option<Duration>) {
     match wait {
         Some(wait) => tokio::time::sleep(std::time::Duration::from_nanos(wait.nanos())).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authority::{Authority, Holder};
+    use tokio::signal::unix::{SignalKind, signal};
+    use weir_control::FabricBrokerConfig;
+
+    const POLICY: &str = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1] } } }\n\
+                          services: { a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 1Gb/s } } }\n";
+
+    #[tokio::test]
+    async fn who_cannot_hear_of_its_lease_answers_no_more_and_ends() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (authority, _) = Authority::open(directory.path()).expect("made");
+        let holder = Holder::Fabric(vec!["127.0.0.1".to_owned()]);
+        authority.issue(&holder, 2).expect("made");
+        let identity = Identity::read(&authority.files(&holder)).expect("sound");
+        let config = FabricConfig {
+            policy: Arc::new(Policy::parse("policy.yaml", POLICY).expect("valid").0),
+            policy_file: directory.path().join("policy.yaml"),
+            listen: "127.0.0.1:0".parse().expect("an address"),
+            identity: authority.files(&holder),
+            state: directory.path().join("state"),
+            broker: FabricBrokerConfig::default(),
+            status: None,
+            publisher: None,
+            cluster: None,
+        };
+        let (listen, in_use) = (config.listen, InUse::new(identity.server()));
+        let mut daemon = Daemon::new(config, listen, Arc::default(), in_use, &identity, 1);
+        let (answers, mut to_leader) = mpsc::channel(4);
+        let (verdict, _verdict) = tokio::sync::oneshot::channel();
+        daemon.take(Event::Call { machine: "m1".to_owned(), answers, verdict });
+        assert!(daemon.broker.is_some());
+        daemon.cluster = Some(Cluster::lost());
+        let (_events, from_calls) = mpsc::channel(1);
+        let reload = signal(SignalKind::hangup()).expect("a signal");
+        let ended = daemon.run(from_calls, reload).await;
+        assert!(matches!(ended, Err(FabricError::MemberEnded)), "{ended:?}");
+        assert!(daemon.broker.is_none());
+        let mut words = std::iter::from_fn(|| to_leader.try_recv().ok()).map(|word| word.expect("a word").word);
+        assert!(matches!(words.next(), Some(Some(Word::Welcome(_)))));
+        assert!(matches!(words.next(), Some(Some(Word::Elsewhere(elsewhere))) if elsewhere.url.is_empty()));
+        assert!(words.next().is_none() && to_leader.is_closed());
     }
 }
