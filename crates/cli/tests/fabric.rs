@@ -148,6 +148,32 @@ fn a_fabric_broker_takes_as_many_descriptors_as_it_may() {
 }
 
 #[test]
+fn another_fabric_broker_is_told_the_newest_report_again() {
+    let place = Place::new();
+    // A report of before a period is not said again, so a period must be longer than a busy host needs to call.
+    let period = "4s";
+    let start = |name| place.start_as(name, place.fabric_timed(name, "127.0.0.1:0", "policy.yaml", period));
+    let (one, two) = (start("one"), start("two"));
+    let urls = [one.url(), two.url()];
+    let mut line = place.line_timed("m1", &[&urls[0], &urls[1]], period);
+    // The other rack is known to the second one.
+    let other = place.line_timed("m3", &[&urls[1]], period);
+    other.report(place.report("m3", 1, 8));
+    wait_for("the other rack", 20, || other.status().reports_sent == 1);
+    // A word, and then none.
+    line.report(place.report("m1", 1, 8));
+    wait_for("the report", 20, || line.status().reports_sent == 1);
+    assert_eq!(line.status().state, LineState::Up(urls[0].clone()));
+    one.end(libc::SIGKILL);
+    let first = next(&mut line);
+    let epoch = two.status().expect("a status")["epoch"].as_u64();
+    assert_eq!(Some(first.epoch), epoch, "of the second one");
+    assert_eq!(of_a(&first), gbps(5), "which knows what the first was told");
+    let status = line.status();
+    assert_eq!((status.reports_sent, status.calls, status.state), (2, 2, LineState::Up(urls[1].clone())));
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "a test of real certificates waits until one ends")]
 fn what_cannot_work_is_refused_before_it_listens() {
     let place = Place::new();

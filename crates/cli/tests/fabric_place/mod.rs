@@ -86,9 +86,13 @@ impl Place {
 
     /// One of several: with a state and a status of its own.
     pub(crate) fn fabric_named(&self, name: &str, listen: &str, policy: &str) -> Command {
+        self.fabric_timed(name, listen, policy, PERIOD)
+    }
+
+    pub(crate) fn fabric_timed(&self, name: &str, listen: &str, policy: &str, period: &str) -> Command {
         let IdentityFiles { certificate, private_key, authority } = self.identity("fabric-127.0.0.1");
         let mut command = weir(&["fabric"]);
-        command.arg(self.at(policy)).args(["--listen", listen, "--period", PERIOD]);
+        command.arg(self.at(policy)).args(["--listen", listen, "--period", period]);
         command.arg("--certificate").arg(certificate).arg("--private-key").arg(private_key);
         command.arg("--authority").arg(authority).arg("--state").arg(self.at(&format!("{name}-state")));
         command.arg("--status").arg(self.at(&format!("{name}.json"))).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -107,7 +111,11 @@ impl Place {
     }
 
     pub(crate) fn line(&self, machine: &str, urls: &[&str]) -> Line {
-        let period: weir_units::Duration = PERIOD.parse().expect("a period");
+        self.line_timed(machine, urls, PERIOD)
+    }
+
+    pub(crate) fn line_timed(&self, machine: &str, urls: &[&str], period: &str) -> Line {
+        let period: weir_units::Duration = period.parse().expect("a period");
         let brokers: Vec<BrokerUrl> = urls.iter().map(|url| url.parse().expect("an address")).collect();
         let identity = self.identity(&format!("machine-{machine}"));
         let config = LineConfig { machine: machine.to_owned(), brokers, identity, period, timeout: period * 5 };
