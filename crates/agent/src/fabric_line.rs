@@ -74,7 +74,8 @@ impl FabricLine {
                 limits_lost: line.limits_lost,
             };
             let silent_ms = line.silent.map(|silent| u64::try_from(silent.as_millis()).unwrap_or(u64::MAX));
-            StatusLine { state, broker, silent_ms, last_failure: line.last_failure, counters }
+            let (last_failure, certificate_ends) = (line.last_failure, line.certificate_ends);
+            StatusLine { state, broker, silent_ms, last_failure, certificate_ends, counters }
         });
         let concerned = line.is_some() || weir_alloc::speaks_of_fabric(broker.allocator().policy());
         concerned.then(|| FabricLink { leads: broker.leads(), hears: broker.hears_fabric(), line })

@@ -215,6 +215,10 @@ pub struct FabricLine {
     /// Why the last call ended or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
+    /// When this machine's own certificate ends, in seconds since 1970; of the one that the last call showed, and before the first that
+    /// of the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_ends: Option<i64>,
     /// What it counted.
     pub counters: LineCounters,
 }

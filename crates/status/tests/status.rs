@@ -244,6 +244,7 @@ fn complete() -> AgentStatus {
         broker: Some("https://f:1".into()),
         silent_ms: Some(2_500),
         last_failure: None,
+        certificate_ends: Some(1_900_000_000),
         counters,
     };
     status.fabric = Some(FabricLink { leads: false, hears: true, line: Some(line) });

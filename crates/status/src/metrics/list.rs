@@ -179,6 +179,18 @@ pub const METRICS: &[Metric] = &[
         }),
     ),
     gauge(
+        "weir_fabric_line_certificate_end_time",
+        SECONDS,
+        &[],
+        "When the certificate ends with which the machine calls the fabric broker, in seconds since 1970",
+        Of::Agent(|status, give| {
+            let line = status.fabric.as_ref().and_then(|link| link.line.as_ref());
+            if let Some(end) = line.and_then(|line| line.certificate_ends) {
+                alone(give, Value::Number(end as f64));
+            }
+        }),
+    ),
+    gauge(
         "weir_service_usage",
         RATE,
         SERVICE,
