@@ -22,6 +22,8 @@ command -v tc     >/dev/null || lab+=(iproute2)
 command -v iperf3 >/dev/null || lab+=(iperf3)
 command -v redis-server >/dev/null || lab+=(redis-server)
 command -v etcd   >/dev/null || lab+=(etcd-server)
+# The units are run by a real systemd, which need not have booted this machine.
+[ -x /lib/systemd/systemd ]   || lab+=(systemd)
 # The dashboard is tested in a real browser.
 command -v chromium >/dev/null || lab+=(chromium)
 if [ "${1:-}" = edt ]; then

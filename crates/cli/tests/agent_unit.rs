@@ -1,9 +1,10 @@
-//! What an agent needs of its host: the capabilities of its systemd unit and no others, an interface that comes and goes, and what it
-//! says where something is missing.
+//! What an agent needs of its host: its systemd unit with the sandbox and the capabilities that this gives, and no others; an interface that
+//! comes and goes; and what it says where something is missing.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
 
 mod agent_pair;
 mod common;
+mod unit_manager;
 
 use agent_pair::{Flow, POLICY, Pair, end};
 use common::{WEIR, one_at_a_time, signal, skipped, wait_for};
@@ -11,9 +12,11 @@ use std::fs;
 use std::io::Write as _;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
+use unit_manager::{Manager, USER};
 use weir_linux::netns::connect;
 
 const UNIT: &str = include_str!("../../../packaging/weir-agent.service");
+const FABRIC_UNIT: &str = include_str!("../../../packaging/weir-fabric.service");
 
 /// The capabilities of the unit, such as `net_admin`.
 fn capabilities() -> Vec<String> {
@@ -38,6 +41,7 @@ fn bound_agent(pair: &Pair, capabilities: &[String], before: &str) -> Command {
     command
 }
 
+#[track_caller]
 fn near(rate: f64, expected: f64, part: f64) {
     assert!((rate / expected - 1.0).abs() < part, "{rate:.1} is not {expected} Mb/s ± {part}");
 }
@@ -87,8 +91,7 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
 #[test]
 fn systemd_understands_the_units() {
     let directory = tempfile::tempdir().expect("a directory");
-    let units =
-        [("weir-agent.service", UNIT), ("weir-fabric.service", include_str!("../../../packaging/weir-fabric.service"))];
+    let units = [("weir-agent.service", UNIT), ("weir-fabric.service", FABRIC_UNIT)];
     for (name, text) in units {
         let path = directory.path().join(name);
         fs::write(&path, text.replace("/usr/local/bin/weir", WEIR)).expect("written");
@@ -102,6 +105,114 @@ fn systemd_understands_the_units() {
         // What it does not know it says, and succeeds.
         assert!(output.status.success() && !said.contains(name), "{name}: {said}");
     }
+}
+
+/// Whether a line of `/proc/PID/mounts` says that this is mounted read-only or not; `None` where it is no mount of its own.
+fn is_read_only(mounts: &str, path: &str) -> Option<bool> {
+    let mut lines = mounts.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
+    let line = lines.find(|words| words[1] == path)?;
+    Some(line[3].split(',').any(|option| option == "ro"))
+}
+
+#[test]
+fn the_agent_lives_by_its_unit() {
+    const AGENT: &str = "weir-agent.service";
+    if skipped("an agent run by its unit") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wud");
+    let before = pair.picture();
+    let Some(manager) = Manager::start(&pair.m1, &pair.directory.path().join("manager"), &[(AGENT, UNIT)]) else {
+        return;
+    };
+    manager.write("policy.yaml", policy(), 0o644, 0);
+    manager.write("key", fs::read(&pair.key).expect("made"), 0o600, 0);
+    manager.write("agent.conf", "WEIR_AGENT=\"--interface eth0 --machine m1\"\n", 0o644, 0);
+    // Type=notify: this is done when the agent has said that it is ready.
+    manager.must("start", AGENT);
+    assert!(manager.property(AGENT, "StatusText").starts_with("m1 on eth0 by "), "{}", manager.log(AGENT));
+    let mounts = manager.proc(AGENT, "mounts");
+    let read_only = ["/", "/sys", "/sys/fs/bpf", "/proc", "/proc/sys", "/proc/kallsyms", "/run/weir"];
+    let expected = [true, true, false, false, true, true, false];
+    assert_eq!(read_only.map(|path| is_read_only(&mounts, path)), expected.map(Some), "the sandbox is there: {mounts}");
+    let process = manager.proc(AGENT, "status");
+    let says = |line: &str| process.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
+    assert!(says("NoNewPrivs: 1") && says("Seccomp: 2") && says("CapEff: 000000c000801000"), "{process}");
+    wait_for("the agent's first status", 20, || manager.run().join("agent.json").exists());
+    let flow = Flow::start(&pair, 5001);
+    flow.rate();
+    near(flow.rate(), 20.0, 0.06);
+    // A reload says whether it was taken.
+    manager.write("policy.yaml", policy().replace("20Mb/s", "30Mb/s"), 0o644, 0);
+    manager.must("reload", AGENT);
+    flow.rates(1, 300);
+    near(flow.rate(), 30.0, 0.06);
+    manager.write("policy.yaml", policy().replace("20Mb/s", "40 parsecs"), 0o644, 0);
+    let (taken, said) = manager.systemctl(&["reload", AGENT]);
+    assert!(!taken && manager.log(AGENT).contains("40 parsecs"), "{said}: {}", manager.log(AGENT));
+    assert_eq!(manager.property(AGENT, "ActiveState"), "active");
+    near(flow.rate(), 30.0, 0.06);
+    manager.write("policy.yaml", policy().replace("20Mb/s", "30Mb/s"), 0o644, 0);
+    // The next agent goes on where this one ends, and limits hold meanwhile.
+    let old = manager.property(AGENT, "MainPID");
+    let rates = std::thread::scope(|scope| {
+        let rates = scope.spawn(|| flow.rates(12, 250));
+        manager.must("restart", AGENT);
+        rates.join().expect("measured")
+    });
+    assert!(rates.iter().all(|rate| *rate < 33.0), "{rates:.1?}");
+    assert_ne!(manager.property(AGENT, "MainPID"), old);
+    let log = manager.log(AGENT);
+    assert!(log.contains("leaving what was put on eth0 in force"), "{log}");
+    assert!(log.contains("went on where an earlier agent ended"), "{log}");
+    // Stopped, it leaves all in force, and removal takes it away.
+    manager.must("stop", AGENT);
+    assert!(pair.picture().contains(" 7765: root"), "{}", pair.picture());
+    near(flow.rate(), 30.0, 0.06);
+    drop(flow);
+    let mut remove = manager.inside("weir");
+    remove.args(["agent", "--remove", "--interface", "eth0", "--status", "/run/weir/agent.json"]);
+    let removed = remove.output().expect("runs");
+    let said = String::from_utf8_lossy(&removed.stdout).into_owned() + &String::from_utf8_lossy(&removed.stderr);
+    assert!(removed.status.success() && said.contains("removed what an agent left on eth0"), "{said}");
+    assert_eq!(pair.picture(), before);
+}
+
+#[test]
+fn the_fabric_broker_lives_by_its_unit() {
+    const FABRIC: &str = "weir-fabric.service";
+    if skipped("a fabric broker run by its unit") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wue");
+    let Some(manager) = Manager::start(&pair.m1, &pair.directory.path().join("manager"), &[(FABRIC, FABRIC_UNIT)])
+    else {
+        return;
+    };
+    let with_fabric = policy() + "    fabric: { max: 1Gb/s }\n";
+    fs::write(&pair.policy, &with_fabric).expect("written");
+    let pki = pair.directory.path().join("pki");
+    let mut certificates = common::weir(&["certificate"]);
+    certificates.arg(&pki).arg("--policy").arg(&pair.policy).args(["--fabric", "fabric.example.org"]);
+    assert!(certificates.stdout(Stdio::null()).status().expect("runs").success());
+    let made = |name: &str| fs::read(pki.join(name)).expect("made");
+    manager.write("policy.yaml", with_fabric, 0o644, 0);
+    manager.write("authority.pem", made("authority.pem"), 0o644, 0);
+    manager.write("fabric.pem", made("fabric-fabric.example.org.pem"), 0o644, 0);
+    manager.write("fabric.key", made("fabric-fabric.example.org.key"), 0o600, USER);
+    let settings = include_str!("../../../packaging/fabric.conf").replace("10.0.0.1:", "10.78.0.1:");
+    manager.write("fabric.conf", settings, 0o644, 0);
+    manager.must("start", FABRIC);
+    let process = manager.proc(FABRIC, "status");
+    let says = |line: String| process.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
+    assert!(says(format!("Uid: {USER} {USER} {USER} {USER}")) && says("CapEff: 0000000000000000".into()), "{process}");
+    let mounts = manager.proc(FABRIC, "mounts");
+    assert_eq!(["/", "/sys", "/proc/sys"].map(|path| is_read_only(&mounts, path)), [Some(true); 3], "{mounts}");
+    manager.must("reload", FABRIC);
+    assert_eq!(manager.property(FABRIC, "ActiveState"), "active", "{}", manager.log(FABRIC));
+    manager.must("stop", FABRIC);
 }
 
 #[test]
