@@ -29,6 +29,11 @@ pub(crate) fn write_secretly(path: &Path, content: &[u8]) -> io::Result<()> {
 
 fn write_and_settle(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     replace(path, content, mode, File::sync_all)?;
+    sync_directory(path)
+}
+
+/// Makes the name of a file outlive a crash of the host.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent)?.sync_all()
 }

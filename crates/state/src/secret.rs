@@ -1,7 +1,7 @@
 //! A file that only its owner reads.
 //!
 //! A key that others can read is no secret, so a file with permissions for group or others is refused, as ssh refuses
-//! its keys. [`create`] makes a new one that only its owner can read, and never replaces one; [`replace`] does, in one step.
+//! its keys; and so is one of another user's, who could read and change it (root's is everybody's to trust). [`create`] makes a new one that only its owner can read, and never replaces one; [`replace`] does, in one step.
 
 use crate::replace;
 use std::fs::{File, OpenOptions};
@@ -29,6 +29,24 @@ pub enum SecretError {
         /// Its permissions.
         mode: u32,
     },
+    /// Somebody else's.
+    #[error("{path} belongs to user {owner}; chown {me} {path}")]
+    Owner {
+        /// The file.
+        path: String,
+        /// Whose it is.
+        owner: u32,
+        /// Who reads it.
+        me: u32,
+    },
+    /// More than there can be in one.
+    #[error("{path} has more than {longest} bytes: is it the right file?")]
+    Long {
+        /// The file.
+        path: String,
+        /// The most that it may have.
+        longest: u64,
+    },
 }
 
 impl SecretError {
@@ -38,25 +56,49 @@ impl SecretError {
     }
 }
 
-/// Reads a text of at most `longest` bytes that only its owner can read; a longer one is cut off.
+/// Reads a text of at most `longest` bytes that only its owner can read: whoever runs this, or root.
 pub fn read(path: &Path, longest: u64) -> Result<String, SecretError> {
     let name = || path.display().to_string();
     let io = |error| SecretError::Io { path: name(), error };
     let file = File::open(path).map_err(io)?;
-    let mode = file.metadata().map_err(io)?.mode() & 0o777;
+    let about = file.metadata().map_err(io)?;
+    let mode = about.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(SecretError::Open { path: name(), mode });
     }
-    let mut text = String::new();
-    file.take(longest).read_to_string(&mut text).map_err(io)?;
-    Ok(text)
+    // SAFETY: plain system call without arguments.
+    let me = unsafe { libc::geteuid() };
+    if !is_trusted(about.uid(), me) {
+        return Err(SecretError::Owner { path: name(), owner: about.uid(), me });
+    }
+    let mut text = Vec::new();
+    // One more tells that there is more. Before it is taken for text, which may end in the middle of a letter there.
+    file.take(longest + 1).read_to_end(&mut text).map_err(io)?;
+    if text.len() as u64 > longest {
+        return Err(SecretError::Long { path: name(), longest });
+    }
+    String::from_utf8(text).map_err(|_| io(io::Error::new(io::ErrorKind::InvalidData, "it is not a text")))
 }
 
-/// Writes a secret to a file that does not exist yet.
+/// Whether a file of `owner` may be believed by `me`.
+fn is_trusted(owner: u32, me: u32) -> bool {
+    owner == me || owner == 0
+}
+
+/// Writes a secret to a file that does not exist yet; nothing is left of it where that fails. Once this returns it outlives a crash of the host.
 pub fn create(path: &Path, text: &str) -> Result<(), SecretError> {
+    create_by(path, |file| file.write_all(text.as_bytes()))
+}
+
+fn create_by(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), SecretError> {
     let io = |error| SecretError::Io { path: path.display().to_string(), error };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io)
+    let written = write(&mut file).and_then(|()| file.sync_all()).and_then(|()| replace::sync_directory(path));
+    written.map_err(|error| {
+        // Half a secret would be refused by whoever reads it, and stand in the way of the next try.
+        let _ = std::fs::remove_file(path);
+        io(error)
+    })
 }
 
 /// Replaces a secret in one step; the new one only its owner can read.
@@ -89,6 +131,39 @@ mod tests {
         replace(&path, "other").expect("replaced");
         assert_eq!(read(&path, 100).expect("ours"), "other");
         assert_eq!(std::fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_and_not_cut_off() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("secret");
+        create(&path, "words").expect("created");
+        assert_eq!(read(&path, 5).expect("as long as may be"), "words");
+        let error = read(&path, 4).expect_err("one more").to_string();
+        assert!(error.ends_with("has more than 4 bytes: is it the right file?"), "{error}");
+    }
+
+    #[test]
+    fn what_is_another_users_is_refused() {
+        assert!(is_trusted(1000, 1000) && is_trusted(0, 1000) && is_trusted(0, 0));
+        assert!(!is_trusted(1000, 0) && !is_trusted(1000, 1001));
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("secret");
+        create(&path, "word").expect("created");
+        // Only root may give files away.
+        if std::os::unix::fs::chown(&path, Some(4242), None).is_ok() {
+            let error = read(&path, 100).expect_err("another user's").to_string();
+            assert!(error.ends_with(&format!("belongs to user 4242; chown 0 {}", path.display())), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_cannot_be_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("secret");
+        let full = |file: &mut File| file.write_all(b"wo").and(Err(io::ErrorKind::StorageFull.into()));
+        let error = create_by(&path, full).expect_err("no room").to_string();
+        assert!(error.contains("no storage space") && !path.exists(), "{error}");
     }
 
     #[test]
