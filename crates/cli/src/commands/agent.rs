@@ -215,6 +215,8 @@ pub(super) fn log_to_stderr() {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_target(false)
+        // What cannot be written is not written anywhere: telling of it on the same standard error panics where that is gone.
+        .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .init();
 }
@@ -267,7 +269,11 @@ fn terms(args: &Args, name: &str) -> Result<(Terms, Vec<Diagnostic>), CommandErr
         if missing { refused.hint(format!("make one with `weir key {}`", key.display())) } else { refused }
     })?;
     let listen = match args.listen {
-        Some(listen) => listen,
+        Some(listen) => one_machine(listen).map_err(|reason| {
+            CommandError::refused(format!("--listen {listen}: {reason}")).hint(format!(
+                "write the address that the rack's other machines send to, for example --listen 10.0.0.1:{DEFAULT_PORT}"
+            ))
+        })?,
         None => from_policy(&policy, machine)?,
     };
     let peers = peers(&policy, machine, &args.peer)?;
@@ -339,6 +345,15 @@ fn from_policy(policy: &Policy, id: MachineId) -> Result<SocketAddr, CommandErro
     })
 }
 
+/// Refuses what is not the address and the port of one machine, as a policy's `address:` does: datagrams to the agent are told by both.
+fn one_machine(address: SocketAddr) -> Result<SocketAddr, &'static str> {
+    match address {
+        _ if address.ip().is_unspecified() || address.ip().is_multicast() => Err("is not the address of one machine"),
+        _ if address.port() == 0 => Err("has no port"),
+        _ => Ok(address),
+    }
+}
+
 /// Where the other machines of the rack listen: as given, else as the policy has it.
 fn peers(policy: &Policy, me: MachineId, given: &[String]) -> Result<Vec<(MachineId, SocketAddr)>, CommandError> {
     let rack = policy.network().rack(policy.network().machine(me).rack());
@@ -355,6 +370,7 @@ fn peers(policy: &Policy, me: MachineId, given: &[String]) -> Result<Vec<(Machin
             return Err(refuse(format!("`{name}` has an address already")));
         }
         let address = address.parse().map_err(|_| refuse(format!("`{address}` is not an address and a port")))?;
+        let address = one_machine(address).map_err(|reason| refuse(reason.to_owned()))?;
         addresses.push((id, address));
     }
     for id in rack.machines().iter().filter(|id| **id != me) {
