@@ -228,7 +228,7 @@ fn what_a_host_lacks_is_said_before_anything_changes() {
     let (code, said) =
         end(bound_agent(&pair, &capabilities(), "umount -l /sys/fs/bpf || exit 9;").spawn().expect("starts"));
     assert!(code == Some(1) && said.contains("/sys/fs/bpf is not mounted"), "{code:?} {said}");
-    assert!(said.contains("mount -t bpf bpf /sys/fs/bpf"), "{said}");
+    assert!(said.contains("mount -t bpf -o mode=0700 bpf /sys/fs/bpf"), "{said}");
     assert_eq!(pair.picture(), before);
     // An interface that is not there.
     let mut other = pair.agent(&pair.m1, "m1");

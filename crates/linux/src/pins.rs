@@ -36,7 +36,7 @@ const ROOT: &str = "/sys/fs/bpf/weir";
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
     /// The file system is not there and cannot be mounted.
-    #[error("{BPF_FS} is not mounted and cannot be ({0}); mount -t bpf bpf {BPF_FS}")]
+    #[error("{BPF_FS} is not mounted and cannot be ({0}); mount -t bpf -o mode=0700 bpf {BPF_FS}")]
     NotMounted(#[source] io::Error),
     /// A directory or file.
     #[error("{}: {error}", .path.display())]

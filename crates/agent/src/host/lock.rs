@@ -3,7 +3,7 @@
 use super::HostError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use weir_linux::interface::Interface;
 
@@ -38,7 +38,10 @@ pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<Lock, Host
     loop {
         fs::create_dir_all(directory).map_err(failed)?;
         // Not cut off before it is ours: the holder's process number is in it.
-        let file = match OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path) {
+        // Nobody else's to open: whoever can open it can hold its lock, and then no agent begins.
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = match options.open(&path) {
             // The directory went meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file.map_err(failed)?,
@@ -99,6 +102,7 @@ mod tests {
         let HostError::Taken { lock: path, .. } = second else { panic!("{second}") };
         let holder = fs::read_to_string(&path).expect("the lock file");
         assert_eq!(holder, format!("{}\n", std::process::id()));
+        assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
         sweep(directory.path());
         assert!(path.exists(), "it is held");
         drop(first);
