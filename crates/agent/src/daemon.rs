@@ -151,7 +151,13 @@ impl Daemon {
         }
         if host.is_adopted() {
             info!("went on where an earlier agent ended");
-            resumes_until = Instant::ZERO + config.broker.timeout;
+            match host.resumes() {
+                true => resumes_until = Instant::ZERO + config.broker.timeout,
+                false => info!("it ended longer ago than brokers' limits hold: the static policy is in force"),
+            }
+        }
+        if host.is_of_another_version() {
+            info!("took the place of an agent of another version: brokers' limits ended with it");
         }
         let mut line = FabricLine::new(line);
         line.concern(policy);

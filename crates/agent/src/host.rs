@@ -130,16 +130,20 @@ impl Host {
         // The programs come first: they refuse an interface that another holds, even one that does not see our lock because its
         // /run is another.
         let mut datapath = InterfaceDatapath::attach(&interface, None)?;
-        // What an earlier agent left goes on where this one cannot begin.
-        let adopted = datapath.is_adopted();
-        datapath.set_kept(adopted);
+        // What an earlier agent left goes on where this one cannot begin; of another version's as much as has been taken over.
+        let succeeds = datapath.is_successor();
+        datapath.set_kept(succeeds);
+        // Where no agent was alive for the timeout the kernel has gone back to the static policy: limits are from then on nobody's word.
+        let resumes = datapath.is_adopted() && !datapath.timer()?.fallback;
         configure(&mut datapath, standing, plan.sending)?;
         let rates = rates(&datapath, standing, &plan)?;
+    /// Whether limits of an earlier agent's broker are in force.
+    resumes: bool,
         let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let held = destinations.held()?;
         let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &held, force)?;
-        shaper.set_kept(adopted);
+        shaper.set_kept(succeeds);
         let shaper = Arc::new(Mutex::new(Some(shaper)));
         trust(&mut datapath, standing)?;
         // Last, so that no packet is sent to a class that is not there yet.
@@ -160,7 +164,11 @@ impl Host {
             before,
             absent,
             receive_limits,
-            kept: adopted,
+        if !resumes {
+            lift(&mut datapath, &plan.leaves)?;
+        }
+            resumes,
+            kept: succeeds,
             _lock: lock,
         };
         host.set_kept(false);
@@ -310,6 +318,16 @@ impl Host {
     fn set_kept(&mut self, kept: bool) {
         self.kept = kept;
         self.datapath.set_kept(kept);
+    /// Whether limits that an earlier agent's broker set are in force.
+    pub fn resumes(&self) -> bool {
+        self.resumes
+    }
+
+    /// Whether this took the place of what an agent of another version left, of which nothing but its place could be taken over.
+    pub fn is_of_another_version(&self) -> bool {
+        self.datapath.is_successor() && !self.datapath.is_adopted()
+    }
+
         if let Some(shaper) = self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             shaper.set_kept(kept);
         }
@@ -416,3 +434,18 @@ fn totals(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<Vec<PerD
     };
     leaves.iter().map(total).collect()
 }
+/// The errors of what was tried independently.
+fn all(results: [Result<(), HostError>; 2]) -> Result<(), HostError> {
+    match results {
+        [Err(first), Err(second)] => Err(HostError::Both(Box::new([first, second]))),
+        [first, second] => first.and(second),
+    }
+}
+
+/// Lifts what brokers' limits there are.
+fn lift(datapath: &mut InterfaceDatapath, leaves: &[ServiceId]) -> Result<(), HostError> {
+    let unlimited = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::UNLIMITED };
+    let limits: Vec<_> = leaves.iter().map(|leaf| (*leaf, unlimited)).collect();
+    Ok(datapath.set_limits(&limits)?)
+}
+

@@ -1,4 +1,4 @@
-//! What an agent that keeps everything leaves behind when it does not end by a signal.
+//! What an agent that keeps everything leaves behind when it does not end by a signal, and what the next one makes of it.
 #![expect(clippy::disallowed_methods, reason = "a test of a real daemon waits in real time")]
 
 use std::cell::Cell;
@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, Source, Terms, host};
 use weir_control::RackBrokerConfig;
 use weir_linux::interface::Interface;
@@ -14,7 +15,7 @@ use weir_linux::loader::InterfaceDatapath;
 use weir_linux::netns::{Prefix, connect};
 use weir_linux::requirements::{Purpose, check};
 use weir_policy::Policy;
-use weir_units::MachineId;
+use weir_units::{Bandwidth, MachineId, PerDirection, ServiceId};
 use weir_wire::{Key, Keys};
 
 /// What goes wrong in a reload.
@@ -96,6 +97,71 @@ fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
     ended.ok()
 }
 
+/// Signals are the whole process's.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Until an agent listens for them. Once: it puts its handler there only the first time.
+fn ignore_hangups() {
+    static IGNORED: Once = Once::new();
+    // SAFETY: plain system call.
+    IGNORED.call_once(|| unsafe {
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
+    });
+}
+
+#[test]
+fn limits_end_with_the_time_that_they_hold_without_an_agent() {
+    if !check(Purpose::Lab).is_empty() {
+        let line = "skipped: limits that an agent finds need root and Linux's network parts\n";
+        std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+        return;
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    ignore_hangups();
+    let prefix = Prefix::new("wkq").expect("a prefix");
+    prefix.cleanup().expect("leftovers of an earlier run go");
+    let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
+    connect((&m1, "eth0", Some("10.78.0.1/24")), (&m2, "eth0", None)).expect("connected");
+    let limit = PerDirection { tx: Bandwidth::from_mbps(5), rx: Bandwidth::from_mbps(7) };
+    // An agent that dies leaves what its successor would find; what is written there is what brokers had said.
+    let inside = |work: &(dyn Fn(&mut InterfaceDatapath) + Sync)| {
+        m1.run(|| {
+            let interface = Interface::named("eth0").expect("there");
+            let mut datapath = InterfaceDatapath::attach(&interface, None).expect("free");
+            assert!(datapath.is_adopted());
+            datapath.set_slots([(ServiceId(0), "a")].into_iter()).expect("a slot");
+            work(&mut datapath);
+            datapath.leave();
+        })
+        .expect("inside");
+    };
+    let limited = || {
+        inside(&|datapath| {
+            datapath.set_limits(&[(ServiceId(0), limit)]).expect("set");
+            datapath.tell_alive().expect("told");
+        });
+    };
+    let found = || {
+        let found = Mutex::new(None);
+        inside(&|datapath| *found.lock().expect("nobody panicked") = datapath.limits().expect("read").first().copied());
+        found.into_inner().expect("nobody panicked").expect("a service").1
+    };
+    let dies = || {
+        let ended = m1.run(|| run(Fault::Panic, true)).expect("inside");
+        assert!(ended.is_none(), "{ended:?}");
+    };
+    dies();
+    limited();
+    dies();
+    assert_eq!(found(), limit, "within the time they hold on");
+    limited();
+    std::thread::sleep(std::time::Duration::from_millis(5500));
+    dies();
+    let unlimited = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::UNLIMITED };
+    assert_eq!(found(), unlimited, "the kernel had gone back to the static policy");
+    assert!(m1.run(|| host::remove("eth0")).expect("inside").expect("removed"));
+}
+
 #[test]
 fn a_panic_and_an_error_leave_in_force_what_a_kill_would() {
     let missing = check(Purpose::Lab);
@@ -104,8 +170,8 @@ fn a_panic_and_an_error_leave_in_force_what_a_kill_would() {
         std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
         return;
     }
-    // SAFETY: plain system call; the agent puts a handler of its own there.
-    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    ignore_hangups();
     let prefix = Prefix::new("wkp").expect("a prefix");
     prefix.cleanup().expect("leftovers of an earlier run go");
     let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));

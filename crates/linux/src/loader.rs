@@ -116,6 +116,7 @@ pub struct InterfaceDatapath {
     interface: Interface,
     attachment: Attachment,
     adopted: bool,
+    succeeds: bool,
     attached: bool,
     /// Stays when this is dropped.
     kept: bool,
@@ -140,6 +141,7 @@ impl InterfaceDatapath {
             pins.clear()?;
         }
         let adopted = pins.exist();
+        let succeeds = adopted || !pins.of_other_versions().is_empty();
         // What was begun here and failed is taken away again; what an earlier agent left is not.
         let opened = load(&pins).and_then(|object| Ok((object, Maps::open(&pins)?)));
         let (object, maps) = opened.inspect_err(|_| {
@@ -167,10 +169,11 @@ impl InterfaceDatapath {
             interface: interface.clone(),
             attachment: attachment.unwrap_or(Attachment::Tcx),
             adopted,
+            succeeds,
             _held: held,
             // From here on a failure takes down what is there, unless an earlier agent left it.
             attached: true,
-            kept: adopted,
+            kept: succeeds,
         };
         match datapath.attach_as(datapath.attachment) {
             Err(LoaderError::Program(error)) if attachment.is_none() && lacks_tcx(&error) => {
@@ -230,6 +233,11 @@ impl InterfaceDatapath {
     /// Whether this goes on where an earlier agent ended.
     pub fn is_adopted(&self) -> bool {
         self.adopted
+    }
+
+    /// Whether this goes on there, or took the place of what an agent of another version left, whose maps nobody reads.
+    pub fn is_successor(&self) -> bool {
+        self.succeeds
     }
 
     /// Starts the timer, or hands it over from the earlier agent's programs. After the configuration. Waits two seconds at most

@@ -45,6 +45,9 @@ pub enum HostError {
     /// Nothing can be waited for, or no thread be started.
     #[error("wait for news of destinations: {0}")]
     Wait(#[source] io::Error),
+    /// Two things that were tried independently.
+    #[error("{}; {}", .0[0], .0[1])]
+    Both(Box<[HostError; 2]>),
     /// A bug of ours.
     #[error("the thread that holds destinations panicked")]
     DestinationThread,
