@@ -6,7 +6,8 @@
 //! found, or with `keep` as it is: then an error and a panic leave it as a kill does.
 //!
 //! SIGHUP puts what the files say in force ([`reload`]). While the interface is gone nothing is enforced and nobody told;
-//! it is looked for once a period, and brought under the policy when it is there ([`presence`]).
+//! it is looked for once a period, and brought under the policy when it is there; so is what somebody takes away of what was put
+//! on it ([`presence`]).
 
 mod config;
 mod counters;
@@ -17,7 +18,7 @@ pub use config::{AgentConfig, AgentError};
 pub use counters::DatagramCounters;
 
 use crate::fabric_line::FabricLine;
-use crate::host::{Host, Standing};
+use crate::host::{self, Host, Standing};
 use crate::notify;
 use crate::status::{self, Period, Teller};
 use crate::terms::Terms;
@@ -88,6 +89,10 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
                 info!("taking down what was put on {}", daemon.config.interface);
                 host.remove()
             }
+            // What is left of it, where something kept the agent from having all.
+            None if daemon.not_enforced.is_some() && !daemon.config.keep => {
+                host::remove(&daemon.config.interface).map(drop)
+            }
             None => Ok(()),
         };
         result.and(removed.map_err(AgentError::from))
@@ -119,8 +124,12 @@ struct Daemon {
     started: tokio::time::Instant,
     /// Until when limits stay that the broker knows nothing of yet.
     resumes_until: Instant,
-    /// When the interface is looked for again.
+    /// When the interface, and what was put on it, is looked for again.
     look: Instant,
+    /// Why services are not held although the interface is there.
+    not_enforced: Option<String>,
+    /// Whether it was said that the thread for destinations is not a real-time one.
+    warned_of_delay: bool,
     mode: Mode,
     datagrams: DatagramCounters,
     /// Last readings and when, to show usage.
@@ -174,6 +183,8 @@ impl Daemon {
             started: tokio::time::Instant::now(),
             resumes_until,
             look: Instant::ZERO,
+            not_enforced: None,
+            warned_of_delay: false,
             datagrams: DatagramCounters::default(),
             meters: (Instant::ZERO, Vec::new()),
             usage: Vec::new(),
@@ -247,10 +258,6 @@ impl Daemon {
                 Some(input) => {
                     let now = self.now();
                     self.broker.handle_input(now, input);
-                }
-                None => {
-                    self.datagrams.misdirected += 1;
-                    debug!("datagram from {from} ignored: it is for a fabric broker");
                 }
             },
             Err(error) => {
@@ -352,7 +359,9 @@ impl Daemon {
         self.teller.tell(&Period {
             left,
             kernel: kernel.and_then(Result::ok).as_ref(),
-            interface_absent: self.host.is_none(),
+            idle: self.host.is_none(),
+            interface_absent: self.host.is_none() && self.not_enforced.is_none(),
+            not_enforced: self.not_enforced.as_deref(),
             uptime,
             broker: &self.broker,
             readings: &self.meters.1,

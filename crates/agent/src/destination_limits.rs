@@ -78,6 +78,11 @@ impl DestinationLimits {
         Ok(())
     }
 
+    /// Whether it has not ended by itself.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Whether it runs as a real-time thread.
     pub(crate) fn is_prompt(&self) -> bool {
         self.prompt.load(Ordering::Relaxed)

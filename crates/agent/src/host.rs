@@ -17,6 +17,7 @@ pub use error::HostError;
 pub use readings::KernelReadings;
 
 use lock::{LOCKS, Lock, lock};
+use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_control::RuntimeLimit;
@@ -26,13 +27,15 @@ use weir_linux::attachment::Attachment;
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
 use weir_linux::edt_shaper::EdtShaper;
-use weir_linux::htb::HtbTree;
+use weir_linux::htb::{HtbTree, MAJOR};
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::interface::Interface;
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
+use weir_linux::netlink::Socket;
 use weir_linux::pins::sweep;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
+use weir_linux::tc::{self, ForeignQdisc, Found};
 use weir_policy::{Policy, Sharing};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, MachineId, PerDirection, ServiceId};
 use weir_wire::Keys;
@@ -51,6 +54,15 @@ pub struct Standing<'a> {
     pub control: ControlSettings,
     /// What is to enforce rates; the first that is possible where nothing is said.
     pub backend: Option<Backend>,
+}
+
+/// What somebody took away of what holds packets on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The programs, one or both.
+    Programs,
+    /// The qdisc at the root.
+    Qdisc,
 }
 
 /// What a policy has for an interface, found out without touching anything.
@@ -91,6 +103,20 @@ pub fn check(policy: &Policy, interface: &str) -> Result<(), HostError> {
     classes_of(policy, interface).map(drop)
 }
 
+/// Whether the interface is there and nothing is seen that an agent could not begin beside: a qdisc of somebody else's, unless `force`
+/// replaces it, or another agent.
+pub fn check_interface(interface: &str, force: bool) -> Result<(), HostError> {
+    let interface = Interface::named(interface)?;
+    let _lock = lock(Path::new(LOCKS), &interface)?;
+    let qdiscs = tc::qdiscs(&mut Socket::open().map_err(ShaperError::from)?, interface.index());
+    match tc::found(&qdiscs.map_err(ShaperError::from)?, u32::from(MAJOR) << 16, "htb") {
+        Found::Foreign(found) if !force => {
+            Err(ShaperError::Foreign(ForeignQdisc { interface: interface.name().into(), found }).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// An interface that is classified, metered and shaped; as it was found again when dropped, unless it is [kept](Host::keep).
 pub struct Host {
     interface: Interface,
@@ -109,6 +135,8 @@ pub struct Host {
     absent: Vec<ServiceId>,
     /// Receive limits of the runtime policy.
     receive_limits: Vec<Bandwidth>,
+    /// Whether limits of an earlier agent's broker are in force.
+    resumes: bool,
     /// Whether all stays in force when this is dropped.
     kept: bool,
     /// Held until all else is gone: fields are dropped in this order.
@@ -136,9 +164,10 @@ impl Host {
         // Where no agent was alive for the timeout the kernel has gone back to the static policy: limits are from then on nobody's word.
         let resumes = datapath.is_adopted() && !datapath.timer()?.fallback;
         configure(&mut datapath, standing, plan.sending)?;
+        if !resumes {
+            lift(&mut datapath, &plan.leaves)?;
+        }
         let rates = rates(&datapath, standing, &plan)?;
-    /// Whether limits of an earlier agent's broker are in force.
-    resumes: bool,
         let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let held = destinations.held()?;
@@ -164,9 +193,6 @@ impl Host {
             before,
             absent,
             receive_limits,
-        if !resumes {
-            lift(&mut datapath, &plan.leaves)?;
-        }
             resumes,
             kept: succeeds,
             _lock: lock,
@@ -196,28 +222,70 @@ impl Host {
                 }
             }
         }
+        match self.reshape(&plan, &rates, false) {
+            // Somebody has taken the root: the policy is taken without it, and ours comes back by the new one.
+            Err(HostError::Shaper(ShaperError::Foreign(_))) => {}
+            reshaped => reshaped?,
+        }
+        trust(&mut self.datapath, standing)?;
+        self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
+        self.receive_limits = receive_limits(&self.datapath, &plan.leaves)?;
+        (self.rates, self.leaves, self.absent, self.before) = (rates, plan.leaves, plan.absent, before);
+        Ok(())
+    }
+
+    /// Puts a shaper by the plan in the place of the one that is there; none is there where that fails, and what an earlier one left in the
+    /// kernel stays.
+    fn reshape(&mut self, plan: &Plan, rates: &[ServiceRate], force: bool) -> Result<(), HostError> {
         let (shaper, interface, backend, kept) = (&self.shaper, &self.interface, self.backend, self.kept);
         let datapath = &self.datapath;
         self.destinations.pause(|destinations| {
             let held = destinations.held()?;
             let mut shaper = shaper.lock().unwrap_or_else(PoisonError::into_inner);
+            // What classes dropped that somebody deleted is not known any more.
+            let dropped = shaper.as_mut().and_then(|shaper| shaper.dropped().ok()).unwrap_or_default();
             // The kernel keeps its classes, and whoever takes them over brings them to the new rates.
-            let dropped = shaper.as_mut().map(|shaper| shaper.dropped()).transpose()?;
             if let Some(old) = shaper.take() {
                 old.leave();
             }
-            let mut new = shaper_of(backend, interface, datapath, &plan, &rates, &held, false)?;
-            new.go_on_from(dropped.unwrap_or_default());
+            let mut new = shaper_of(backend, interface, datapath, plan, rates, &held, force)?;
+            new.go_on_from(dropped);
             if kept {
                 new.set_kept(true);
             }
             *shaper = Some(new);
-            Ok::<(), HostError>(())
-        })?;
-        trust(&mut self.datapath, standing)?;
-        self.datapath.set_rules(&plan.classifier, classes(backend))?;
-        self.receive_limits = receive_limits(&self.datapath, &plan.leaves)?;
-        (self.rates, self.leaves, self.absent, self.before) = (rates, plan.leaves, plan.absent, before);
+            Ok(())
+        })
+    }
+
+    /// What somebody took away of what holds packets here, if anything.
+    pub fn missing(&mut self) -> Result<Option<Missing>, HostError> {
+        let there = match self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(shaper) => shaper.is_installed()?,
+            None => false,
+        };
+        if !self.datapath.is_attached()? {
+            // A process that is out of files is told no, whatever is there.
+            File::open("/dev/null").map_err(HostError::Wait)?;
+            return Ok(Some(Missing::Programs));
+        }
+        Ok((!there).then_some(Missing::Qdisc))
+    }
+
+    /// Puts the qdisc back that somebody took away; programs and meters have gone on meanwhile. Another one in its place is an error,
+    /// unless `force` replaces it.
+    pub fn restore(&mut self, standing: &Standing<'_>, force: bool) -> Result<(), HostError> {
+        let plan = Plan::new(standing, &self.interface)?;
+        let rates = rates(&self.datapath, standing, &plan)?;
+        let reshaped = self.reshape(&plan, &rates, force);
+        if !self.destinations.is_running() {
+            // It ended when it found its classes gone.
+            let destinations = Destinations::open(&self.datapath)?;
+            self.destinations =
+                DestinationLimits::start(destinations, Arc::clone(&self.shaper)).map_err(HostError::Wait)?;
+        }
+        reshaped?;
+        self.rates = rates;
         Ok(())
     }
 
@@ -243,6 +311,16 @@ impl Host {
     /// Whether this goes on where an earlier agent ended.
     pub fn is_adopted(&self) -> bool {
         self.datapath.is_adopted()
+    }
+
+    /// Whether limits that an earlier agent's broker set are in force.
+    pub fn resumes(&self) -> bool {
+        self.resumes
+    }
+
+    /// Whether this took the place of what an agent of another version left, of which nothing but its place could be taken over.
+    pub fn is_of_another_version(&self) -> bool {
+        self.datapath.is_successor() && !self.datapath.is_adopted()
     }
 
     /// Whether destinations are set by a real-time thread.
@@ -299,14 +377,17 @@ impl Host {
 
     /// Leaves the interface as it was found.
     pub fn remove(self) -> Result<(), HostError> {
-        let Self { datapath, destinations, shaper, _lock, .. } = self;
+        let Self { interface, datapath, destinations, shaper, _lock, .. } = self;
         drop(destinations);
         // Programs first: then nothing points at the classes that go. Both are tried whatever the first says.
-        let programs = datapath.remove();
+        let programs = datapath.remove().map_err(HostError::from);
         if let Some(shaper) = shaper.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            shaper.remove()?;
+            shaper.leave();
         }
-        Ok(programs?)
+        // Whoever it was that put it there: an agent that could neither renew it nor go back left it without an owner, and where somebody
+        // replaced it nothing is ours.
+        let qdisc = HtbTree::remove_leftover(&interface).map(drop).map_err(|error| ShaperError::from(error).into());
+        all([programs, qdisc])
     }
 
     /// From now on everything stays in force for the next agent when this is dropped, after an error and in a panic too; the kernel
@@ -318,16 +399,6 @@ impl Host {
     fn set_kept(&mut self, kept: bool) {
         self.kept = kept;
         self.datapath.set_kept(kept);
-    /// Whether limits that an earlier agent's broker set are in force.
-    pub fn resumes(&self) -> bool {
-        self.resumes
-    }
-
-    /// Whether this took the place of what an agent of another version left, of which nothing but its place could be taken over.
-    pub fn is_of_another_version(&self) -> bool {
-        self.datapath.is_successor() && !self.datapath.is_adopted()
-    }
-
         if let Some(shaper) = self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             shaper.set_kept(kept);
         }
@@ -340,8 +411,16 @@ pub fn remove(interface: &str) -> Result<bool, HostError> {
     let removed = match Interface::named(interface) {
         Ok(interface) => {
             let _lock = lock(Path::new(LOCKS), &interface)?;
-            let programs = InterfaceDatapath::remove_leftover(&interface)?;
-            HtbTree::remove_leftover(&interface).map_err(ShaperError::from)? || programs
+            let programs = match InterfaceDatapath::remove_leftover(&interface) {
+                // An agent that does not see our lock, because its /run is another.
+                Err(error @ LoaderError::AlreadyAttached(_)) => return Err(error.into()),
+                removed => removed.map_err(HostError::from),
+            };
+            // Both are tried whatever the first says.
+            let qdisc = HtbTree::remove_leftover(&interface).map_err(|error| ShaperError::from(error).into());
+            let found = [&programs, &qdisc].into_iter().any(|removed| matches!(removed, Ok(true)));
+            all([programs.map(drop), qdisc.map(drop)])?;
+            found
         }
         // Its qdisc and programs went with it, and its pins lead nowhere.
         Err(error) if error.is_absent() => match sweep() {
@@ -353,6 +432,21 @@ pub fn remove(interface: &str) -> Result<bool, HostError> {
     sweep();
     lock::sweep(Path::new(LOCKS));
     Ok(removed)
+}
+
+/// The errors of what was tried independently.
+fn all(results: [Result<(), HostError>; 2]) -> Result<(), HostError> {
+    match results {
+        [Err(first), Err(second)] => Err(HostError::Both(Box::new([first, second]))),
+        [first, second] => first.and(second),
+    }
+}
+
+/// Lifts what brokers' limits there are.
+fn lift(datapath: &mut InterfaceDatapath, leaves: &[ServiceId]) -> Result<(), HostError> {
+    let unlimited = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::UNLIMITED };
+    let limits: Vec<_> = leaves.iter().map(|leaf| (*leaf, unlimited)).collect();
+    Ok(datapath.set_limits(&limits)?)
 }
 
 fn classes(backend: Backend) -> Classes {
@@ -434,18 +528,3 @@ fn totals(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<Vec<PerD
     };
     leaves.iter().map(total).collect()
 }
-/// The errors of what was tried independently.
-fn all(results: [Result<(), HostError>; 2]) -> Result<(), HostError> {
-    match results {
-        [Err(first), Err(second)] => Err(HostError::Both(Box::new([first, second]))),
-        [first, second] => first.and(second),
-    }
-}
-
-/// Lifts what brokers' limits there are.
-fn lift(datapath: &mut InterfaceDatapath, leaves: &[ServiceId]) -> Result<(), HostError> {
-    let unlimited = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::UNLIMITED };
-    let limits: Vec<_> = leaves.iter().map(|leaf| (*leaf, unlimited)).collect();
-    Ok(datapath.set_limits(&limits)?)
-}
-

@@ -30,8 +30,12 @@ pub(crate) struct Period<'a> {
     pub(crate) line: &'a FabricLine,
     /// By leaf: limits that are in force instead of the broker's, if some are.
     pub(crate) left: Option<Vec<PerDirection<Bandwidth>>>,
+    /// Whether nothing is in force that the broker decided.
+    pub(crate) idle: bool,
     /// Whether the interface is gone.
     pub(crate) interface_absent: bool,
+    /// Why services are not held although it is there.
+    pub(crate) not_enforced: Option<&'a str>,
     /// Absent when it cannot be read.
     pub(crate) kernel: Option<&'a KernelReadings>,
 }
@@ -96,7 +100,7 @@ impl Teller {
         status.written_ms = now_ms();
         status.uptime_ms = period.uptime.nanos() / 1_000_000;
         status.measured(period.readings, period.usage);
-        match period.interface_absent {
+        match period.idle {
             // The broker gets no time meanwhile, and nothing of what it decided last is in force.
             true => status.counted(period.broker),
             false => status.decided(period.broker),
@@ -113,6 +117,7 @@ impl Teller {
         counters.rack_reports_unsent = period.line.unsent();
         status.fabric = period.line.status(period.broker);
         status.interface_absent = period.interface_absent;
+        status.not_enforced = period.not_enforced.map(str::to_owned);
         if let Some(kernel) = period.kernel {
             tell_kernel(status, kernel);
             self.dropped[0].take(kernel.counters.foreign);

@@ -250,6 +250,173 @@ fn what_a_host_lacks_is_said_before_anything_changes() {
 }
 
 #[test]
+fn what_somebody_takes_away_is_missed_and_comes_back() {
+    if skipped("an agent whose qdisc and programs are taken away") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wuf");
+    fs::write(&pair.policy, policy()).expect("written");
+    let before = pair.picture();
+    let agent = pair.running(&pair.m1, "m1");
+    let tc = |arguments: &str| {
+        let mut command = pair.m1.command("tc").expect("a command");
+        assert!(command.args(arguments.split(' ')).status().expect("runs").success(), "tc {arguments}");
+    };
+    let not_enforced = || pair.status("m1").map(|status| status["not_enforced"].clone()).unwrap_or_default();
+    let is_held = || pair.picture().contains(" 7765: root") && not_enforced().is_null();
+    let flow = Flow::start(&pair, 5001);
+    flow.rate();
+    near(flow.rate(), 20.0, 0.06);
+    // Somebody else's qdisc: it is said, it stays, and a reload is taken meanwhile.
+    tc("qdisc replace dev eth0 root bfifo limit 100000");
+    wait_for("the agent to say so", 10, || not_enforced().as_str().is_some_and(|why| why.contains("bfifo")));
+    assert!(flow.rate() > 25.0, "that is what it says: nothing holds");
+    fs::write(&pair.policy, policy().replace("20Mb/s", "30Mb/s")).expect("written");
+    signal(&agent, libc::SIGHUP);
+    wait_for("the reload", 10, || pair.status("m1").is_some_and(|status| status["counters"]["reloads"] == 1));
+    let status = pair.status("m1").expect("a status");
+    assert!(status["policy_refused"].is_null() && status["interface_absent"].is_null(), "{status}");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(pair.picture().contains("qdisc bfifo"), "it is not ours to replace: {}", pair.picture());
+    assert!(not_enforced().is_string());
+    // When it goes ours comes back, with what holds now.
+    tc("qdisc del dev eth0 root");
+    wait_for("all to be held again", 10, is_held);
+    flow.rate();
+    near(flow.rate(), 30.0, 0.06);
+    // Ours is deleted.
+    tc("qdisc del dev eth0 root");
+    wait_for("the qdisc to come back", 10, is_held);
+    flow.rate();
+    near(flow.rate(), 30.0, 0.06);
+    // The programs go with what holds them; who takes their place begins anew.
+    let epoch = pair.status("m1").expect("a status")["epoch"].clone();
+    for path in pair.files().iter().filter(|path| path.starts_with("/sys/fs/bpf/")) {
+        for pin in fs::read_dir(path).expect("a directory").flatten() {
+            fs::remove_file(pin.path()).expect("removed");
+        }
+    }
+    let has_programs = || pair.status("m1").is_some_and(|status| status["epoch"] != epoch) && is_held();
+    wait_for("the programs to come back", 10, has_programs);
+    flow.rate();
+    near(flow.rate(), 30.0, 0.06);
+    drop(flow);
+    // One that ends meanwhile takes away what is its own.
+    tc("qdisc replace dev eth0 root bfifo limit 100000");
+    wait_for("the agent to say so", 10, || not_enforced().is_string());
+    signal(&agent, libc::SIGTERM);
+    let (code, said) = end(agent);
+    assert_eq!(code, Some(0), "{said}");
+    let told = [
+        "the policy is not enforced on eth0: eth0 has the qdisc bfifo",
+        "the policy is enforced on eth0 again",
+        "somebody took our qdisc away from eth0",
+        "somebody took our programs away from eth0",
+        "eth0 is there and under the policy again",
+    ];
+    assert!(told.iter().all(|line| said.contains(line)), "{said}");
+    assert_eq!(said.matches("the policy is not enforced").count(), 2, "once for each time: {said}");
+    tc("qdisc del dev eth0 root");
+    assert_eq!(pair.picture(), before);
+}
+
+#[test]
+fn what_is_back_and_cannot_be_had_is_said() {
+    if skipped("an interface that comes back with somebody's qdisc") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wug");
+    fs::write(&pair.policy, policy()).expect("written");
+    let agent = pair.running(&pair.m1, "m1");
+    let ip = |arguments: &str| {
+        let mut command = pair.m1.command("ip").expect("a command");
+        assert!(command.args(arguments.split(' ')).status().expect("runs").success(), "ip {arguments}");
+    };
+    let tc = |arguments: &str| {
+        let mut command = pair.m1.command("tc").expect("a command");
+        assert!(command.args(arguments.split(' ')).status().expect("runs").success(), "tc {arguments}");
+    };
+    let says = |key: &str| pair.status("m1").map(|status| status[key].clone()).unwrap_or_default();
+    ip("link set eth0 down");
+    ip("link set eth0 name eth9");
+    wait_for("the agent to miss it", 10, || says("interface_absent") == true);
+    tc("qdisc replace dev eth9 root bfifo limit 100000");
+    ip("link set eth9 name eth0");
+    ip("link set eth0 up");
+    wait_for("the agent to say why", 10, || says("not_enforced").as_str().is_some_and(|why| why.contains("bfifo")));
+    assert!(says("interface_absent").is_null(), "it is there");
+    // Each try would write one to disk.
+    let epoch = || fs::read_to_string(pair.directory.path().join("epoch-m1")).expect("an epoch");
+    let first = epoch();
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert_eq!(epoch(), first, "an epoch is taken when it can be used");
+    tc("qdisc del dev eth0 root");
+    wait_for("it to be under the policy", 10, || says("not_enforced").is_null() && says("mode").is_string());
+    let flow = Flow::start(&pair, 5001);
+    flow.rate();
+    near(flow.rate(), 20.0, 0.06);
+    drop(flow);
+    signal(&agent, libc::SIGTERM);
+    let (code, said) = end(agent);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn what_is_nobodys_business_changes_nothing() {
+    if skipped("an agent without a log, and one that is sent what only a fabric broker may say") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wuh");
+    fs::write(&pair.policy, policy()).expect("written");
+    let mut agent = pair.running(&pair.m1, "m1");
+    let status = || pair.status("m1").unwrap_or_default();
+    // The fabric broker speaks by its own line, with its certificate; whoever has the rack's key is not believed in its name.
+    let parsed = weir_policy::Policy::parse("policy.yaml", &policy()).expect("valid").0;
+    let service = weir_units::ServiceId(0);
+    let rates =
+        weir_units::PerDirection { tx: weir_units::Bandwidth::from_mbps(1), rx: weir_units::Bandwidth::from_mbps(1) };
+    let limits = weir_control::RackLimits {
+        rack: weir_units::RackId(0),
+        policy: parsed.digest(),
+        epoch: u64::MAX,
+        round: 1,
+        first: service,
+        last: service,
+        rows: vec![weir_control::RateRow { service, rates }],
+    };
+    let keys = weir_agent::key_file::read(&pair.key).expect("keys");
+    let datagram = weir_wire::encode(&limits.into(), keys.signing());
+    let socket = pair.m2.run(|| UdpSocket::bind("10.78.0.2:0")).expect("inside").expect("bound");
+    socket.send_to(&datagram, "10.78.0.1:30565").expect("sent");
+    wait_for("it to be counted", 10, || status()["counters"]["datagrams_misdirected"] == 1);
+    // Nobody reads what it says any more, and it has something to say.
+    drop(agent.stderr.take());
+    fs::write(&pair.policy, policy().replace("20Mb/s", "30Mb/s")).expect("written");
+    signal(&agent, libc::SIGHUP);
+    wait_for("the reload", 10, || status()["counters"]["reloads"] == 1);
+    let flow = Flow::start(&pair, 5001);
+    flow.rate();
+    near(flow.rate(), 30.0, 0.06);
+    drop(flow);
+    signal(&agent, libc::SIGTERM);
+    assert_eq!(end(agent).0, Some(0));
+    // What no machine can have is refused before anything is touched.
+    for (option, value, why) in [
+        ("--listen", "0.0.0.0:30565", "--listen 0.0.0.0:30565: is not the address of one machine"),
+        ("--listen", "[::]:30565", "--listen [::]:30565: is not the address of one machine"),
+        ("--listen", "10.78.0.1:0", "--listen 10.78.0.1:0: has no port"),
+        ("--peer", "m2=0.0.0.0:30565", "--peer m2=0.0.0.0:30565: is not the address of one machine"),
+        ("--peer", "m2=10.78.0.2:0", "--peer m2=10.78.0.2:0: has no port"),
+    ] {
+        let (code, said) = end(pair.agent(&pair.m1, "m1").args([option, value]).spawn().expect("starts"));
+        assert!(code == Some(2) && said.contains(why) && said.contains("hint: write"), "{code:?} {said}");
+    }
+}
+
+#[test]
 fn an_interface_comes_and_goes_without_a_restart() {
     if skipped("an interface that comes and goes") {
         return;

@@ -74,6 +74,7 @@ impl AgentStatus {
             attachment: None,
             policy_refused: None,
             interface_absent: false,
+            not_enforced: None,
             backend: String::new(),
             backend_obstacles: Vec::new(),
             mode: None,

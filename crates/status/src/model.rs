@@ -126,6 +126,10 @@ pub struct AgentStatus {
     /// Whether the interface is gone, so that nothing is limited here until it is back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interface_absent: bool,
+    /// Why services are not held to their limits although the interface is there: somebody took away what holds them, and the agent
+    /// has not got it back yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_enforced: Option<String>,
     /// Which start of the machine's broker this is.
     pub epoch: u64,
     /// How many other machines the rack has.

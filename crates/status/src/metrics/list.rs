@@ -103,6 +103,13 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| alone(give, flag(status.interface_absent))),
     ),
     gauge(
+        "weir_agent_not_enforced",
+        None,
+        &[],
+        "Whether services are not held to their limits although the interface is there",
+        Of::Agent(|status, give| alone(give, flag(status.not_enforced.is_some()))),
+    ),
+    gauge(
         "weir_agent_mode",
         None,
         &["mode"],
