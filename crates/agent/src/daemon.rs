@@ -255,6 +255,11 @@ impl Daemon {
     fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
         match weir_wire::decode(datagram, &self.config.terms.keys) {
             Ok(message) => match message.rack_input() {
+                // The fabric broker's own word comes by the line, which knows its certificate: the key here is every machine's.
+                None | Some(Input::Fabric(_)) => {
+                    self.datagrams.misdirected += 1;
+                    debug!("datagram from {from} ignored: it is a fabric broker's, or for one");
+                }
                 Some(input) => {
                     let now = self.now();
                     self.broker.handle_input(now, input);

@@ -15,7 +15,7 @@ pub struct DatagramCounters {
     pub forged: u64,
     /// With a good tag around nonsense.
     pub malformed: u64,
-    /// Genuine, but for a fabric broker.
+    /// Genuine, but for a fabric broker, or in its name.
     pub misdirected: u64,
     /// That could not be sent.
     pub unsent: u64,
