@@ -280,6 +280,7 @@ impl Daemon {
                     let Some(host) = &mut self.host else { continue };
                     let readings = host.read_meters()?;
                     self.measure(now, &readings);
+                    self.tell_delay();
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
                 Output::Broadcast(report) => self.broadcast(&report.into()).await,
@@ -333,6 +334,17 @@ impl Daemon {
                 let name = policy.network().machine(*machine).name();
                 debug!("datagram to {name} at {address}: {error}");
             }
+        }
+    }
+
+    /// Says once where classes of destinations are not set by a thread that wakes at once.
+    fn tell_delay(&mut self) {
+        let late = |host: &Host| host.backend() == Backend::Htb && !host.is_prompt();
+        if !self.warned_of_delay && self.host.as_ref().is_some_and(late) {
+            self.warned_of_delay = true;
+            warn!(
+                "the thread that holds destinations is no real-time thread (CAP_SYS_NICE): on a busy host they are held later"
+            );
         }
     }
 

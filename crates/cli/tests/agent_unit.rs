@@ -86,6 +86,15 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
         assert!(code == Some(1) && said.contains(&format!("hint: {name}: ")), "{name}: {code:?} {said}");
         assert_eq!(pair.picture(), before, "{name}");
     }
+    let rest: Vec<String> = all.iter().filter(|name| *name != "sys_nice").cloned().collect();
+    let agent = bound_agent(&pair, &rest, "").spawn().expect("starts");
+    wait_for("the agent's first status", 20, || pair.status("m1").is_some());
+    signal(&agent, libc::SIGTERM);
+    let (code, said) = end(agent);
+    assert_eq!(code, Some(0), "{said}");
+    // Where the kernel itself holds destinations there is no such thread to wait for.
+    let is_late = said.contains("holds destinations is no real-time thread (CAP_SYS_NICE)");
+    assert_eq!(is_late, said.contains("m1 on eth0 by htb"), "{said}");
 }
 
 #[test]
