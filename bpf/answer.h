@@ -7,7 +7,7 @@
  *
  *   ingress   notes what is to be told, and sends a copy of the packet out of the interface again
  *   egress    sees the note: cuts the copy to size, rewrites it as the answer, sends that
- *   egress    sees the note once more: the answer passes, in the class of control traffic
+ *   egress    sees the note once more: the answer passes, before what tenants send (control.h)
  *
  * The second run cannot let the answer pass itself: the kernel has already reckoned the copy's length, 64 KiB of segments
  * perhaps, and HTB would charge that. The note is a word of this CPU alone, which no tenant can set: between the three

@@ -5,7 +5,8 @@
  * Problem: feedback sets rates, and brokers' datagrams limits; tenants must neither send them nor see them, and whoever floods
  * the agent's port must not silence the rack. Approach, for UDP to or from the control port:
  *
- *   leaving   passes from the agent's own socket, by its cookie, which only the kernel gives out. All else goes.
+ *   leaving   passes from the agent's own socket, by its cookie, which only the kernel gives out, before all that tenants send
+ *             (lead_control). All else goes.
  *   arriving  feedback is checked, obeyed and taken out of the traffic. Brokers' datagrams pass to the agent's address alone,
  *             from machines of the rack alone, each at its own rate. All else goes.
  *
@@ -22,18 +23,30 @@ static __always_inline int is_control(const struct weir_config *config, u16 port
 	return port == WEIR_CONTROL_PORT || (config->listen_port && port == config->listen_port);
 }
 
-/* 1: a packet that leaves may not, since it looks like control traffic and is not the agent's. */
-static __always_inline int imitates(struct __sk_buff *skb, const struct weir_config *config,
-				    const struct weir_packet *packet)
+#define WEIR_LEAVES_TENANTS 0  /* no control traffic */
+#define WEIR_LEAVES_AGENTS 1   /* the agent's own */
+#define WEIR_LEAVES_IMITATED 2 /* it looks like control traffic and is not the agent's: it may not leave */
+
+/* Whose a packet that leaves is. */
+static __always_inline int whose(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet)
 {
 	if (packet->protocol != WEIR_PROTOCOL_UDP || !(packet->has & WEIR_HAS_PORTS))
-		return 0;
+		return WEIR_LEAVES_TENANTS;
 	if (!is_control(config, packet->destination_port) && !is_control(config, packet->source_port))
-		return 0;
+		return WEIR_LEAVES_TENANTS;
 	if (config->agent_cookie && bpf_get_socket_cookie(skb) == config->agent_cookie)
-		return 0;
+		return WEIR_LEAVES_AGENTS;
 	tally(WEIR_COUNT_IMITATED);
-	return 1;
+	return WEIR_LEAVES_IMITATED;
+}
+
+/*
+ * Puts control traffic before all that tenants send: into its class (htb), or into the queue that fq serves first, without a departure
+ * time (edt). Behind what is of no service it would come late and be dropped, and who receives could not hold anybody.
+ */
+static __always_inline void lead_control(struct __sk_buff *skb, const struct weir_config *config)
+{
+	skb->priority = config->class_major ? config->class_major | (config->class_control & 0xffff) : WEIR_PRIORITY_CONTROL;
 }
 
 /* Whether a key with this number verifies the body's tag. */

@@ -26,6 +26,7 @@ const u32 weir_tables_layout[] = {
 	FIELD(weir_config, version),
 	FIELD(weir_config, clsact),
 	FIELD(weir_config, grain),
+	FIELD(weir_config, class_control),
 	FIELD(weir_config, agent_address),
 	FIELD(weir_config, agent_cookie),
 	FIELD(weir_config, epoch),

@@ -12,6 +12,9 @@
 #define NEXT (-1)
 #define DROP 2
 
+/* linux/pkt_sched.h, TC_PRIO_CONTROL */
+#define WEIR_PRIORITY_CONTROL 7
+
 struct weir_timer {
 	struct bpf_timer timer;
 };

@@ -24,7 +24,7 @@
 #include "siphash.h"
 
 /* Changes whenever a value below does: what is pinned is adopted by the same version alone. */
-#define WEIR_TABLES_VERSION 5
+#define WEIR_TABLES_VERSION 6
 
 #ifndef __bpf__
 /* As the kernel has it (linux/bpf.h), for layout.c. */
@@ -72,6 +72,8 @@ struct weir_config {
 	u32 version;        /* WEIR_TABLES_VERSION */
 	u32 clsact;         /* for user space: 1 where it added clsact, and takes it away again */
 	u32 grain;          /* bytes: a meter's window is as long as its capacity takes to carry them */
+	u32 class_control;  /* the minor number of the class of control traffic */
+	u32 reserved;
 	u64 agent_address[2]; /* where brokers' datagrams may go to */
 	u64 agent_cookie;   /* of the agent's socket, which alone may send control traffic */
 	u64 epoch;          /* which start of the agent */

@@ -10,7 +10,7 @@
  *   arriving  find the service and count; undo what the sender did to the ECN bits; answer with the rate. receive.h
  *   ticks     the law of the receive meters, run by packets and a timer. tick.h
  *
- * Control traffic is the hosts' own (control.h). Unclassified traffic has a meter and a class of its own. Packets that pass return
+ * Control traffic is the hosts' own (control.h), and leaves first. Unclassified traffic has a meter and a class of its own. Packets that pass return
  * "next", so that other programs on the interface still run.
  *
  * User space replaces rules in two steps, so that no packet sees half a table: it writes the table that is
@@ -35,6 +35,7 @@ int weir_egress(struct __sk_buff *skb)
 	struct receiver receiver = {};
 	u32 service, segments;
 	u32 key = 0;
+	int sender = WEIR_LEAVES_TENANTS;
 
 	config = bpf_map_lookup_elem(&weir_config, &key);
 	if (!config || !note)
@@ -51,14 +52,20 @@ int weir_egress(struct __sk_buff *skb)
 		note->on = WEIR_ANSWERING_NOTHING;
 		skb->tstamp = 0;
 		count(WEIR_UNCLASSIFIED, WEIR_TX, skb->len, 1);
-		choose_class(skb, config, WEIR_UNCLASSIFIED, 0);
+		lead_control(skb, config);
 		return NEXT;
 	}
 	service = verdict(skb, config, &packet);
-	if (config->holds && imitates(skb, config, &packet))
+	if (config->holds)
+		sender = whose(skb, config, &packet);
+	if (sender == WEIR_LEAVES_IMITATED)
 		return DROP;
 	segments = weir_segments(skb->len, packet.header_bytes, skb->gso_size, skb->gso_segs);
 	count(service, WEIR_TX, skb->wire_len, segments);
+	if (sender == WEIR_LEAVES_AGENTS) {
+		lead_control(skb, config);
+		return NEXT;
+	}
 	if (config->holds && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		receiver = transmit(skb, config, &packet, service, segments);
 	if (config->paces)

@@ -10,6 +10,7 @@
 //! - **quantum** is eight of the largest segments times the weight over the smallest weight, divided by how many classes
 //!   the weight is for: spare bandwidth is divided by weight only when every quantum holds a segment (sch_htb serves a class its
 //!   quantum in turn, and goes to the next parent when all children had theirs);
+//! - **priority** is that of all others, but for the class of control traffic, which goes before them;
 //! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least ten frames and two segments: a queue drops
 //!   what is larger than itself, and the sender then stands still. The kernel's default, 1,000 packets, is 4 s
 //!   at 3 Mb/s.
@@ -23,6 +24,7 @@
 //!
 //! Source: net/sched/sch_htb.c; linux/pkt_sched.h; iproute2 tc/q_htb.c.
 
+use crate::htb::CONTROL_MINOR;
 use crate::interface::{Interface, InterfaceError};
 use crate::netlink::Message;
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
@@ -100,6 +102,8 @@ pub(crate) struct Class {
     cburst: u32,
     quantum: u32,
     pub(crate) queue: u32,
+    /// Classes of a lower number go first.
+    priority: u32,
 }
 
 impl Class {
@@ -123,6 +127,7 @@ impl Class {
             cburst: burst_ticks(ceil, sending),
             quantum: u32::try_from(quantum).unwrap_or(u32::MAX),
             queue: u32::try_from(queue).unwrap_or(u32::MAX),
+            priority: u32::from(spec.minor != CONTROL_MINOR),
         }
     }
 
@@ -146,7 +151,7 @@ impl Class {
             bytes.extend([0, TC_LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0]);
             bytes.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
         }
-        for word in [self.burst, self.cburst, self.quantum, 0, 0] {
+        for word in [self.burst, self.cburst, self.quantum, 0, self.priority] {
             bytes.extend(word.to_ne_bytes());
         }
         bytes

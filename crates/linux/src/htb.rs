@@ -3,8 +3,9 @@
 //! Problem: hold every service to its limit, every destination to what its receiver says, give each service its guarantee, change
 //! all that every few hundred microseconds, and leave the host as it was found. Approach: a root class at the interface's rate;
 //! in it one class per service, which holds leaves: one for each destination that is held to less than the service, one for all others. Beside
-//! them a leaf per service as the static policy has it, for when no agent is alive, and one for unclassified traffic (guaranteed
-//! [`DEFAULT_SHARE`], limited by nothing). The BPF program chooses the leaf; this module only sets numbers, in one netlink
+//! them a leaf per service as the static policy has it, for when no agent is alive, one for unclassified traffic (guaranteed
+//! [`DEFAULT_SHARE`], limited by nothing), and one that goes before all others for what hosts tell each other: behind a tenant's flood
+//! feedback would come late or never, and its receiver hold nobody. The BPF program chooses the leaf; this module only sets numbers, in one netlink
 //! batch per change. Only classes whose numbers differ are sent.
 //!
 //! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`] (or drop), or
@@ -14,6 +15,7 @@
 //! 7765: htb root, default 2
 //!   7765:1     rate = ceil = the interface
 //!     7765:2       unclassified: rate 1 % of the interface, ceil the interface
+//!     7765:3       control traffic: the same, before all others
 //!     7765:10      the service of slot 0; 7765:11 of slot 1 ...
 //!       7765:1000    its packets to all destinations that have no class of their own
 //!       7765:3005    its packets to the destination of slot 5
@@ -37,13 +39,15 @@ pub const MAJOR: u16 = 0x7765;
 const ROOT_MINOR: u16 = 1;
 /// The minor number of the class of unclassified traffic.
 pub const DEFAULT_MINOR: u16 = 2;
-/// What unclassified traffic is guaranteed: the interface's rate divided by this, at least [`RATE_MIN`].
+/// The minor number of the class of control traffic: feedback and rack datagrams.
+pub const CONTROL_MINOR: u16 = 3;
+/// What unclassified traffic is guaranteed, and control traffic as well: the interface's rate divided by this, at least [`RATE_MIN`].
 ///
-/// Rack datagrams, ARP and ssh are unclassified. Services' guarantees may add up to the whole interface, and HTB
-/// serves guarantees first: without one of its own, what the agents tell each other would wait behind the services
-/// that it is about. The control traffic of a rack of 40 is tens of kb/s at each machine, well below 1 % of any
-/// interface of the last decades. Where guarantees do add up to the whole, the sum is 1 % above the interface, and
-/// its own queue shares that out; unclassified traffic that is not there takes nothing.
+/// ARP and ssh are unclassified. Services' guarantees may add up to the whole interface, and HTB serves guarantees first: without one
+/// of its own, how an operator reaches a host would wait behind its services, and what hosts tell each other behind the services that it is
+/// about. Feedback is 98 bytes for about each 10 kB received, 1 % of what comes in; the rack datagrams of a rack of 40 are tens of kb/s at each
+/// machine. Where services' guarantees do add up to the whole, the sum is 2 % above the interface, and its own queue shares that out;
+/// traffic that is not there takes nothing.
 pub const DEFAULT_SHARE: u64 = 100;
 /// The minor number of the class of the service in slot 0.
 pub const FIRST_MINOR: u16 = 0x10;
@@ -61,7 +65,7 @@ const TCA_HTB_INIT: u16 = 2;
 /// Inside TCA_STATS2: bytes and packets.
 const TCA_STATS_BASIC: u16 = 1;
 
-/// The guarantee of unclassified traffic; see [`DEFAULT_SHARE`].
+/// The guarantee of unclassified and of control traffic; see [`DEFAULT_SHARE`].
 fn default_min(nic: Bandwidth) -> Bandwidth {
     Bandwidth::from_bps(nic.bps() / DEFAULT_SHARE).max(RATE_MIN)
 }
@@ -152,7 +156,7 @@ impl HtbTree {
         }
         let mut orphans = Vec::new();
         if tree.found == Found::Leftover {
-            let kept = |minor: u16| minor == DEFAULT_MINOR || specs.iter().any(|spec| spec.minor == minor);
+            let kept = |minor: u16| minor < FIRST_MINOR || specs.iter().any(|spec| spec.minor == minor);
             orphans = tree.minors()?;
             orphans.retain(|minor| !kept(*minor));
             // Those that are nested have higher numbers, and go first.
@@ -176,8 +180,8 @@ impl HtbTree {
         );
         tree.socket.request("create the root class", batch)?;
         let (min, max) = (default_min(nic), Bandwidth::UNLIMITED);
-        let unclassified = ClassSpec { minor: DEFAULT_MINOR, leaf: true, min, max, ..all };
-        tree.apply(specs.iter().copied().chain([unclassified]))?;
+        let own = [DEFAULT_MINOR, CONTROL_MINOR].map(|minor| ClassSpec { minor, leaf: true, min, max, ..all });
+        tree.apply(specs.iter().copied().chain(own))?;
         tree.kept = false;
         Ok(tree)
     }

@@ -113,6 +113,7 @@ impl InterfaceDatapath {
         self.config.paces = u32::from(classes == Classes::Edt);
         self.config.class_first = u32::from(htb::OTHERS_FIRST);
         self.config.class_default = u32::from(htb::DEFAULT_MINOR);
+        self.config.class_control = u32::from(htb::CONTROL_MINOR);
         self.write_config()
     }
 

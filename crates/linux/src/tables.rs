@@ -9,7 +9,7 @@ use weir_datapath::{
 };
 
 /// Changes with any of these structures: what is pinned is adopted by the same version alone.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 /// Services that can be told apart on one host.
 pub const SERVICES_MAX: u32 = 1024;
 /// Words of a bit for each service, the unclassified in the last.
@@ -46,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) version: u32,
     pub(crate) clsact: u32,
     pub(crate) grain: u32,
+    pub(crate) class_control: u32,
+    pub(crate) reserved: u32,
     pub(crate) agent_address: [u64; 2],
     pub(crate) agent_cookie: u64,
     pub(crate) epoch: u64,
@@ -277,7 +279,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 112];
+        static weir_tables_layout: [u32; 113];
     }
 
     #[test]
@@ -298,6 +300,7 @@ mod tests {
             offset_of!(Config, version),
             offset_of!(Config, clsact),
             offset_of!(Config, grain),
+            offset_of!(Config, class_control),
             offset_of!(Config, agent_address),
             offset_of!(Config, agent_cookie),
             offset_of!(Config, epoch),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use weir_datapath::Classifier;
 use weir_linux::attachment::Attachment;
 use weir_linux::class::{ClassSpec, Sending};
-use weir_linux::htb::{FIRST_MINOR, HtbError, HtbTree};
+use weir_linux::htb::{CONTROL_MINOR, DEFAULT_MINOR, FIRST_MINOR, HtbError, HtbTree};
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::netns::{Netns, Prefix};
 use weir_linux::settings::Classes;
@@ -388,7 +388,11 @@ fn the_tree_of_a_killed_agent_is_taken_over() {
     let mut tree = cable.a.run(|| install(2, false)).expect("enter").expect("taken over");
     assert_eq!(*tree.found(), Found::Leftover);
     let minors: Vec<u16> = tree.status().expect("classes").iter().map(|class| class.minor).collect();
-    assert_eq!(minors, [2, FIRST_MINOR, FIRST_MINOR + 1], "classes without a service are gone");
+    assert_eq!(
+        minors,
+        [DEFAULT_MINOR, CONTROL_MINOR, FIRST_MINOR, FIRST_MINOR + 1],
+        "classes without a service are gone"
+    );
     tree.remove().expect("remove");
     assert_eq!(state(&cable.a), before);
 }

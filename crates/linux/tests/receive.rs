@@ -24,11 +24,16 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// `a` sends, `b` receives; services are TCP ports 7000 (`bulk`) and 7001 (`web`).
 fn policy(receiver: &str) -> Policy {
+    policy_at("1Gb/s", receiver)
+}
+
+/// The same, at interfaces of another rate.
+fn policy_at(nic: &str, receiver: &str) -> Policy {
     let text = format!(
         "weir: 1
 network:
-  nic: 1Gb/s
-  racks: {{ r: {{ uplink: 1Gb/s, machines: [a, b] }} }}
+  nic: {nic}
+  racks: {{ r: {{ uplink: {nic}, machines: [a, b] }} }}
 services:
   bulk: {{ match: [ {{ port: 7000 }} ], {receiver} }}
   web: {{ match: [ {{ port: 7001 }} ] }}
@@ -216,6 +221,60 @@ fn unclassified_traffic_takes_of_the_interface_what_it_uses() {
         }
         let meter = hosts.lock().expect("not poisoned")[1].datapath.receive_reading(ServiceId(0)).expect("a meter");
         assert_eq!(meter.capacity, Bandwidth::from_mbps(950), "{meter:?}");
+    });
+}
+
+/// Feedback leaves before all else: a flood of what is of no service out of the receiving host neither delays nor drops it.
+#[test]
+fn a_receivers_own_flood_does_not_keep_its_feedback_back() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("r7");
+    // An interface that one thread fills several times over.
+    let policy = policy_at("10Mb/s", "machine: { rx: { max: 3Mb/s } }");
+    with_hosts(&cable, &policy, [KEY; 2], |hosts| {
+        let bind = |address: &str| UdpSocket::bind(address).expect("bound");
+        // Never read: what comes is dropped there.
+        let _sink = cable.a.run(|| bind("10.77.0.1:9000")).expect("inside");
+        // Frames as small as feedback, so that a full queue has no room for that either; and of what a socket lets wait at once, sixteen times
+        // as much as fills it.
+        let sources = cable.b.run(|| [(); 16].map(|()| bind("10.77.0.2:0"))).expect("inside");
+        sources.iter().for_each(|source| source.set_nonblocking(true).expect("a socket"));
+        let left = || hosts.lock().expect("not poisoned")[1].datapath.totals(None).expect("meters").tx.bytes().get();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for source in &sources {
+                        // What there is no room for is refused.
+                        let _ = source.send_to(&[0; 56], "10.77.0.1:9000");
+                    }
+                }
+            });
+            let _server = cable.server(7000);
+            let mut client = cable.client(7000, "20");
+            // Windows of 161 ms at 3 Mb/s: thirty of them.
+            settle(hosts, ServiceId(0), Duration::from_secs(5));
+            // What `b` answered, and what `a` heard of it.
+            let told = || {
+                let [a, b] = &*hosts.lock().expect("not poisoned");
+                let answered = b.datapath.receive_reading(ServiceId(0)).expect("a meter").answered;
+                (answered, a.datapath.control_counters().expect("counters").feedback)
+            };
+            let (before, told_before) = (left(), told());
+            let came = arriving(hosts, &[ServiceId(0)], Duration::from_secs(3));
+            let flood = (left() - before) as f64 * 8.0 / 3e6;
+            let (answered, heard) = (told().0 - told_before.0, told().1 - told_before.1);
+            done.store(true, Ordering::Relaxed);
+            client.kill().expect("kill");
+            client.wait().expect("the client");
+            println!("{flood:.0} Mb/s handed over of no service; {answered} answers, {heard} heard");
+            assert!(flood > 15.0, "{flood} Mb/s do not fill the interface");
+            assert!(answered > 8 && heard as f64 > 0.9 * answered as f64, "{heard} heard of {answered}");
+            within(came[0], 3.0, 5.0);
+        });
     });
 }
 
