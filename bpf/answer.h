@@ -52,42 +52,17 @@ static __always_inline int answer(struct __sk_buff *skb, const struct weir_packe
 	return !failed;
 }
 
-/* Writes the answer into the copy. 0, or not when the copy is of no use. */
-static __always_inline int rewrite(struct __sk_buff *skb, struct weir_answering *note, const struct weir_config *config)
+/* Writes the note's body and its headers into a packet of that length, from where `packet` came to back where it came from. 0: done. */
+static __always_inline int turn(struct __sk_buff *skb, struct weir_answering *note, const struct weir_packet *packet)
 {
-	const struct weir_packet *packet = &note->packet;
-	struct weir_feedback *feedback = &note->feedback;
 	u32 network = packet->network;
-	u32 place = config->sign, slot = note->service;
-	struct weir_service *service;
-	struct weir_key *key;
+	u32 length = packet->family == 4 ? 20 + WEIR_UDP_BYTES : 40 + WEIR_UDP_BYTES;
 	u8 hardware[12] WEIR_ALIGNED, swapped[12];
-	u32 length;
 
-	key = bpf_map_lookup_elem(&weir_keys, &place);
-	service = bpf_map_lookup_elem(&weir_services, &slot);
-	if (!key || !key->known || !service || network > WEIR_NETWORK_MAX)
-		return -1;
 	if (weir_load(skb, 0, hardware, 12))
 		return -1;
 	__builtin_memcpy(swapped, hardware + 6, 6);
 	__builtin_memcpy(swapped + 6, hardware, 6);
-	feedback->rate = note->rate;
-	feedback->epoch = config->epoch;
-	feedback->sequence = note->now;
-	feedback->service = service->name[0];
-	feedback->vni = packet->vni;
-	feedback->key = key->id;
-	feedback->source_port = packet->source_port;
-	feedback->destination_port = packet->destination_port;
-	feedback->protocol = packet->protocol;
-	feedback->dscp = packet->dscp;
-	feedback->has = packet->has;
-	/* from where it came to back where it came from */
-	weir_feedback_write(note->body, feedback, packet->destination, packet->source, &key->sip);
-	length = packet->family == 4 ? 20 + WEIR_UDP_BYTES : 40 + WEIR_UDP_BYTES;
-	if (bpf_skb_change_tail(skb, network + length + WEIR_FEEDBACK_BYTES, 0))
-		return -1;
 	if (packet->family == 4) {
 		weir_answer_ipv4(note->headers, packet->destination, packet->source);
 		if (bpf_skb_store_bytes(skb, network, note->headers, 20 + WEIR_UDP_BYTES, 0))
@@ -100,6 +75,102 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct weir_answering 
 	if (bpf_skb_store_bytes(skb, network + length, note->body, WEIR_FEEDBACK_BYTES, 0))
 		return -1;
 	return (int)bpf_skb_store_bytes(skb, 0, swapped, 12, BPF_F_INVALIDATE_HASH);
+}
+
+/* Writes the answer into the copy. 0, or not when the copy is of no use. */
+static __always_inline int rewrite(struct __sk_buff *skb, struct weir_answering *note, const struct weir_config *config)
+{
+	const struct weir_packet *packet = &note->packet;
+	struct weir_feedback *feedback = &note->feedback;
+	u32 network = packet->network;
+	u32 place = config->sign, slot = note->service;
+	struct weir_service *service;
+	struct weir_key *key;
+	u32 length;
+
+	key = bpf_map_lookup_elem(&weir_keys, &place);
+	service = bpf_map_lookup_elem(&weir_services, &slot);
+	if (!key || !key->known || !service || network > WEIR_NETWORK_MAX)
+		return -1;
+	feedback->rate = note->rate;
+	feedback->epoch = config->epoch;
+	feedback->sequence = note->now;
+	feedback->service = service->name[0];
+	feedback->vni = packet->vni;
+	feedback->key = key->id;
+	feedback->source_port = packet->source_port;
+	feedback->destination_port = packet->destination_port;
+	feedback->protocol = packet->protocol;
+	feedback->dscp = packet->dscp;
+	feedback->has = packet->has | (codes(packet, slot, note->now, WEIR_WORD_HEARD) ? WEIR_FEEDBACK_HEARD : 0);
+	/* from where it came to back where it came from */
+	weir_feedback_write(note->body, feedback, packet->destination, packet->source, &key->sip);
+	length = packet->family == 4 ? 20 + WEIR_UDP_BYTES : 40 + WEIR_UDP_BYTES;
+	if (bpf_skb_change_tail(skb, network + length + WEIR_FEEDBACK_BYTES, 0))
+		return -1;
+	return turn(skb, note, packet);
+}
+
+/*
+ * Gives the receiver whose feedback is at hand this host's word that it codes (datapath/feedback.h): the feedback goes back to it as that.
+ * The packet is of no use afterwards.
+ */
+static __noinline int say_word(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet,
+				      const struct weir_feedback *about)
+{
+	struct weir_answering *note = answering();
+	struct weir_key *key;
+	u32 place;
+
+	if (!config || !packet || !about)
+		return 0;
+	place = config->sign;
+	key = bpf_map_lookup_elem(&weir_keys, &place);
+	if (!note || note->on != WEIR_ANSWERING_NOTHING || !key || !key->known || packet->network > WEIR_NETWORK_MAX)
+		return 0;
+	/* with options or extension headers it has another length */
+	if (packet->header_bytes != packet->network + (packet->family == 4 ? 20 : 40) + WEIR_UDP_BYTES)
+		return 0;
+	note->feedback = *about;
+	note->feedback.rate = 0;
+	note->feedback.epoch = config->epoch;
+	note->feedback.sequence = bpf_ktime_get_ns();
+	note->feedback.key = key->id;
+	weir_feedback_write_as(WEIR_KIND_WORD, note->body, &note->feedback, packet->destination, packet->source, &key->sip);
+	if (turn(skb, note, packet)) {
+		tally(WEIR_COUNT_ANSWERS_FAILED);
+		return 0;
+	}
+	note->on = WEIR_ANSWERING_ANSWER;
+	if (bpf_clone_redirect(skb, skb->ifindex, 0))
+		tally(WEIR_COUNT_ANSWERS_FAILED);
+	note->on = WEIR_ANSWERING_NOTHING;
+	return 0;
+}
+
+/* A sender has given its word about a packet of a service. */
+static __noinline int hear_word(const struct weir_feedback *word, const struct weir_packet *packet, u32 service, u64 now)
+{
+	struct weir_answering *note = answering();
+	struct weir_word new = {}, *last;
+
+	if (!note || !word || !packet || service >= WEIR_SERVICES_MAX)
+		return 0;
+	note->coder.source[0] = packet->source[0];
+	note->coder.source[1] = packet->source[1];
+	note->coder.destination[0] = packet->destination[0];
+	note->coder.destination[1] = packet->destination[1];
+	note->coder.service = service;
+	last = bpf_map_lookup_elem(&weir_coders, &note->coder);
+	if (last && !weir_feedback_newer(word->epoch, word->sequence, last->epoch, last->sequence)) {
+		tally(WEIR_COUNT_REPLAYED);
+		return 0;
+	}
+	new.at = now;
+	new.epoch = word->epoch;
+	new.sequence = word->sequence;
+	bpf_map_update_elem(&weir_coders, &note->coder, &new, BPF_ANY);
+	return 0;
 }
 
 #endif

@@ -7,7 +7,7 @@
  *
  *   leaving   passes from the agent's own socket, by its cookie, which only the kernel gives out, before all that tenants send
  *             (lead_control). All else goes.
- *   arriving  feedback is checked, obeyed and taken out of the traffic. Brokers' datagrams pass to the agent's address alone,
+ *   arriving  feedback and senders' words are checked, obeyed and taken out of the traffic. Brokers' datagrams pass to the agent's address alone,
  *             from machines of the rack alone, each at its own rate. All else goes.
  *
  * Everything that goes is counted under a name of its own.
@@ -15,6 +15,7 @@
 #ifndef WEIR_CONTROL_H
 #define WEIR_CONTROL_H
 
+#include "answer.h"
 #include "maps.h"
 
 /* Whether a port is control traffic's. */
@@ -116,9 +117,9 @@ static __noinline u32 remember(const struct weir_place *place)
 	return slot;
 }
 
-/* Obeys feedback that was found genuine. */
-static __always_inline void obey(const struct weir_config *config, const struct weir_feedback *feedback,
-				 const struct weir_packet *packet, u32 service, u64 now)
+/* Obeys feedback that was found genuine. 1: its receiver is to be given this host's word. */
+static __always_inline int obey(const struct weir_config *config, const struct weir_feedback *feedback,
+				const struct weir_packet *packet, u32 service, u64 now)
 {
 	struct weir_place place = {};
 	struct weir_service *own = bpf_map_lookup_elem(&weir_services, &service);
@@ -130,7 +131,7 @@ static __always_inline void obey(const struct weir_config *config, const struct 
 
 	if (!own || !own->known) {
 		tally(WEIR_COUNT_UNKNOWN);
-		return;
+		return 0;
 	}
 	place.address[0] = packet->source[0];
 	place.address[1] = packet->source[1];
@@ -143,11 +144,11 @@ static __always_inline void obey(const struct weir_config *config, const struct 
 	held = bpf_map_lookup_elem(&weir_destinations, &slot);
 	if (!held) {
 		tally(WEIR_COUNT_CROWDED);
-		return;
+		return 0;
 	}
 	if (!weir_feedback_newer(feedback->epoch, feedback->sequence, held->epoch, held->sequence)) {
 		tally(WEIR_COUNT_REPLAYED);
-		return;
+		return 0;
 	}
 	held->epoch = feedback->epoch;
 	held->sequence = feedback->sequence;
@@ -164,9 +165,18 @@ static __always_inline void obey(const struct weir_config *config, const struct 
 	bpf_spin_unlock(&held->lock);
 	mail(config, slot, rate, now);
 	tally(WEIR_COUNT_FEEDBACK);
+	if (feedback->has & WEIR_FEEDBACK_HEARD)
+		held->coded_at = now;
+	if (held->word_at && now - held->word_at < WEIR_WORD_AGAIN)
+		return 0;
+	held->word_at = now;
+	return 1;
 }
 
-/* A datagram to the control port has arrived: DROP, or NEXT when it is the agent's. */
+/* For weir_ingress, which has more of the programs' short stack to give: say_word, then DROP. */
+#define SAY 100
+
+/* A datagram to the control port has arrived: DROP, NEXT when it is the agent's, or SAY. */
 static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_config *config,
 				      const struct weir_packet *packet)
 {
@@ -175,7 +185,7 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 	struct weir_table *table;
 	struct weir_peer *peer;
 	u64 now = bpf_ktime_get_ns();
-	u32 key = 0;
+	u32 key = 0, service;
 	int kind;
 
 	arriving = bpf_map_lookup_elem(&weir_arriving, &key);
@@ -230,8 +240,14 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 	weir_feedback_answered(&arriving->feedback, packet, &arriving->answered);
 	key = config->table;
 	table = bpf_map_lookup_elem(&weir_tables, &key);
-	if (table)
-		obey(config, &arriving->feedback, packet, classify(table, &arriving->answered), now);
+	if (!table)
+		return DROP;
+	/* rules take either end of a packet for either: the word's packet is the same one, seen from its receiver */
+	service = classify(table, &arriving->answered);
+	if (kind == WEIR_FEEDBACK_WORD)
+		hear_word(&arriving->feedback, packet, service, now);
+	else if (obey(config, &arriving->feedback, packet, service, now))
+		return SAY;
 	return DROP;
 }
 

@@ -89,6 +89,13 @@ struct {
 } weir_news SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WEIR_CODERS_MAX);
+	__type(key, struct weir_coder);
+	__type(value, struct weir_word);
+} weir_coders SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WEIR_PEERS_MAX);
 	__type(key, struct weir_address);
@@ -104,6 +111,22 @@ __noinline u32 classify(const struct weir_table *table, const struct weir_packet
 	if (!table || !packet)
 		return WEIR_UNCLASSIFIED;
 	return weir_classify(table->rules, table->count, table->starts, packet);
+}
+
+/* Whether the sender of a packet of a service has given its word that it codes, less than `since` ns before `now`. */
+static __always_inline int codes(const struct weir_packet *packet, u32 service, u64 now, u64 since)
+{
+	struct weir_coder coder = {};
+	struct weir_word *word;
+
+	coder.source[0] = packet->source[0];
+	coder.source[1] = packet->source[1];
+	coder.destination[0] = packet->destination[0];
+	coder.destination[1] = packet->destination[1];
+	coder.service = service;
+	word = bpf_map_lookup_elem(&weir_coders, &coder);
+	/* the time of a tick may lie before the word */
+	return word && (now < word->at || now - word->at < since);
 }
 
 /* When the last tick was: some milliseconds ago at most; reading the clock costs as much as half a packet. 0 before the first. */

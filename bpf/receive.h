@@ -17,28 +17,35 @@
 #include "maps.h"
 #include "tick.h"
 
-/* Gives the packet back the ECN bits that its tenant sent, and says what its way did to them. */
-static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const struct weir_packet *packet)
+/*
+ * Gives the packet back the ECN bits that its tenant sent, where its sender has given its word that it codes (ecn.h), and says what its way did
+ * to them.
+ */
+static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 tick)
 {
-	struct weir_ecn found = {};
+	struct weir_ecn found = {}, own = {};
 	u8 header[WEIR_ECN_IPV4] WEIR_ALIGNED;
 
 	/* switches leave Not-ECT alone */
 	if (packet->ecn == WEIR_NOT_ECT)
 		return found;
+	own.capable = 1;
+	own.marked = packet->ecn == WEIR_CE;
 	if (packet->family == 4) {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV4))
-			return found;
+			return own;
 		found = weir_ecn_arrive_ipv4(header);
-		if (found.ours)
-			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
 	} else {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV6))
-			return found;
+			return own;
 		found = weir_ecn_arrive_ipv6(header);
-		if (found.ours)
-			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV6, BPF_F_RECOMPUTE_CSUM);
 	}
+	if (!found.ours || service >= WEIR_SERVICES_MAX || !codes(packet, service, lately(tick), WEIR_WORD_HOLDS))
+		return own;
+	if (packet->family == 4)
+		bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
+	else
+		bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV6, BPF_F_RECOMPUTE_CSUM);
 	return found;
 }
 
@@ -67,12 +74,12 @@ static __always_inline int repeats(const struct weir_packet *packet, u32 slot, u
 }
 
 /* Counts a packet of `bytes` and `segments` for the next tick, and answers it when that is due. */
-static __always_inline void receive(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 bytes,
-				    u32 segments)
+static __always_inline void receive(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet,
+				    u32 service, u64 bytes, u32 segments)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
 	struct weir_counting *counting = bpf_map_lookup_elem(&weir_counting, &slot);
-	struct weir_ecn ecn = restore(skb, packet);
+	struct weir_ecn ecn = restore(skb, packet, service, config->tick);
 	struct weir_receiver *receiver;
 	struct weir_service *own;
 	struct weir_state *state;

@@ -185,9 +185,28 @@ struct weir_held {
 	u64 sequence;
 	u64 told;  /* feedback obeyed */
 	u64 sent;  /* bytes to it */
+	u64 word_at;  /* ns: when it was last given this host's word (feedback.h) */
+	u64 coded_at; /* ns: when it last said that it has it */
 	struct bpf_spin_lock lock; /* of `destination` where packets are given departure times */
 	u32 reserved;
 };
+
+/* A sender that has given its word that it codes (feedback.h): a service of this host from `source` to `destination`. */
+struct weir_coder {
+	u64 source[2];
+	u64 destination[2];
+	u64 service;
+};
+
+/* Its last word. */
+struct weir_word {
+	u64 at; /* ns */
+	u64 epoch;
+	u64 sequence;
+};
+
+/* Senders that this host may know to code. Who is forgotten for another is known again with its next word. */
+#define WEIR_CODERS_MAX 16384
 
 /* A service's sending side, where packets are given departure times. */
 struct weir_outlet {
@@ -243,6 +262,7 @@ struct weir_answering {
 	struct weir_feedback feedback;
 	u64 body[WEIR_FEEDBACK_WORDS];
 	u8 headers[40 + WEIR_UDP_BYTES];
+	struct weir_coder coder;
 };
 
 /* A feedback packet that has arrived, while it is looked at. */

@@ -46,11 +46,16 @@ static __always_inline void count(u32 service, u32 direction, u64 bytes, u32 pac
 		weir_meter_add(meter, bytes, packets);
 }
 
-/* Makes the packet one that switches may mark, where that can be undone. */
-static __always_inline void expose(struct __sk_buff *skb, const struct weir_packet *packet, u32 segments, int asks)
+/*
+ * Makes the packet one that switches may mark, where that can be undone; `coded`: its receiver knows how. If not, what its tenant wrote is
+ * kept from looking as if it were.
+ */
+static __always_inline void expose(struct __sk_buff *skb, const struct weir_packet *packet, u32 segments, int coded, int asks)
 {
 	u8 header[WEIR_ECN_IPV4] WEIR_ALIGNED;
 
+	if (!coded && packet->ecn == WEIR_NOT_ECT)
+		return;
 	if (packet->family == 4) {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV4))
 			return;
@@ -80,6 +85,7 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 	struct weir_mail *mail;
 	u32 *slot, at;
 	u64 now;
+	int coded;
 
 	place.address[0] = packet->destination[0];
 	place.address[1] = packet->destination[1];
@@ -93,10 +99,14 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 	if (!held || !mail)
 		return receiver;
 	now = lately(config->tick);
-	if (weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP)
+	if (weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP) {
+		if (now - held->destination.heard_at < WEIR_WORD_AVOIDS)
+			expose(skb, packet, segments, 0, 0);
 		return receiver;
+	}
 	held->sent += skb->wire_len;
-	expose(skb, packet, segments, weir_destination_asks(&held->destination, now));
+	coded = held->coded_at && (now < held->coded_at || now - held->coded_at < WEIR_WORD_CODES);
+	expose(skb, packet, segments, coded, coded && weir_destination_asks(&held->destination, now));
 	receiver.held = held;
 	receiver.class = mail->class;
 	return receiver;

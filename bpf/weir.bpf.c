@@ -7,7 +7,7 @@
  *
  *   leaving   find the service and count; towards a receiver that answers, let switches mark the packet (ecn.h); write down when
  *             it leaves (skb->tstamp), or choose the HTB class (skb->priority): kernel metadata, never on the wire. transmit.h
- *   arriving  find the service and count; undo what the sender did to the ECN bits; answer with the rate. receive.h
+ *   arriving  find the service and count; undo what a sender that runs Weir did to the ECN bits; answer with the rate. receive.h
  *   ticks     the law of the receive meters, run by packets and a timer. tick.h
  *
  * Control traffic is the hosts' own (control.h), and leaves first. Unclassified traffic has a meter and a class of its own. Packets that pass return
@@ -80,8 +80,10 @@ int weir_ingress(struct __sk_buff *skb)
 	struct weir_packet packet;
 	struct weir_config *config;
 	u32 service, segments;
+	struct weir_arriving *arriving;
 	u64 bytes;
 	u32 key = 0;
+	int arrived;
 
 	config = bpf_map_lookup_elem(&weir_config, &key);
 	if (!config)
@@ -93,9 +95,17 @@ int weir_ingress(struct __sk_buff *skb)
 	if (!config->holds)
 		return NEXT;
 	if (packet.protocol == WEIR_PROTOCOL_UDP && (packet.has & WEIR_HAS_PORTS) &&
-	    is_control(config, packet.destination_port))
-		return control_arrived(skb, config, &packet);
-	receive(skb, &packet, service, bytes, segments);
+	    is_control(config, packet.destination_port)) {
+		arrived = control_arrived(skb, config, &packet);
+		if (arrived == SAY) {
+			arriving = bpf_map_lookup_elem(&weir_arriving, &key);
+			if (arriving)
+				say_word(skb, config, &packet, &arriving->feedback);
+			return DROP;
+		}
+		return arrived;
+	}
+	receive(skb, config, &packet, service, bytes, segments);
 	return NEXT;
 }
 

@@ -12,22 +12,24 @@
  *   IPv6  the upper five bits of the flow label. The lower fifteen stay for the choice of ways, which all packets
  *         of a flow so make alike.
  *
- * Those five bits, 10101, are the origin. Rules, for what leaves towards a destination that is known to run Weir:
+ * Those five bits, 10101, are the origin. Others' headers have it by chance, one of 32, so it means something only between hosts that have
+ * agreed on it: a sender that has given its word, and a receiver that says that it has it (feedback.h). Rules, for what leaves towards
+ * such a receiver, of a service that it answers for:
  *
  *   Not-ECT, and the origin can be written   becomes ECT(0), or ECT(1) where it asks for feedback; with the origin
  *   Not-ECT otherwise                        stays as it is: switches drop it, as ever
  *   ECT(0), ECT(1), CE of the tenant         stays; where its field happens to begin with the origin, another
- *                                            is written
+ *                                            is written; that already from the sender's word on
  *
- * and for what arrives: with the origin and anything but Not-ECT it was Not-ECT, and is again. Everything else is the
- * tenant's. DSCP is never touched.
+ * and for what arrives from a sender that has given its word, of the service that it gave it for: with the origin and anything but Not-ECT it was
+ * Not-ECT, and is again. Everything else is the tenant's, and so is all that comes from anybody else and all of no service. DSCP is never
+ * touched.
  *
  * Segmentation offload: the kernel and hardware count the identification up by one for each segment. The lower eleven
  * bits leave room for 2,048 of them; where the segments of a buffer would pass the end, its counting starts at 0.
  * Packets merged on arrival show the first segment's header; those with other ECN bits are not merged.
  *
- * From senders that do not run Weir, one packet of 32 that carries ECN looks as if it had the origin, and arrives as Not-ECT:
- * harmless, a mark is lost.
+ * Hosts whose policies tell services apart differently may disagree on what is coded: then packets arrive as ECT(0) that were Not-ECT.
  *
  * The header checksum of IPv4 is updated as in RFC 1624, so that sums over the header stay as they are. No checksum
  * of TCP or UDP covers these bits.

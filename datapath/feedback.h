@@ -11,10 +11,10 @@
  *
  *   bytes  field, big-endian
  *   4      `WEIR`
- *   1, 1   format version 2, kind 5: the other kinds are the brokers' (crates/wire/src/datagram.rs)
+ *   1, 1   format version 2, kind 5; 6: a sender's word, see below; the other kinds are the brokers' (crates/wire/src/datagram.rs)
  *   2      which key
  *   2      0 to its maker, anything to its reader: see below
- *   1      which of ports and network there are (WEIR_HAS_*)
+ *   1      which of ports and network there are (WEIR_HAS_*), and whether the receiver has the sender's word (WEIR_FEEDBACK_HEARD)
  *   1      protocol     of the answered packet, as all up to its network
  *   2, 2   source port, destination port
  *   4      service: the first four bytes of SHA-256 over its path, for people and counters
@@ -23,6 +23,11 @@
  *   8      epoch: which start of the receiver's agent
  *   8      sequence: ns since the receiver's kernel started
  *   8      tag, over both addresses (16 bytes each; IPv4 is ::ffff:a.b.c.d) and all before it
+ *
+ * The sender's word. A sender that obeys also lets switches mark packets that do not speak ECN, by a code that the receiver undoes (ecn.h). A receiver that
+ * took every packet for coded would change those of hosts that know no code. So who obeys says so, some times a second while it hears
+ * feedback: the feedback comes back as kind 6, between the same addresses the other way, of the same packet. And since that word may be lost
+ * it codes only while the receiver's feedback says that it has it.
  *
  * The two bytes that nobody reads. An answer is made of a copy of the packet. A copy whose checksum its first sender left
  * to the hardware is still marked so: between virtual machines. The hardware of the way back then writes a
@@ -50,6 +55,7 @@
 #define WEIR_MAGIC 0x57454952U
 #define WEIR_WIRE_VERSION 2
 #define WEIR_KIND_FEEDBACK 5
+#define WEIR_KIND_WORD 6
 #define WEIR_FEEDBACK_WORDS 7
 #define WEIR_FEEDBACK_BYTES (WEIR_FEEDBACK_WORDS * 8)
 #define WEIR_UDP_BYTES 8
@@ -61,6 +67,22 @@
 #define WEIR_FEEDBACK_FOREIGN 1 /* not of this protocol */
 #define WEIR_FEEDBACK_VERSION 2 /* of another version */
 #define WEIR_FEEDBACK_OTHER 3   /* of another kind: a broker's */
+#define WEIR_FEEDBACK_WORD 4    /* a sender's word */
+
+/* In `has`, beside WEIR_HAS_*: who answers has the sender's word. */
+#define WEIR_FEEDBACK_HEARD 0x80
+
+/*
+ * ns, each longer than what it must outlast, with the time on the way. A sender gives its word again after WEIR_WORD_AGAIN; the receiver says that it has
+ * it for WEIR_WORD_HEARD, so that three may be lost; the sender codes for WEIR_WORD_CODES after it was last told so; until WEIR_WORD_HOLDS
+ * after the word the receiver takes what comes for coded, and until WEIR_WORD_AVOIDS after feedback the sender sends nothing that
+ * looks coded and is not.
+ */
+#define WEIR_WORD_AGAIN 250000000ULL
+#define WEIR_WORD_HEARD 1000000000ULL
+#define WEIR_WORD_CODES 1000000000ULL
+#define WEIR_WORD_HOLDS 3000000000ULL
+#define WEIR_WORD_AVOIDS 4000000000ULL
 
 struct weir_feedback {
 	u64 rate; /* bit/s */
@@ -108,12 +130,11 @@ WEIR_INLINE u64 weir_feedback_tag(const u64 *body, const u64 *source, const u64 
 	return weir_be64(weir_siphash(key, words, 10));
 }
 
-/* Fills the body. */
-WEIR_INLINE void weir_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
-				     const u64 *destination, const struct weir_sip_key *key)
+/* Fills the body of a datagram of `kind`. */
+WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 *body, const struct weir_feedback *feedback, const u64 *source,
+					const u64 *destination, const struct weir_sip_key *key)
 {
-	body[0] = weir_be64((u64)WEIR_MAGIC << 32 | (u64)WEIR_WIRE_VERSION << 24 | (u64)WEIR_KIND_FEEDBACK << 16 |
-			    feedback->key);
+	body[0] = weir_be64((u64)WEIR_MAGIC << 32 | (u64)WEIR_WIRE_VERSION << 24 | (u64)kind << 16 | feedback->key);
 	body[1] = weir_be64((u64)feedback->has << 40 | (u64)feedback->protocol << 32 | (u64)feedback->source_port << 16 |
 			    feedback->destination_port);
 	body[2] = weir_be64((u64)feedback->service << 32 | (u64)feedback->dscp << 24 | (feedback->vni & 0xffffff));
@@ -121,6 +142,13 @@ WEIR_INLINE void weir_feedback_write(u64 *body, const struct weir_feedback *feed
 	body[4] = weir_be64(feedback->epoch);
 	body[5] = weir_be64(feedback->sequence);
 	body[6] = weir_feedback_tag(body, source, destination, key);
+}
+
+/* Fills the body of feedback. */
+WEIR_INLINE void weir_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
+				     const u64 *destination, const struct weir_sip_key *key)
+{
+	weir_feedback_write_as(WEIR_KIND_FEEDBACK, body, feedback, source, destination, key);
 }
 
 /* What the first word of a datagram to the control port says that it is. */
@@ -131,10 +159,12 @@ WEIR_INLINE int weir_control_kind(u64 first)
 		return WEIR_FEEDBACK_FOREIGN;
 	if ((first >> 24 & 0xff) != WEIR_WIRE_VERSION)
 		return WEIR_FEEDBACK_VERSION;
+	if ((first >> 16 & 0xff) == WEIR_KIND_WORD)
+		return WEIR_FEEDBACK_WORD;
 	return (first >> 16 & 0xff) == WEIR_KIND_FEEDBACK ? WEIR_FEEDBACK_GOOD : WEIR_FEEDBACK_OTHER;
 }
 
-/* The content of a body that weir_control_kind calls feedback; nothing is believed before the tag is. */
+/* The content of a body that weir_control_kind calls feedback or a word; nothing is believed before the tag is. */
 WEIR_INLINE void weir_feedback_read(const u64 *body, struct weir_feedback *feedback)
 {
 	u64 first = weir_be64(body[0]), second = weir_be64(body[1]), third = weir_be64(body[2]);

@@ -75,6 +75,8 @@ int weir_native_ecn_leave_ipv6(u8 *header, int asks);
 u32 weir_native_ecn_arrive_ipv4(u8 *header);
 u32 weir_native_ecn_arrive_ipv6(u8 *header);
 u64 weir_native_siphash(const struct weir_sip_key *key, const u64 *words, u32 count);
+void weir_native_word_write(u64 *body, const struct weir_feedback *feedback, const u64 *source, const u64 *destination,
+			    const struct weir_sip_key *key);
 void weir_native_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
 				const u64 *destination, const struct weir_sip_key *key);
 int weir_native_control_kind(u64 first);
@@ -324,6 +326,12 @@ u64 weir_native_siphash(const struct weir_sip_key *key, const u64 *words, u32 co
 	return weir_siphash(key, words, count);
 }
 
+void weir_native_word_write(u64 *body, const struct weir_feedback *feedback, const u64 *source, const u64 *destination,
+			    const struct weir_sip_key *key)
+{
+	weir_feedback_write_as(WEIR_KIND_WORD, body, feedback, source, destination, key);
+}
+
 void weir_native_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
 				const u64 *destination, const struct weir_sip_key *key)
 {
@@ -528,6 +536,8 @@ const u32 weir_layout[] = {
 	WEIR_FEEDBACK_FOREIGN,
 	WEIR_FEEDBACK_VERSION,
 	WEIR_FEEDBACK_OTHER,
+	WEIR_FEEDBACK_WORD,
+	WEIR_FEEDBACK_HEARD,
 	WEIR_RULES_MAX,
 	WEIR_STARTS,
 	WEIR_UNCLASSIFIED,

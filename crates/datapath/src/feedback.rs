@@ -60,11 +60,14 @@ impl Feedback {
     pub fn body(&self, source: &Address, destination: &Address, key: &SipKey) -> [u8; FEEDBACK_BYTES] {
         let mut words = [0; FEEDBACK_WORDS];
         native::weir_native_feedback_write(&mut words, &self.0, source, destination, &key.0);
-        let mut bytes = [0; FEEDBACK_BYTES];
-        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
-            chunk.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
+        bytes(words)
+    }
+
+    /// The body of the word that `source`, who obeys this feedback, gives to `destination`.
+    pub fn word(&self, source: &Address, destination: &Address, key: &SipKey) -> [u8; FEEDBACK_BYTES] {
+        let mut words = [0; FEEDBACK_WORDS];
+        native::weir_native_word_write(&mut words, &self.0, source, destination, &key.0);
+        bytes(words)
     }
 
     /// The content of a body that came from `source` to `destination`; `None` for what is no feedback of this version, or whose tag does not
@@ -90,6 +93,14 @@ impl Feedback {
     pub fn is_newer(&self, last: (u64, u64)) -> bool {
         native::weir_native_feedback_newer(self.0.epoch, self.0.sequence, last.0, last.1) != 0
     }
+}
+
+fn bytes(words: [u64; FEEDBACK_WORDS]) -> [u8; FEEDBACK_BYTES] {
+    let mut bytes = [0; FEEDBACK_BYTES];
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+        chunk.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
 }
 
 fn words(body: &[u8]) -> Option<[u64; FEEDBACK_WORDS]> {

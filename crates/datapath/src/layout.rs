@@ -428,6 +428,10 @@ pub(crate) const FEEDBACK_VERSION: i32 = 2;
 /// `weir_control_kind`: a broker's datagram.
 #[cfg(test)]
 pub(crate) const FEEDBACK_OTHER: i32 = 3;
+#[cfg(test)]
+pub(crate) const FEEDBACK_WORD: i32 = 4;
+/// In feedback's `has`: its receiver has the sender's word that it codes.
+pub const FEEDBACK_HEARD: u8 = 0x80;
 /// The most rules that one interface may have.
 pub const RULES_MAX: usize = 256;
 /// Values of a port's last byte, for each of which a classifier has the first rule that may match.
@@ -676,6 +680,13 @@ pub(crate) mod native {
         pub(crate) safe fn weir_native_ecn_arrive_ipv6(header: &mut [u8; 4]) -> u32;
         /// `words` has `count` of them.
         pub(crate) fn weir_native_siphash(key: &RawSipKey, words: *const u64, count: u32) -> u64;
+        pub(crate) safe fn weir_native_word_write(
+            body: &mut [u64; FEEDBACK_WORDS],
+            feedback: &RawFeedback,
+            source: &[u64; 2],
+            destination: &[u64; 2],
+            key: &RawSipKey,
+        );
         pub(crate) safe fn weir_native_feedback_write(
             body: &mut [u64; FEEDBACK_WORDS],
             feedback: &RawFeedback,
@@ -714,7 +725,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 179];
+        pub(crate) static weir_layout: [u32; 181];
     }
 }
 
@@ -886,6 +897,8 @@ mod tests {
             FEEDBACK_FOREIGN as usize,
             FEEDBACK_VERSION as usize,
             FEEDBACK_OTHER as usize,
+            FEEDBACK_WORD as usize,
+            FEEDBACK_HEARD as usize,
             RULES_MAX,
             STARTS,
             UNCLASSIFIED as usize,

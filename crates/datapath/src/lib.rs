@@ -47,10 +47,10 @@ pub use destination::{Destination, Verdict};
 pub use feedback::{Address, Feedback, SipKey};
 pub use interface_meter::{InterfaceMeter, Received};
 pub use layout::{
-    CONTROL_PORT, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI,
-    RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback, RawInterfaceMeter, RawLaw,
-    RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken, RawTold,
-    RawWindow, Rule, STARTS, UNCLASSIFIED,
+    CONTROL_PORT, FEEDBACK_HEARD, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS,
+    RULE_PROTOCOL, RULE_VNI, RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback,
+    RawInterfaceMeter, RawLaw, RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending,
+    RawSipKey, RawTaken, RawTold, RawWindow, Rule, STARTS, UNCLASSIFIED,
 };
 pub use limiter::Limiter;
 pub use meter::{Meter, segments, wire_bytes};

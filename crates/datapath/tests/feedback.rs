@@ -38,6 +38,17 @@ fn feedback() -> Feedback {
 }
 
 #[test]
+fn a_word_is_no_feedback() {
+    let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
+    let word = feedback().word(&source, &destination, &key);
+    assert_eq!(word[5], 6, "its kind");
+    assert_eq!(Feedback::read(&word, &source, &destination, &key), None);
+    let body = feedback().body(&source, &destination, &key);
+    assert_eq!((word[..5] == body[..5], word[6..48] == body[6..48]), (true, true), "and otherwise the same");
+    assert_ne!(word[48..], body[48..], "under a tag of its own");
+}
+
+#[test]
 fn the_tag_is_siphash_2_4() {
     // Aumasson and Bernstein's vectors: key 00 .. 0f, messages 00 .. 07, 00 .. 0f.
     let key = SipKey::new(KEY);

@@ -7,11 +7,11 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use common::frames::{self, KEY, Says, address, ethernet, tcp};
 use common::{Cable, interface, skipped};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
-use weir_datapath::feedback::{headers_ipv4, headers_ipv6};
-use weir_datapath::{Address, Classifier, Feedback, HAS_IP, HAS_PORTS, RawFeedback, ShaperConfig, SipKey};
+use weir_datapath::{Classifier, ShaperConfig, SipKey};
 use weir_linux::class::Sending;
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
@@ -21,7 +21,6 @@ use weir_units::{Direction, MachineId};
 const RUNS: usize = 20;
 const REPEAT: u32 = 50_000;
 const SERVICES: u16 = 20;
-const KEY: [u8; 16] = *b"sixteen bytes ok";
 
 /// Services are the TCP ports from 7000.
 fn policy() -> Policy {
@@ -55,73 +54,6 @@ fn attach(policy: &Policy, socket: &UdpSocket) -> InterfaceDatapath {
     datapath
 }
 
-/// Whose packets: from `a`, who is held, towards `b` (or `c`, who never answered).
-fn address(last: u8, ipv6: bool) -> IpAddr {
-    match ipv6 {
-        false => Ipv4Addr::new(10, 77, 0, last).into(),
-        true => Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, last.into()).into(),
-    }
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
-}
-
-/// As `struct weir_packet` has it.
-fn words(address: IpAddr) -> Address {
-    let octets = match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    };
-    [0, 8].map(|from| u64::from_ne_bytes(octets[from..from + 8].try_into().expect("eight bytes")))
-}
-
-fn ethernet(ipv6: bool, group: bool) -> Vec<u8> {
-    let kind = if ipv6 { [0x86, 0xdd] } else { [8, 0] };
-    // Nobody answers to packets of groups.
-    [[2 + u8::from(group), 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2].as_slice(), &kind].concat()
-}
-
-/// A TCP segment between the addresses to a port, `payload` bytes long, with these ECN bits.
-fn tcp(ethernet: Vec<u8>, from: IpAddr, to: IpAddr, port: u16, payload: usize, ecn: u8) -> Vec<u8> {
-    let ports = [0x9c40u16.to_be_bytes(), port.to_be_bytes()].concat();
-    let tcp = [&ports[..], &[0; 8], &[0x50, 0x10, 0, 0, 0, 0, 0, 0]].concat();
-    let length = (20 + payload) as u16;
-    let ip = if from.is_ipv6() {
-        let start = [0x60, ecn << 4, 0, 0, length.to_be_bytes()[0], length.to_be_bytes()[1], 6, 64];
-        [&start[..], &octets(from), &octets(to)].concat()
-    } else {
-        let [high, low] = (length + 20).to_be_bytes();
-        [&[0x45, ecn, high, low, 0, 0, 0x40, 0, 64, 6, 0, 0][..], &octets(from), &octets(to)].concat()
-    };
-    [ethernet, ip, tcp, vec![0; payload]].concat()
-}
-
-/// What `b` says to `a` about its packets to a port.
-fn feedback(ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
-    let feedback = Feedback(RawFeedback {
-        rate: 1_000_000_000,
-        epoch: 1,
-        sequence,
-        service: 0,
-        vni: 0,
-        key: 7,
-        source_port: 0x9c40,
-        destination_port: port,
-        protocol: 6,
-        dscp: 0,
-        has: HAS_IP | HAS_PORTS,
-        reserved: [0; 5],
-    });
-    let (from, to) = (words(address(2, ipv6)), words(address(1, ipv6)));
-    let body = feedback.body(&from, &to, &SipKey::new(KEY));
-    let headers = if ipv6 { headers_ipv6(&from, &to, &body).to_vec() } else { headers_ipv4(&from, &to).to_vec() };
-    [ethernet(ipv6, false), headers, body.to_vec()].concat()
-}
-
 fn main() {
     if skipped() {
         return;
@@ -150,7 +82,13 @@ fn measure(datapath: &mut InterfaceDatapath, device: u32) {
     // `a` learns of `b`, in both families.
     for (ipv6, sequence) in [(false, 1), (true, 2)] {
         for port in [7000, 7000 + SERVICES - 1] {
-            row("(feedback that is new, once)", Direction::Rx, &feedback(ipv6, port, sequence), 1, None);
+            row(
+                "(feedback that is new, once)",
+                Direction::Rx,
+                &frames::control(Says::Heard, ipv6, port, sequence),
+                1,
+                None,
+            );
         }
     }
     for (ipv6, family) in [(false, "IPv4"), (true, "IPv6")] {
@@ -186,7 +124,13 @@ fn measure(datapath: &mut InterfaceDatapath, device: u32) {
             REPEAT,
             None,
         );
-        row(&format!("{family} feedback arrives, replayed"), Direction::Rx, &feedback(ipv6, 7000, 1), REPEAT, None);
+        row(
+            &format!("{family} feedback arrives, replayed"),
+            Direction::Rx,
+            &frames::control(Says::Heard, ipv6, 7000, 1),
+            REPEAT,
+            None,
+        );
         let answered = tcp(ethernet(ipv6, false), b, a, 7000, 1440, 0);
         row(
             &format!("{family} arrives, 1,494 B, a seventh answered"),

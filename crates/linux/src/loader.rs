@@ -275,6 +275,18 @@ impl InterfaceDatapath {
         Ok(program(&mut self.object, name)?.test_run(options)?.duration)
     }
 
+    /// A frame as the program of a direction leaves it; `None` where it does not let it pass. For tests. Counts in the meters.
+    #[doc(hidden)]
+    pub fn passed(&mut self, direction: Direction, frame: &[u8]) -> Result<Option<Vec<u8>>, LoaderError> {
+        /// TC_ACT_SHOT
+        const DROP: u32 = 2;
+        let mut out = vec![0; frame.len()];
+        let options = TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::new() };
+        let name = PROGRAMS[usize::from(direction == Direction::Rx)].0;
+        let ended = program(&mut self.object, name)?.test_run(options)?;
+        Ok((ended.return_value != DROP).then_some(out))
+    }
+
     /// Whether it takes nothing down when it is dropped, in a panic too: programs, timer and rates stay in force, and the next agent
     /// adopts them.
     pub fn set_kept(&mut self, kept: bool) {

@@ -7,12 +7,12 @@ use crate::loader::LoaderError;
 use crate::pins::Pins;
 use crate::tables::{
     ACTIVE, ANSWERING, ARRIVING, Config, Counting, Exit, Held, InterfaceEntry, KeyEntry, Mail, MeterValue, Outlet,
-    PacingValue, Peer, Place, Receiver, SendingValue, ServiceEntry, State, TOLD, Table, VERSION,
+    PacingValue, Peer, Place, Receiver, SendingValue, ServiceEntry, State, TOLD, Table, VERSION, WORD,
 };
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, Queue};
 
 /// All maps, and the bytes of a value; 0 for those that have none.
-pub(crate) const MAPS: [(&str, usize); 25] = [
+pub(crate) const MAPS: [(&str, usize); 26] = [
     ("weir_config", size_of::<Config>()),
     ("weir_tables", size_of::<Table>()),
     ("weir_keys", size_of::<KeyEntry>()),
@@ -36,6 +36,7 @@ pub(crate) const MAPS: [(&str, usize); 25] = [
     ("weir_places", size_of::<u32>()),
     ("weir_destinations", size_of::<Held>()),
     ("weir_mails", size_of::<Mail>()),
+    ("weir_coders", WORD),
     ("weir_free", size_of::<u32>()),
     ("weir_peers", size_of::<Peer>()),
 ];

@@ -22,11 +22,12 @@ pub const KEYS_MAX: usize = 4;
 #[cfg(test)]
 pub(crate) const COUNTS: u32 = 13;
 
-/// Bytes of `struct weir_active`, `weir_answering`, `weir_arriving` and `weir_told`, which only the kernel reads.
+/// Bytes of `struct weir_active`, `weir_answering`, `weir_arriving`, `weir_told` and `weir_word`, which only the kernel reads.
 pub(crate) const ACTIVE: usize = ACTIVE_WORDS * 8 + 16;
-pub(crate) const ANSWERING: usize = 240;
+pub(crate) const ANSWERING: usize = 280;
 pub(crate) const ARRIVING: usize = 168;
 pub(crate) const TOLD: usize = 56;
+pub(crate) const WORD: usize = 24;
 
 /// `struct weir_config`.
 #[repr(C)]
@@ -181,6 +182,8 @@ pub(crate) struct Held {
     pub(crate) sequence: u64,
     pub(crate) told: u64,
     pub(crate) sent: u64,
+    pub(crate) word_at: u64,
+    pub(crate) coded_at: u64,
     /// The kernel's: what is written here goes nowhere.
     pub(crate) lock: u32,
     pub(crate) reserved: u32,
@@ -279,7 +282,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 113];
+        static weir_tables_layout: [u32; 116];
     }
 
     #[test]
@@ -373,6 +376,8 @@ mod tests {
             offset_of!(Held, sequence),
             offset_of!(Held, told),
             offset_of!(Held, sent),
+            offset_of!(Held, word_at),
+            offset_of!(Held, coded_at),
             offset_of!(Held, lock),
             size_of::<Outlet>(),
             offset_of!(Outlet, sender),
@@ -393,6 +398,7 @@ mod tests {
             ANSWERING,
             ARRIVING,
             TOLD,
+            WORD,
             VERSION as usize,
             SERVICES_MAX as usize,
             DESTINATIONS_MAX as usize,

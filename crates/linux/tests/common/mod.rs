@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod frames;
+
 use std::collections::BTreeSet;
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};

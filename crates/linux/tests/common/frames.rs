@@ -1,0 +1,111 @@
+//! Frames made by hand, for programs that are run on them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_datapath::feedback::{headers_ipv4, headers_ipv6};
+use weir_datapath::{Address, FEEDBACK_HEARD, Feedback, HAS_IP, HAS_PORTS, RawFeedback, SipKey};
+
+/// What control traffic is signed by, as the key 7.
+pub(crate) const KEY: [u8; 16] = *b"sixteen bytes ok";
+
+/// Whose packets: from `a`, who is held, towards `b` (or `c`, who never answered).
+pub(crate) fn address(last: u8, ipv6: bool) -> IpAddr {
+    match ipv6 {
+        false => Ipv4Addr::new(10, 77, 0, last).into(),
+        true => Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, last.into()).into(),
+    }
+}
+
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// As `struct weir_packet` has it.
+pub(crate) fn words(address: IpAddr) -> Address {
+    let octets = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    };
+    [0, 8].map(|from| u64::from_ne_bytes(octets[from..from + 8].try_into().expect("eight bytes")))
+}
+
+pub(crate) fn ethernet(ipv6: bool, group: bool) -> Vec<u8> {
+    let kind = if ipv6 { [0x86, 0xdd] } else { [8, 0] };
+    // Nobody answers to packets of groups.
+    [[2 + u8::from(group), 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2].as_slice(), &kind].concat()
+}
+
+/// A TCP segment between the addresses to a port, `payload` bytes long, with these ECN bits.
+pub(crate) fn tcp(ethernet: Vec<u8>, from: IpAddr, to: IpAddr, port: u16, payload: usize, ecn: u8) -> Vec<u8> {
+    let ports = [0x9c40u16.to_be_bytes(), port.to_be_bytes()].concat();
+    let tcp = [&ports[..], &[0; 8], &[0x50, 0x10, 0, 0, 0, 0, 0, 0]].concat();
+    let length = (20 + payload) as u16;
+    let ip = if from.is_ipv6() {
+        let start = [0x60, ecn << 4, 0, 0, length.to_be_bytes()[0], length.to_be_bytes()[1], 6, 64];
+        [&start[..], &octets(from), &octets(to)].concat()
+    } else {
+        let [high, low] = (length + 20).to_be_bytes();
+        [&[0x45, ecn, high, low, 0, 0, 0x40, 0, 64, 6, 0, 0][..], &octets(from), &octets(to)].concat()
+    };
+    [ethernet, ip, tcp, vec![0; payload]].concat()
+}
+
+/// The ECN bits of a frame.
+pub(crate) fn ecn(frame: &[u8]) -> u8 {
+    if frame[14] >> 4 == 6 { frame[15] >> 4 & 3 } else { frame[15] & 3 }
+}
+
+/// The five bits that hosts under Weir write a code into (`datapath/ecn.h`).
+pub(crate) fn origin(frame: &[u8]) -> u8 {
+    if frame[14] >> 4 == 6 { (frame[15] & 0x0f) << 1 | frame[16] >> 7 } else { frame[18] >> 3 }
+}
+
+/// The frame with the code in these bits, as it stands there by chance, too.
+pub(crate) fn coded(mut frame: Vec<u8>) -> Vec<u8> {
+    if frame[14] >> 4 == 6 {
+        frame[15] = frame[15] & 0xf0 | 0b1010;
+        frame[16] |= 0x80;
+    } else {
+        frame[18] = 0b10101 << 3 | frame[18] & 7;
+    }
+    frame
+}
+
+/// What `b` says to `a`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Says {
+    /// Feedback, without `a`'s word.
+    Feedback,
+    /// Feedback that says that it has `a`'s word.
+    Heard,
+    /// Its own word that it codes.
+    Word,
+}
+
+/// What `b` says to `a` of a packet between them, on a port.
+pub(crate) fn control(says: Says, ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
+    let heard = if says == Says::Heard { FEEDBACK_HEARD } else { 0 };
+    let feedback = Feedback(RawFeedback {
+        rate: 1_000_000_000,
+        epoch: 1,
+        sequence,
+        service: 0,
+        vni: 0,
+        key: 7,
+        source_port: 0x9c40,
+        destination_port: port,
+        protocol: 6,
+        dscp: 0,
+        has: HAS_IP | HAS_PORTS | heard,
+        reserved: [0; 5],
+    });
+    let (from, to, key) = (words(address(2, ipv6)), words(address(1, ipv6)), SipKey::new(KEY));
+    let body = match says {
+        Says::Word => feedback.word(&from, &to, &key),
+        Says::Feedback | Says::Heard => feedback.body(&from, &to, &key),
+    };
+    let headers = if ipv6 { headers_ipv6(&from, &to, &body).to_vec() } else { headers_ipv4(&from, &to).to_vec() };
+    [ethernet(ipv6, false), headers, body.to_vec()].concat()
+}
