@@ -62,7 +62,7 @@ pub fn check(purpose: Purpose) -> Vec<Missing> {
     };
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").map_err(|error| format!("/proc: {error}"));
     let recent = release.and_then(|release| is_recent(release.trim()));
-    need("Linux 5.17", recent, "the programs need bpf_timer and bpf_loop (a newer kernel)");
+    need("Linux 5.19", recent, "the programs read what other processors counted (a newer kernel)");
     let btf = Path::new("/sys/kernel/btf/vmlinux");
     let btf = if btf.exists() { Ok(()) } else { Err(format!("{} is not there", btf.display())) };
     need("kernel BTF", btf, "the maps carry types (a kernel with CONFIG_DEBUG_INFO_BTF=y)");
@@ -90,13 +90,14 @@ pub fn check(purpose: Purpose) -> Vec<Missing> {
     missing
 }
 
-/// Whether a kernel of this release has all that the programs call: bpf_timer since 5.15, bpf_loop since 5.17. What cannot be read is left to
+/// Whether a kernel of this release has all that the programs call: bpf_timer since 5.15, bpf_loop since 5.17,
+/// bpf_map_lookup_percpu_elem since 5.19. What cannot be read is left to
 /// the kernel's own refusal.
 fn is_recent(release: &str) -> Result<(), String> {
     let number = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u32>().ok();
     let mut parts = release.split('.').map(number);
     match (parts.next().flatten(), parts.next().flatten()) {
-        (Some(major), Some(minor)) if (major, minor) < (5, 17) => Err(format!("this is Linux {release}")),
+        (Some(major), Some(minor)) if (major, minor) < (5, 19) => Err(format!("this is Linux {release}")),
         _ => Ok(()),
     }
 }
@@ -170,10 +171,11 @@ mod tests {
 
     #[test]
     fn kernels_that_are_too_old_are_named() {
-        for recent in ["5.17.0", "6.1.0-28-amd64", "6.18.44-fc", "10.0", "unknown"] {
+        for recent in ["5.19.0", "6.1.0-28-amd64", "6.18.44-fc", "10.0", "unknown"] {
             assert_eq!(is_recent(recent), Ok(()), "{recent}");
         }
         assert_eq!(is_recent("5.10.0-33-amd64"), Err("this is Linux 5.10.0-33-amd64".to_owned()));
+        assert!(is_recent("5.18.19").is_err(), "no bpf_map_lookup_percpu_elem");
         assert!(is_recent("4.19-rc1").is_err());
     }
 
