@@ -3,7 +3,7 @@
 //! Problem: a receiver's word changes every interval of its meter, 200 µs at 10 Gb/s, and must become a class's rate in less than the few
 //! intervals in which the loop stays steady; the daemon's own loop computes shares for milliseconds at a time. Approach: a thread of its own
 //! that sleeps until the kernel has news, takes all of it, and sets all classes in one netlink batch. It runs as a real-time
-//! thread where it may (CAP_SYS_NICE), else as any other, which is told.
+//! thread where it may (CAP_SYS_NICE), else as any other, which whoever started it can ask for ([`DestinationLimits::is_prompt`]).
 //!
 //! Where packets are given departure times the kernel does it by itself, has no news, and the thread only sleeps.
 //!
@@ -32,8 +32,9 @@ const SLEEP_MS: i32 = 100;
 const SILENCE: Duration = Duration::from_secs(1);
 /// Destinations that were heard of within so long are remembered, however many there are: their order tells replays.
 const MEMORY: Duration = Duration::from_secs(10);
-/// Room is looked for once in so many rounds: it means reading the whole table.
-const ROOM_EVERY: u32 = 1024;
+/// How often room is looked for: it means reading the whole table, and an eighth of it is left when that begins
+/// to be needed.
+const ROOM_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 /// Above ordinary threads, below what the kernel itself runs.
 const PRIORITY: i32 = 10;
 
@@ -53,12 +54,12 @@ impl DestinationLimits {
         let (held, ends, is_prompt) = (Arc::clone(&destinations), Arc::clone(&stop), Arc::clone(&prompt));
         let run = move || {
             is_prompt.store(be_prompt(), Ordering::Relaxed);
-            let mut rounds = 0u32;
+            let mut looked = now();
             while !ends.load(Ordering::Relaxed) {
                 wait(&held)?;
                 serve(&held, &shaper)?;
-                rounds = rounds.wrapping_add(1);
-                if rounds.is_multiple_of(ROOM_EVERY) {
+                if looked.elapsed() >= ROOM_EVERY {
+                    looked = now();
                     lock(&held).make_room(MEMORY)?;
                 }
             }
@@ -112,6 +113,11 @@ impl Drop for DestinationLimits {
             let _ = thread.join();
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the driver's clock")]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
