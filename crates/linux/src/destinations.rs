@@ -106,6 +106,10 @@ impl Destinations {
             // Before the rate is read: what comes after is news again.
             mail.unread.swap(0, Ordering::AcqRel);
             let rate = Bandwidth::from_bps(mail.rate.load(Ordering::Acquire));
+            if rate == Bandwidth::ZERO {
+                // It was taken back with the class since it was told; the next feedback tells it again.
+                continue;
+            }
             let slot = match self.place(destination) {
                 Ok(place) => place.service,
                 Err(error) => {
@@ -121,13 +125,13 @@ impl Destinations {
 
     /// Tells the kernel which class holds a destination; 0: its service's.
     pub fn set_class(&mut self, destination: u32, class: u16) {
-        if class == 0 {
-            self.classed.remove(&destination);
-        } else {
+        let Some(mail) = self.mails.get(destination) else { return };
+        mail.class.store(u32::from(class), Ordering::Release);
+        if class != 0 {
             self.classed.insert(destination);
-        }
-        if let Some(mail) = self.mails.get(destination) {
-            mail.class.store(u32::from(class), Ordering::Release);
+        } else if self.classed.remove(&destination) {
+            // The kernel tells a rate that differs from the last one: the next one is news, the same as before it or not.
+            mail.rate.store(0, Ordering::Release);
         }
     }
 

@@ -34,6 +34,9 @@ pub struct HtbShaper {
     services: BTreeMap<u32, ServiceRate>,
     /// By slot of the destination.
     destinations: BTreeMap<u32, Held>,
+    /// Leaves of destinations that are held no more. They are deleted when rates are next set: until whoever calls has told the kernel,
+    /// packets are put into them, and what waits there goes out. With the services' slots.
+    leaving: Vec<(u16, u32)>,
     dropped: Dropped,
 }
 
@@ -64,7 +67,7 @@ impl HtbShaper {
         let specs: Vec<ClassSpec> =
             services.values().flat_map(|service| classes(service, &of_service(&destinations, service.slot))).collect();
         let tree = HtbTree::install(interface, nic, &specs, sending, force)?;
-        Ok(Self { tree, services, destinations, dropped: Dropped::default() })
+        Ok(Self { tree, services, destinations, leaving: Vec::new(), dropped: Dropped::default() })
     }
 
     /// What was sent through the classes of the static policy, by slot.
@@ -83,8 +86,12 @@ impl HtbShaper {
             let slot = match class.minor {
                 DESTINATION_FIRST.. => {
                     let destination = u32::from(class.minor - DESTINATION_FIRST);
-                    let Some(held) = self.destinations.get(&destination) else { continue };
-                    Some(held.slot)
+                    let given_up =
+                        || self.leaving.iter().find(|(minor, _)| *minor == class.minor).map(|(_, slot)| *slot);
+                    let Some(slot) = self.destinations.get(&destination).map(|held| held.slot).or_else(given_up) else {
+                        continue;
+                    };
+                    Some(slot)
                 }
                 STATIC_FIRST.. => Some(u32::from(class.minor - STATIC_FIRST)),
                 OTHERS_FIRST.. => Some(u32::from(class.minor - OTHERS_FIRST)),
@@ -103,10 +110,14 @@ impl HtbShaper {
         Ok(())
     }
 
-    /// Whether a destination may lose its leaf by what its receiver says.
-    fn may_go(&self, rate: &DestinationRate) -> bool {
-        let held = self.destinations.get(&rate.destination);
-        held.is_some_and(|held| rate.rate.is_none() || held.free >= NOT_HELD_FOR)
+    /// Deletes the leaves that were given up before.
+    fn delete_given_up(&mut self) -> Result<(), HtbError> {
+        if self.leaving.is_empty() {
+            return Ok(());
+        }
+        self.leaves()?;
+        let gone: Vec<u16> = std::mem::take(&mut self.leaving).into_iter().map(|(minor, _)| minor).collect();
+        self.delete(&gone)
     }
 
     /// The classes of one service as they are to be now.
@@ -162,6 +173,7 @@ impl Shaper for HtbShaper {
     }
 
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError> {
+        self.delete_given_up()?;
         self.services.extend(rates.iter().map(|rate| (rate.slot, *rate)));
         let specs: Vec<ClassSpec> = rates.iter().flat_map(|rate| self.of(rate.slot)).collect();
         Ok(self.tree.set(&specs)?)
@@ -175,10 +187,8 @@ impl Shaper for HtbShaper {
     }
 
     fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError> {
-        let (mut changed, mut gone, mut answers) = (Vec::new(), Vec::new(), Vec::new());
-        if rates.iter().any(|rate| self.may_go(rate)) {
-            self.leaves()?;
-        }
+        self.delete_given_up()?;
+        let (mut changed, mut answers) = (Vec::new(), Vec::new());
         for &DestinationRate { destination, slot, rate } in rates {
             let Some(service) = self.services.get(&slot) else { continue };
             let free = rate.is_none_or(|rate| rate >= service.max);
@@ -196,7 +206,7 @@ impl Shaper for HtbShaper {
                 }
                 (Some(_), _) => {
                     self.destinations.remove(&destination);
-                    gone.extend(class.take());
+                    self.leaving.extend(class.take().map(|class| (class, slot)));
                     changed.push(slot);
                 }
                 (None, None) => unreachable!("without a rate it is free"),
@@ -207,7 +217,6 @@ impl Shaper for HtbShaper {
         changed.dedup();
         let specs: Vec<ClassSpec> = changed.iter().flat_map(|slot| self.of(*slot)).collect();
         self.tree.set(&specs)?;
-        self.delete(&gone)?;
         Ok(answers)
     }
 
@@ -221,7 +230,8 @@ impl Shaper for HtbShaper {
             let Some(queue) = queues.get_mut(&slot) else { continue };
             queue.sent += class.bytes;
             queue.backlog += class.backlog;
-            queue.destinations += u32::from(class.minor >= DESTINATION_FIRST);
+            let held = |minor: u16| minor >= DESTINATION_FIRST && !self.leaving.iter().any(|(gone, _)| *gone == minor);
+            queue.destinations += u32::from(held(class.minor));
         }
         for (slot, queue) in &mut queues {
             queue.drops = self.dropped.of(*slot);

@@ -141,7 +141,8 @@ pub trait Shaper: Send {
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError>;
     /// Services that the policy does not have any more go, with what waits.
     fn forget(&mut self, slots: &[u32]) -> Result<(), ShaperError>;
-    /// What services may send to destinations. Returns the class of each that has one of its own now, and 0 for the others.
+    /// What services may send to destinations. Returns the class of each that has one of its own now, and 0 for the others: to be told to the
+    /// kernel before the next call, which deletes the classes that are no destination's any more.
     fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError>;
     /// What waits and what was dropped, by service.
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, ShaperError>;
