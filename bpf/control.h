@@ -160,6 +160,8 @@ static __always_inline int obey(const struct weir_config *config, const struct w
 	if (!held->destination.heard_at ||
 	    weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP)
 		weir_destination_init(&held->destination, now, &rules, WEIR_LAW_RATE_MAX);
+	else
+		weir_destination_set_rules(&held->destination, &rules);
 	weir_destination_feedback(&held->destination, now, rate, weight);
 	rate = held->destination.limiter.rate;
 	bpf_spin_unlock(&held->lock);

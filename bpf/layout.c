@@ -32,6 +32,7 @@ const u32 weir_tables_layout[] = {
 	FIELD(weir_config, epoch),
 	FIELD(weir_config, tick),
 	FIELD(weir_config, timeout),
+	FIELD(weir_config, hardware),
 	SIZE(weir_table),
 	FIELD(weir_table, starts),
 	FIELD(weir_table, rules),

@@ -14,6 +14,8 @@
 
 /* linux/pkt_sched.h, TC_PRIO_CONTROL */
 #define WEIR_PRIORITY_CONTROL 7
+/* linux/if_packet.h, PACKET_OTHERHOST: to another's hardware address */
+#define WEIR_PACKET_OTHERS 3
 
 struct weir_timer {
 	struct bpf_timer timer;
@@ -96,6 +98,13 @@ struct {
 } weir_coders SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WEIR_BEHIND_MAX);
+	__type(key, struct weir_address);
+	__type(value, u64); /* ns: when it last was seen to send */
+} weir_behind SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WEIR_PEERS_MAX);
 	__type(key, struct weir_address);
@@ -137,6 +146,40 @@ static __always_inline u64 lately(u64 tick)
 	u64 next = state ? *(volatile u64 *)&state->due : 0;
 
 	return next > tick ? next - tick : 0;
+}
+
+/* Notes that somebody behind this host sends: the frame's hardware source is not this interface. */
+static __always_inline void note_behind(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet)
+{
+	u8 hardware[12] WEIR_ALIGNED;
+	struct weir_address from;
+	u64 source = 0, now, *seen;
+
+	if (weir_load(skb, 0, hardware, 12))
+		return;
+	__builtin_memcpy(&source, hardware + 6, 6);
+	if (source == config->hardware)
+		return;
+	from.words[0] = packet->source[0];
+	from.words[1] = packet->source[1];
+	seen = bpf_map_lookup_elem(&weir_behind, &from);
+	now = lately(config->tick);
+	if (seen && (now < *seen || now - *seen < WEIR_BEHIND_AGAIN))
+		return;
+	now = bpf_ktime_get_ns();
+	bpf_map_update_elem(&weir_behind, &from, &now, BPF_ANY);
+}
+
+/* Whether the destination of a packet was lately seen to send from behind this host. */
+static __always_inline int is_behind(const struct weir_packet *packet, u64 now)
+{
+	struct weir_address to;
+	u64 *seen;
+
+	to.words[0] = packet->destination[0];
+	to.words[1] = packet->destination[1];
+	seen = bpf_map_lookup_elem(&weir_behind, &to);
+	return seen && (now < *seen || now - *seen < WEIR_BEHIND_FOR);
 }
 
 static __always_inline void tally(u32 which)

@@ -73,6 +73,26 @@ static __always_inline int repeats(const struct weir_packet *packet, u32 slot, u
 	return told && weir_answer_repeats(told, packet->source, packet->destination, slot, rate, now, keep);
 }
 
+/* Whether one more that asks is answered in the tick at hand. */
+static __always_inline int may_ask(u64 due)
+{
+	u32 key = 0;
+	struct weir_active *active = bpf_map_lookup_elem(&weir_active, &key);
+
+	if (!active)
+		return 0;
+	if (active->asked_in != due) {
+		active->asked_in = due;
+		active->asked = 0;
+	}
+	if (active->asked >= WEIR_ASKED_MAX) {
+		tally(WEIR_COUNT_ASKED_OFTEN);
+		return 0;
+	}
+	active->asked += 1;
+	return 1;
+}
+
 /* Counts a packet of `bytes` and `segments` for the next tick, and answers it when that is due. */
 static __always_inline void receive(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet,
 				    u32 service, u64 bytes, u32 segments)
@@ -112,7 +132,10 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_con
 		return;
 	now = bpf_ktime_get_ns();
 	due = weir_answer_due(&counting->answers, now, bytes);
-	if (!due && !ecn.asks)
+	if (!due && (!ecn.asks || !may_ask(*(volatile u64 *)&state->due)))
+		return;
+	/* a switch floods what it does not know, and a bridge's ports see it all: each is answered by the host that it is for alone */
+	if (skb->pkt_type == WEIR_PACKET_OTHERS && !is_behind(packet, now))
 		return;
 	/* who asks was told too, where the word was not lost */
 	if (!repeats(packet, slot, rate, now, WEIR_TOLD_KEEP * own->feedback_interval))

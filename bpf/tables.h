@@ -79,6 +79,7 @@ struct weir_config {
 	u64 epoch;          /* which start of the agent */
 	u64 tick;           /* ns between two ticks of the meters */
 	u64 timeout;        /* ns without a word of the agent after which the static policy holds */
+	u64 hardware;       /* the interface's hardware address, in the first six bytes */
 };
 
 struct weir_table {
@@ -168,6 +169,8 @@ struct weir_active {
 	u64 words[WEIR_ACTIVE_WORDS];
 	u64 jiffies;  /* when the clock was looked at */
 	u64 unlooked; /* what has come since, see WEIR_LOOK */
+	u64 asked_in; /* ns: the tick of which `asked` counts */
+	u64 asked;    /* answers since then to who asked */
 };
 
 /* Whom a destination limiter holds: a service of this host towards an address. */
@@ -241,10 +244,26 @@ struct weir_peer {
 	u64 refused; /* beyond its rate */
 };
 
+/*
+ * Addresses of others behind this interface: guests on a bridge. What arrives for one is answered until so long after it was last seen to send, ns: a
+ * minute, as neighbours remember each other. One is noted again after WEIR_BEHIND_AGAIN. Who is forgotten for another is known
+ * again with its next packet.
+ */
+#define WEIR_BEHIND_MAX 4096
+#define WEIR_BEHIND_FOR 60000000000ULL
+#define WEIR_BEHIND_AGAIN 1000000000ULL
+
 /* Senders of whom a CPU knows what they were told. */
 #define WEIR_TOLD 256
 /* Mean times between answers for which the same rate is not told again: senders ask after two and a half. */
 #define WEIR_TOLD_KEEP 2
+
+/*
+ * Answers that one CPU makes in a tick for who asks, beside those that are due by bytes: whoever writes that on small packets could have each
+ * answered. At 200 us and 1.1 us for an answer that is 18 % of a CPU at most, and what a hundred senders ask for that ask each 500 us.
+ * Who is passed over asks again, or is answered by bytes.
+ */
+#define WEIR_ASKED_MAX 32
 
 /* Nothing; the copy of a packet that is to become an answer; the answer itself. */
 #define WEIR_ANSWERING_NOTHING 0
@@ -287,6 +306,7 @@ enum weir_count {
 	WEIR_COUNT_FLOODED,          /* brokers' datagrams beyond what a machine may send */
 	WEIR_COUNT_IMITATED,         /* packets of tenants that look like control traffic */
 	WEIR_COUNT_BEYOND_HORIZON,   /* edt: packets dropped since they would wait too long */
+	WEIR_COUNT_ASKED_OFTEN,      /* packets that asked for an answer beyond what a tick has for such */
 	WEIR_COUNTS,
 };
 

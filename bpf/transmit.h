@@ -17,6 +17,7 @@
 
 #include "ecn.h"
 #include "maps.h"
+#include "tick.h"
 
 /* The service of a packet, whose fields are left in `packet`. */
 static __always_inline u32 verdict(struct __sk_buff *skb, const struct weir_config *config,
@@ -83,7 +84,8 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 	struct weir_place place = {};
 	struct weir_held *held;
 	struct weir_mail *mail;
-	u32 *slot, at;
+	struct weir_active *active;
+	u32 *slot, at, key;
 	u64 now;
 	int coded;
 
@@ -98,6 +100,11 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 	mail = bpf_map_lookup_elem(&weir_mails, &at);
 	if (!held || !mail)
 		return receiver;
+	key = 0;
+	active = bpf_map_lookup_elem(&weir_active, &key);
+	/* by the time that it is asked for feedback: who only sends has nobody else to look at the clock */
+	if (active)
+		tick_by_packet(active, skb->wire_len);
 	now = lately(config->tick);
 	if (weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP) {
 		if (now - held->destination.heard_at < WEIR_WORD_AVOIDS)

@@ -66,6 +66,8 @@ int weir_egress(struct __sk_buff *skb)
 		lead_control(skb, config);
 		return NEXT;
 	}
+	if (config->holds && (packet.has & WEIR_HAS_IP))
+		note_behind(skb, config, &packet);
 	if (config->holds && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		receiver = transmit(skb, config, &packet, service, segments);
 	if (config->paces)
@@ -96,6 +98,8 @@ int weir_ingress(struct __sk_buff *skb)
 		return NEXT;
 	if (packet.protocol == WEIR_PROTOCOL_UDP && (packet.has & WEIR_HAS_PORTS) &&
 	    is_control(config, packet.destination_port)) {
+		/* who mostly sends sees little else arrive: so the time that it goes by goes on */
+		tick_at(bpf_ktime_get_ns());
 		arrived = control_arrived(skb, config, &packet);
 		if (arrived == SAY) {
 			arriving = bpf_map_lookup_elem(&weir_arriving, &key);

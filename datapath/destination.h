@@ -87,14 +87,20 @@ WEIR_INLINE void weir_destination_set(struct weir_destination *destination, u64 
 	weir_limiter_set_burst(&destination->limiter, (u32)burst);
 }
 
+/* From the next feedback on these rules hold: a policy may have changed. */
+WEIR_INLINE void weir_destination_set_rules(struct weir_destination *destination, const struct weir_destination_rules *rules)
+{
+	destination->rules = *rules;
+	if (destination->rules.burst_time > 1000000000)
+		destination->rules.burst_time = 1000000000;
+}
+
 /* A limiter made at `now` with `rate` bit/s. */
 WEIR_INLINE void weir_destination_init(struct weir_destination *destination, u64 now,
 				       const struct weir_destination_rules *rules, u64 rate)
 {
 	__builtin_memset(destination, 0, sizeof(*destination));
-	destination->rules = *rules;
-	if (destination->rules.burst_time > 1000000000)
-		destination->rules.burst_time = 1000000000;
+	weir_destination_set_rules(destination, rules);
 	destination->limiter.paid_at = now;
 	destination->heard_at = now;
 	destination->halved_at = now;

@@ -131,7 +131,8 @@ fn measure(datapath: &mut InterfaceDatapath, device: u32) {
             REPEAT,
             None,
         );
-        let answered = tcp(ethernet(ipv6, false), b, a, 7000, 1440, 0);
+        let mut answered = tcp(ethernet(ipv6, false), b, a, 7000, 1440, 0);
+        answered[..6].copy_from_slice(&interface().hardware());
         row(
             &format!("{family} arrives, 1,494 B, a seventh answered"),
             Direction::Rx,

@@ -64,6 +64,7 @@ pub struct Interface {
     index: u32,
     mtu: u32,
     ethernet: bool,
+    hardware: [u8; 6],
 }
 
 #[repr(C)]
@@ -82,14 +83,15 @@ impl Interface {
         if index == 0 {
             return Err(fail("look up", io::Error::last_os_error()));
         }
-        let mut interface = Self { name: name.into(), index, mtu: 0, ethernet: false };
+        let mut interface = Self { name: name.into(), index, mtu: 0, ethernet: false, hardware: [0; 6] };
         let request = interface.ioctl(libc::SIOCGIFMTU, |_| {}).map_err(|e| fail("read the MTU", e))?;
         // SAFETY: SIOCGIFMTU fills this member of the union.
         interface.mtu = unsafe { request.ifr_ifru.ifru_mtu }.unsigned_abs();
         let request = interface.ioctl(libc::SIOCGIFHWADDR, |_| {}).map_err(|e| fail("read the hardware kind", e))?;
         // SAFETY: SIOCGIFHWADDR fills this member of the union.
-        let kind = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
-        interface.ethernet = kind == ARPHRD_ETHER || kind == ARPHRD_LOOPBACK;
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+        interface.ethernet = address.sa_family == ARPHRD_ETHER || address.sa_family == ARPHRD_LOOPBACK;
+        interface.hardware = std::array::from_fn(|i| address.sa_data[i] as u8);
         Ok(interface)
     }
 
@@ -100,6 +102,10 @@ impl Interface {
     /// The index in its namespace.
     pub fn index(&self) -> u32 {
         self.index
+    }
+    /// The hardware address, of Ethernet.
+    pub fn hardware(&self) -> [u8; 6] {
+        self.hardware
     }
     /// Whether frames start with an Ethernet header, which the BPF programs read.
     pub fn is_ethernet(&self) -> bool {

@@ -193,6 +193,8 @@ impl InterfaceDatapath {
             datapath.config.clsact |= u32::from(clsact_is_ours(&other));
             other.remove()?;
         }
+        let [a, b, c, d, e, f] = interface.hardware();
+        datapath.config.hardware = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
         datapath.config.version = VERSION;
         datapath.write_config()?;
         datapath.kept = false;

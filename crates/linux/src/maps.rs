@@ -12,7 +12,7 @@ use crate::tables::{
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, Queue};
 
 /// All maps, and the bytes of a value; 0 for those that have none.
-pub(crate) const MAPS: [(&str, usize); 26] = [
+pub(crate) const MAPS: [(&str, usize); 27] = [
     ("weir_config", size_of::<Config>()),
     ("weir_tables", size_of::<Table>()),
     ("weir_keys", size_of::<KeyEntry>()),
@@ -37,6 +37,7 @@ pub(crate) const MAPS: [(&str, usize); 26] = [
     ("weir_destinations", size_of::<Held>()),
     ("weir_mails", size_of::<Mail>()),
     ("weir_coders", WORD),
+    ("weir_behind", size_of::<u64>()),
     ("weir_free", size_of::<u32>()),
     ("weir_peers", size_of::<Peer>()),
 ];

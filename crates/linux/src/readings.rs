@@ -57,6 +57,8 @@ pub struct ControlCounters {
     pub imitated: u64,
     /// Packets dropped since they would have waited too long for their departure.
     pub beyond_horizon: u64,
+    /// Packets that asked for an answer, beyond what a tick has for such.
+    pub asked_often: u64,
 }
 
 /// The ticks of the meters, and the timer.
@@ -121,6 +123,7 @@ impl InterfaceDatapath {
             flooded: count(10)?,
             imitated: count(11)?,
             beyond_horizon: count(12)?,
+            asked_often: count(13)?,
         })
     }
 

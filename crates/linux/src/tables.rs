@@ -20,10 +20,10 @@ pub const DESTINATIONS_MAX: u32 = 16_384;
 pub const KEYS_MAX: usize = 4;
 /// Events of control traffic that are counted: [`crate::counters::ControlCounters`].
 #[cfg(test)]
-pub(crate) const COUNTS: u32 = 13;
+pub(crate) const COUNTS: u32 = 14;
 
 /// Bytes of `struct weir_active`, `weir_answering`, `weir_arriving`, `weir_told` and `weir_word`, which only the kernel reads.
-pub(crate) const ACTIVE: usize = ACTIVE_WORDS * 8 + 16;
+pub(crate) const ACTIVE: usize = ACTIVE_WORDS * 8 + 32;
 pub(crate) const ANSWERING: usize = 280;
 pub(crate) const ARRIVING: usize = 168;
 pub(crate) const TOLD: usize = 56;
@@ -54,6 +54,7 @@ pub(crate) struct Config {
     pub(crate) epoch: u64,
     pub(crate) tick: u64,
     pub(crate) timeout: u64,
+    pub(crate) hardware: u64,
 }
 
 /// `struct weir_table`.
@@ -282,7 +283,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 116];
+        static weir_tables_layout: [u32; 117];
     }
 
     #[test]
@@ -309,6 +310,7 @@ mod tests {
             offset_of!(Config, epoch),
             offset_of!(Config, tick),
             offset_of!(Config, timeout),
+            offset_of!(Config, hardware),
             size_of::<Table>(),
             offset_of!(Table, starts),
             offset_of!(Table, rules),

@@ -1,32 +1,35 @@
-//! Tenants' ECN bits arrive as they were sent, whoever sends to whom: what the programs make of frames by hand.
+//! What the programs make of frames by hand: tenants' ECN bits arrive as they were sent, whoever sends to whom; who is answered; what is held.
 
 mod common;
 
 use common::frames::{KEY, Says, address, coded, control, ecn, ethernet, origin, tcp};
-use common::{Cable, interface, skipped};
+use common::{Cable, interface, pause, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use weir_datapath::{Classifier, ShaperConfig, SipKey};
 use weir_linux::class::Sending;
+use weir_linux::destinations::Destinations;
+use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
+use weir_linux::shaper::{ServiceRate, Shaper};
 use weir_policy::Policy;
-use weir_units::{Direction, MachineId};
+use weir_units::{Bandwidth, Direction, Duration, MachineId, ServiceId, Weight};
 
 const CODE: u8 = 0b10101;
 /// A service's port, another's, and one of no service.
 const PORTS: [u16; 3] = [7000, 7001, 80];
 
 /// `a` under a policy, which the machine of the tests' frames is.
-fn attach(socket: &UdpSocket) -> InterfaceDatapath {
+fn attach(socket: &UdpSocket, nic: &str) -> (Policy, InterfaceDatapath) {
     let text = "weir: 1
 network:
-  nic: 10Gb/s
-  racks: { r: { uplink: 10Gb/s, machines: [a, b] } }
+  nic: NIC
+  racks: { r: { uplink: NIC, machines: [a, b] } }
 services:
   bulk: { match: [ { port: 7000 } ] }
   web: { match: [ { port: 7001 } ] }
 ";
-    let (policy, _) = Policy::parse("p.yaml", text).expect("the policy is valid");
+    let (policy, _) = Policy::parse("p.yaml", &text.replace("NIC", nic)).expect("the policy is valid");
     let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
     let services = policy.services();
     let classifier = Classifier::new(services.classification_order(), Some("eth")).expect("supported");
@@ -45,16 +48,16 @@ services:
     datapath.set_control(&control).expect("control");
     datapath.tell_alive().expect("alive");
     datapath.start_timer().expect("the timer");
-    datapath
+    (policy, datapath)
 }
 
 /// Runs `work` with `a` under a policy.
-fn with_host(name: &str, work: impl FnOnce(&mut InterfaceDatapath) + Send) {
+fn with_host(name: &str, nic: &str, work: impl FnOnce(&Policy, &mut InterfaceDatapath) + Send) {
     let cable = Cable::new(name);
     let enter = || {
         let socket = UdpSocket::bind(SocketAddr::new(address(1, false), 30_565)).expect("a socket");
-        let mut datapath = attach(&socket);
-        work(&mut datapath);
+        let (policy, mut datapath) = attach(&socket, nic);
+        work(&policy, &mut datapath);
         datapath.remove().expect("removed");
     };
     cable.a.run(enter).expect("enter");
@@ -65,7 +68,7 @@ fn what_arrives_is_changed_only_where_its_sender_has_given_its_word() {
     if skipped() {
         return;
     }
-    with_host("n1", |datapath| {
+    with_host("n1", "10Gb/s", |_, datapath| {
         let mut arrive = |frame: &[u8]| datapath.passed(Direction::Rx, frame).expect("a test run");
         for ipv6 in [false, true] {
             let frame =
@@ -105,7 +108,7 @@ fn what_leaves_is_coded_only_towards_a_receiver_that_has_this_hosts_word() {
     if skipped() {
         return;
     }
-    with_host("n2", |datapath| {
+    with_host("n2", "10Gb/s", |_, datapath| {
         for ipv6 in [false, true] {
             let frame =
                 |to: u8, port, ecn| tcp(ethernet(ipv6, false), address(1, ipv6), address(to, ipv6), port, 10, ecn);
@@ -149,5 +152,132 @@ fn what_leaves_is_coded_only_towards_a_receiver_that_has_this_hosts_word() {
                 }
             }
         }
+    });
+}
+
+/// The same rate as before a pause is news after it: the class that held the destination went in between.
+#[test]
+fn a_destination_that_fell_silent_is_held_again() {
+    if skipped() {
+        return;
+    }
+    with_host("n3", "10Gb/s", |policy, datapath| {
+        let nic = Bandwidth::from_gbps(10);
+        let rate = |(service, _)| ServiceRate {
+            service,
+            slot: datapath.slot(service).expect("a slot"),
+            min: Bandwidth::ZERO,
+            max: nic,
+            ceiling: nic,
+            weight: Weight::ONE,
+        };
+        let rates: Vec<ServiceRate> = policy.services().leaves().map(rate).collect();
+        let sending = Sending::over(&interface()).expect("offloads");
+        let mut shaper = HtbShaper::install(&interface(), nic, &rates, &[], sending, false).expect("install");
+        let mut destinations = Destinations::open(datapath).expect("destinations");
+        let own_classes = |shaper: &mut HtbShaper| shaper.queues().expect("queues")[1].destinations;
+        for sequence in [1, 3, 5] {
+            let feedback = control(Says::Feedback, false, 7000, sequence);
+            assert_eq!(datapath.passed(Direction::Rx, &feedback).expect("a test run"), None);
+            let news = destinations.news().expect("news");
+            assert_eq!(news.len(), 1, "{sequence}");
+            assert_eq!(news[0].rate, Some(Bandwidth::from_gbps(1)));
+            let answers = shaper.hold(&news).expect("classes");
+            assert!(answers[0].1 != 0, "it has a class");
+            answers.into_iter().for_each(|(destination, class)| destinations.set_class(destination, class));
+            // Beside it the same rate is none.
+            let again = control(Says::Feedback, false, 7000, sequence + 1);
+            assert_eq!(datapath.passed(Direction::Rx, &again).expect("a test run"), None);
+            assert!(destinations.news().expect("news").is_empty());
+            assert_eq!(own_classes(&mut shaper), 1);
+            pause(std::time::Duration::from_millis(250));
+            let silent = destinations.silent(Duration::from_millis(200)).expect("silent");
+            assert_eq!(silent.len(), 1);
+            for (destination, class) in shaper.hold(&silent).expect("classes") {
+                assert_eq!(class, 0);
+                destinations.set_class(destination, class);
+            }
+            assert_eq!(own_classes(&mut shaper), 0);
+            let leaves = || {
+                let output =
+                    std::process::Command::new("tc").args(["class", "show", "dev", "eth"]).output().expect("tc");
+                String::from_utf8(output.stdout).expect("text").matches("class htb 7765:3").count()
+            };
+            // One beside that of control traffic, until packets are known to go elsewhere.
+            assert_eq!(leaves(), 2, "what waits there goes out");
+            shaper.hold(&[]).expect("classes");
+            assert_eq!(leaves(), 1);
+        }
+        drop(shaper);
+    });
+}
+
+/// Who asks is answered, and no more of them in a tick than there is time for.
+#[test]
+fn asking_has_a_budget() {
+    if skipped() {
+        return;
+    }
+    // A tick of 20 ms, in which this test is quicker than the budget.
+    with_host("n4", "100Mb/s", |_, datapath| {
+        assert_eq!(datapath.passed(Direction::Rx, &control(Says::Word, false, 7000, 1)).expect("a test run"), None);
+        let asks = coded(tcp(ethernet(false, false), address(2, false), address(1, false), 7000, 10, 1));
+        let ticks = |datapath: &InterfaceDatapath| datapath.timer().expect("the timer").ticks;
+        let one = |datapath: &mut InterfaceDatapath| {
+            datapath.passed(Direction::Rx, &asks).expect("a test run").expect("it passes")
+        };
+        // The meter begins with the first tick that finds a packet.
+        for _ in 0..3 {
+            one(datapath);
+            pause(std::time::Duration::from_millis(50));
+        }
+        let before = ticks(datapath);
+        let asked = 2000;
+        for _ in 0..asked {
+            one(datapath);
+        }
+        let most = 32 * (ticks(datapath) - before + 1);
+        let counters = datapath.control_counters().expect("counters");
+        println!("{} of {asked} passed over, a budget of {most}", counters.asked_often);
+        assert!(most < asked, "{most}: the machine was too slow to ask often");
+        // The timer has a processor of its own, and so may each run.
+        assert!(counters.asked_often > 0 && counters.asked_often < asked, "{counters:?}");
+    });
+}
+
+/// What a switch floods is answered by the host that it is for alone, which may be the host of a guest behind this interface.
+#[test]
+fn what_is_for_another_host_is_not_answered() {
+    if skipped() {
+        return;
+    }
+    with_host("n5", "1Gb/s", |_, datapath| {
+        let device = interface();
+        let answered = |datapath: &InterfaceDatapath| datapath.receive_reading(ServiceId(0)).expect("a meter").answered;
+        let to = |hardware: [u8; 6], last: u8| {
+            let mut frame = tcp(ethernet(false, false), address(2, false), address(last, false), 7000, 1400, 0);
+            frame[..6].copy_from_slice(&hardware);
+            frame
+        };
+        let guest = [2, 0, 0, 0, 0, 9];
+        // Each way to the guest and to this host, fifty times the bytes between answers, in pauses after which a rate is told again.
+        let arrive = |datapath: &mut InterfaceDatapath, hardware, last| {
+            let before = answered(datapath);
+            for _ in 0..10 {
+                datapath.cost(Direction::Rx, &to(hardware, last), 40, Some(device.index())).expect("a test run");
+                pause(std::time::Duration::from_millis(30));
+            }
+            answered(datapath) - before
+        };
+        // The meter begins with the first tick.
+        arrive(datapath, device.hardware(), 1);
+        assert!(arrive(datapath, device.hardware(), 1) > 0, "this host's own");
+        assert_eq!(arrive(datapath, guest, 9), 0, "another's");
+        // The guest sends.
+        let mut frame = tcp(ethernet(false, false), address(9, false), address(2, false), 7000, 10, 0);
+        frame[6..12].copy_from_slice(&guest);
+        datapath.passed(Direction::Tx, &frame).expect("a test run");
+        assert!(arrive(datapath, guest, 9) > 0, "a guest's");
+        assert_eq!(arrive(datapath, guest, 8), 0, "still another's");
     });
 }
