@@ -16,6 +16,7 @@
 #include "ecn.h"
 #include "maps.h"
 #include "tick.h"
+#include "tunnel.h"
 
 /*
  * Gives the packet back the ECN bits that its tenant sent, where its sender has given its word that it codes (ecn.h), and says what its way did
@@ -47,6 +48,12 @@ static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const stru
 	else
 		bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV6, BPF_F_RECOMPUTE_CSUM);
 	return found;
+}
+
+/* All headers of each packet that was merged into this one. A function of its own: most are no tunnels, and its stack is short. */
+static __noinline u32 headers_of(struct __sk_buff *skb, const struct weir_packet *packet)
+{
+	return packet ? weir_header_bytes(skb, packet) : 0;
 }
 
 /* Notes that the service of a slot has packets since the last tick, and runs the next one when it is due. */

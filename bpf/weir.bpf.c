@@ -81,7 +81,7 @@ int weir_ingress(struct __sk_buff *skb)
 {
 	struct weir_packet packet;
 	struct weir_config *config;
-	u32 service, segments;
+	u32 service, segments, headers;
 	struct weir_arriving *arriving;
 	u64 bytes;
 	u32 key = 0;
@@ -91,8 +91,9 @@ int weir_ingress(struct __sk_buff *skb)
 	if (!config)
 		return NEXT;
 	service = verdict(skb, config, &packet);
-	segments = weir_segments(skb->len, packet.header_bytes, skb->gso_size, skb->gso_segs);
-	bytes = weir_wire_bytes(skb->len, packet.header_bytes, segments);
+	headers = skb->gso_size ? headers_of(skb, &packet) : packet.header_bytes;
+	segments = weir_segments(skb->len, headers, skb->gso_size, skb->gso_segs);
+	bytes = weir_wire_bytes(skb->len, headers, segments);
 	count(service, WEIR_RX, bytes, segments);
 	if (!config->holds)
 		return NEXT;

@@ -20,9 +20,11 @@
 #include "receive_meter.h"
 #include "receive_tick.h"
 #include "siphash.h"
+#include "tunnel.h"
 
 int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet);
 u32 weir_native_classify(const struct weir_rule *rules, u32 count, const u16 *starts, const struct weir_packet *packet);
+u32 weir_native_header_bytes(const u8 *data, u32 size);
 u32 weir_native_segments(u32 bytes, u32 header_bytes, u32 gso_size, u32 gso_segs);
 u64 weir_native_wire_bytes(u32 bytes, u32 header_bytes, u32 segments);
 void weir_native_meter_add(struct weir_meter *meter, u64 bytes, u32 packets);
@@ -98,6 +100,16 @@ int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet)
 u32 weir_native_classify(const struct weir_rule *rules, u32 count, const u16 *starts, const struct weir_packet *packet)
 {
 	return weir_classify(rules, count, starts, packet);
+}
+
+u32 weir_native_header_bytes(const u8 *data, u32 size)
+{
+	const struct weir_bytes frame = { data, size };
+	struct weir_packet packet;
+
+	if (weir_parse(&frame, &packet) != WEIR_PARSED)
+		return WEIR_U32_MAX;
+	return weir_header_bytes(&frame, &packet);
 }
 
 u32 weir_native_segments(u32 bytes, u32 header_bytes, u32 gso_size, u32 gso_segs)

@@ -502,6 +502,8 @@ pub(crate) mod native {
             starts: &[u16; STARTS],
             packet: *const Packet,
         ) -> u32;
+        /// Reads `size` bytes.
+        pub(crate) fn weir_native_header_bytes(data: *const u8, size: u32) -> u32;
         pub(crate) safe fn weir_native_segments(bytes: u32, header_bytes: u32, gso_size: u32, gso_segs: u32) -> u32;
         pub(crate) safe fn weir_native_wire_bytes(bytes: u32, header_bytes: u32, segments: u32) -> u64;
         pub(crate) safe fn weir_native_meter_add(meter: &mut RawMeter, bytes: u64, packets: u32);

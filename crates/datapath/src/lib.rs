@@ -9,7 +9,7 @@
 //! | type | does | header |
 //! |---|---|---|
 //! | [`Classifier`] | frame or fields → service | `packet.h`, `classify.h` |
-//! | [`Meter`] | counts bytes and packets as the wire sees them | `meter.h` |
+//! | [`Meter`] | counts bytes and packets as the wire sees them | `meter.h`, `tunnel.h` |
 //! | [`Limiter`] | packet → departure time | `limiter.h` |
 //! | [`ReceiveMeter`] | a service's packets → the rate of its senders | `receive_meter.h`, `usage_window.h`, `rate_law.h` |
 //! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h`, `receive_tick.h` |
@@ -53,7 +53,7 @@ pub use layout::{
     RawSipKey, RawTaken, RawTold, RawWindow, Rule, STARTS, UNCLASSIFIED,
 };
 pub use limiter::Limiter;
-pub use meter::{Meter, segments, wire_bytes};
+pub use meter::{Meter, header_bytes, segments, wire_bytes};
 pub use parameters::{Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence};
 pub use rate_law::RateLaw;
 pub use receive_meter::ReceiveMeter;

@@ -35,6 +35,14 @@ impl From<RawMeter> for Meter {
     }
 }
 
+/// The headers of each packet that the kernel merged into `frame`, those inside a tunnel among them (`datapath/tunnel.h`); `None` for what is
+/// malformed.
+pub fn header_bytes(frame: &[u8]) -> Option<u32> {
+    // SAFETY: reads as many bytes as it is told that there are.
+    let bytes = unsafe { native::weir_native_header_bytes(frame.as_ptr(), u32::try_from(frame.len()).ok()?) };
+    (bytes != u32::MAX).then_some(bytes)
+}
+
 /// How many packets a buffer of `bytes` with `header_bytes` of headers leaves as. `gso_size` is the payload
 /// of each, 0 when nothing is offloaded; `gso_segs` their number, 0 where the sender left it out.
 pub fn segments(bytes: u32, header_bytes: u32, gso_size: u32, gso_segs: u32) -> u32 {
