@@ -2,10 +2,11 @@
 //!
 //! Problem: kernels since 6.6 hold programs by tcx links, earlier ones by filters of the qdisc clsact; in both a newer program has to take an
 //! older one's place without a packet that passes unseen, and what others hung beside must stay. Approach: a link is pinned, and
-//! the next agent updates it; a filter stands at a number that nobody picks by accident, and adding one there replaces it. The kernel
-//! says that it has no tcx by refusing the link.
+//! the next agent updates it; a filter has a number that nobody picks by accident, and is replaced there. The kernel says that it has no
+//! tcx by refusing the link. Both go before those of others, which may end a packet's way through the programs: ours always lets the next
+//! ones run.
 //!
-//! Worked example: an agent is killed on Linux 6.1. `tc filter show dev eth0 ingress` still has `weir_ingress` at priority 30565; the next
+//! Worked example: an agent is killed on Linux 6.1. `tc filter show dev eth0 ingress` still has `weir_ingress` at priority 10, number 0x7765; the next
 //! agent's program is put there.
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx); net/sched/cls_bpf.c.
@@ -13,13 +14,18 @@
 use crate::loader::LoaderError;
 use crate::netlink::{NetlinkError, Socket};
 use crate::pins::Pins;
-use crate::tc;
+use crate::tc::{self, Filter};
 use aya::programs::links::FdLink;
 use aya::programs::tc::{NlOptions, SchedClassifierLink, SchedClassifierLinkId, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 
-/// Where our clsact filters stand: a number that nobody picks by accident, so that they are found again.
-const FILTER_PRIORITY: u16 = 0x7765;
+/// Where our clsact filters stand, the first of these priorities that can be had. Low: what a filter before ours lets pass for good ours does
+/// not see. Not the lowest: who asks for no priority is put before the lowest that there is, and must find one.
+const FILTER_PRIORITIES: std::ops::Range<u16> = 10..18;
+/// Their number, which nobody picks by accident, so that they are found again.
+const FILTER_HANDLE: u16 = 0x7765;
+/// Where earlier versions had them, behind those of others.
+const EARLIER_PRIORITY: u16 = 0x7765;
 
 /// How programs are held on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +64,7 @@ pub(crate) fn attach_link(
     if running.iter().any(|info| info.name_as_str() == Some(name)) {
         return Err(LoaderError::AlreadyAttached(interface.into()));
     }
-    let options = TcAttachOptions::TcxOrder(LinkOrder::default());
+    let options = TcAttachOptions::TcxOrder(LinkOrder::first());
     let link = program.attach_with_options(interface, direction, options)?;
     pin(program, link, pins, name)
 }
@@ -72,26 +78,48 @@ fn pin(program: &mut SchedClassifier, link: SchedClassifierLinkId, pins: &Pins, 
     Ok(())
 }
 
-/// Replaces the filter that an earlier agent left, or adds one.
+/// Replaces the filter that an earlier agent left, or adds one before those of others. What an earlier version left behind them goes.
 pub(crate) fn attach_filter(
     program: &mut SchedClassifier,
     name: &'static str,
-    interface: &str,
+    (interface, index): (&str, u32),
     direction: TcAttachType,
 ) -> Result<(), LoaderError> {
-    let handle = TcHandle::new(0, 1);
-    let options = NlOptions { priority: FILTER_PRIORITY, handle, ..NlOptions::default() };
-    let link = match program.attach_with_options(interface, direction, TcAttachOptions::Netlink(options)) {
-        Ok(link) => link,
-        Err(_) => {
-            let there = SchedClassifierLink::attached(interface, direction, FILTER_PRIORITY, handle, None);
+    let mut socket = Socket::open()?;
+    let (earlier, own): (Vec<Filter>, Vec<Filter>) = ours(&mut socket, index, name, direction)?
+        .into_iter()
+        .partition(|filter| filter.priority() == EARLIER_PRIORITY);
+    let handle = TcHandle::new(0, FILTER_HANDLE);
+    let link = match own.first() {
+        Some(own) => {
+            let there = SchedClassifierLink::attached(interface, direction, own.priority(), handle, None);
             let there = there.map_err(|error| LoaderError::Io { what: name, error })?;
-            program.attach_to_link(there)?
+            program.attach_to_link(there)
+        }
+        None => {
+            let mut add = |priority| {
+                let options = NlOptions { priority, handle, ..NlOptions::default() };
+                program.attach_with_options(interface, direction, TcAttachOptions::Netlink(options))
+            };
+            // One where filters of another kind stand takes no others.
+            let last = FILTER_PRIORITIES.end - 1;
+            (FILTER_PRIORITIES.start..last).find_map(|priority| add(priority).ok()).map_or_else(|| add(last), Ok)
         }
     };
     // Dropped, it would take the filter away.
-    std::mem::forget(program.take_link(link)?);
+    std::mem::forget(program.take_link(link?)?);
+    for filter in earlier {
+        tc::delete_filter(&mut socket, index, parent(direction), filter)?;
+    }
     Ok(())
+}
+
+/// The filters of a program that agents of any version hung on an interface. By their place besides their name: filters of others may have
+/// attributes that look like a name and are none.
+fn ours(socket: &mut Socket, index: u32, name: &str, direction: TcAttachType) -> Result<Vec<Filter>, NetlinkError> {
+    let mut filters = tc::filters_named(socket, index, parent(direction), name)?;
+    filters.retain(|filter| filter.handle == u32::from(FILTER_HANDLE) || filter.priority() == EARLIER_PRIORITY);
+    Ok(filters)
 }
 
 /// Attaches a program that nobody takes over: by a tcx link, or a clsact filter where the kernel has no tcx. It ends with the program.
@@ -116,17 +144,24 @@ pub(crate) fn attach_anyhow(
 /// becomes of one, the others are tried.
 pub(crate) fn remove_filters(index: u32, programs: &[(&str, TcAttachType)]) -> Result<bool, NetlinkError> {
     let mut socket = Socket::open()?;
-    let mut remove = |name, direction| tc::delete_filter(&mut socket, index, parent(direction), FILTER_PRIORITY, name);
-    let removed: Vec<_> = programs.iter().map(|(name, direction)| remove(name, *direction)).collect();
+    let mut removed = Vec::new();
+    for (name, direction) in programs {
+        match ours(&mut socket, index, name, *direction) {
+            Ok(filters) => removed.extend(
+                filters.into_iter().map(|filter| tc::delete_filter(&mut socket, index, parent(*direction), filter)),
+            ),
+            Err(error) => removed.push(Err(error)),
+        }
+    }
     removed.into_iter().try_fold(false, |any, removed| Ok(any | removed?))
 }
 
 /// Whether the filters of all these programs stand on an interface.
 pub(crate) fn has_filters(index: u32, programs: &[(&str, TcAttachType)]) -> Result<bool, NetlinkError> {
     let mut socket = Socket::open()?;
-    programs.iter().try_fold(true, |all, (name, direction)| {
-        Ok(all && tc::has_filter(&mut socket, index, parent(*direction), FILTER_PRIORITY, name)?)
-    })
+    programs
+        .iter()
+        .try_fold(true, |all, (name, direction)| Ok(all && !ours(&mut socket, index, name, *direction)?.is_empty()))
 }
 
 fn parent(direction: TcAttachType) -> u32 {

@@ -57,6 +57,12 @@ pub enum LoaderError {
     /// Another agent holds the interface, or a program of ours is attached and not by what is pinned.
     #[error("{0} already has Weir's programs attached: another agent runs")]
     AlreadyAttached(String),
+    /// On kernels without tcx programs hang on clsact, in whose place another qdisc stands.
+    #[error(
+        "{0} has the qdisc ingress, in whose place this kernel needs clsact for programs on what leaves; \
+         replace it (tc qdisc del dev {0} ingress; tc qdisc add dev {0} clsact) and hang its filters there"
+    )]
+    Ingress(String),
     /// More services than one host can tell apart.
     #[error("the policy has more than {SERVICES_MAX} services at this host, which is what it can tell apart")]
     TooManyServices,
@@ -203,14 +209,20 @@ impl InterfaceDatapath {
 
     fn attach_as(&mut self, attachment: Attachment) -> Result<(), LoaderError> {
         let name = self.interface.name().to_owned();
-        if attachment == Attachment::Clsact && tc::add_clsact(&mut Socket::open()?, self.interface.index())? {
-            self.config.clsact = 1;
+        let index = self.interface.index();
+        if attachment == Attachment::Clsact {
+            let mut socket = Socket::open()?;
+            if tc::add_clsact(&mut socket, index)? {
+                self.config.clsact = 1;
+            } else if tc::has_ingress(&mut socket, index)? {
+                return Err(LoaderError::Ingress(name));
+            }
         }
         for (program_name, direction) in PROGRAMS {
             let program = program(&mut self.object, program_name)?;
             match attachment {
                 Attachment::Tcx => attach_link(program, &self.pins, program_name, &name, direction)?,
-                Attachment::Clsact => attach_filter(program, program_name, &name, direction)?,
+                Attachment::Clsact => attach_filter(program, program_name, (&name, index), direction)?,
             }
         }
         Ok(())

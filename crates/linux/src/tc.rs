@@ -166,6 +166,12 @@ pub(crate) fn add_clsact(socket: &mut Socket, interface: u32) -> Result<bool, Ne
     }
 }
 
+/// Whether what stands beside the root is the qdisc `ingress`, which has no place for programs on what leaves.
+pub(crate) fn has_ingress(socket: &mut Socket, interface: u32) -> Result<bool, NetlinkError> {
+    let is_it = |qdisc: &Qdisc| qdisc.handle == CLSACT_HANDLE && qdisc.kind == "ingress";
+    Ok(qdiscs(socket, interface)?.iter().any(is_it))
+}
+
 /// The filters that hang at `parent`, each with its tcmsg and attributes. None where there is no such interface or qdisc.
 fn filters(socket: &mut Socket, interface: u32, parent: u32) -> Result<Vec<Vec<u8>>, NetlinkError> {
     let request = Message::new(libc::RTM_GETTFILTER, 0, &tcmsg(interface, 0, parent));
@@ -174,46 +180,45 @@ fn filters(socket: &mut Socket, interface: u32, parent: u32) -> Result<Vec<Vec<u
     Ok(filters.map(|reply| reply.payload).collect())
 }
 
-/// The BPF filter `name` at `parent` that stands at `priority`: its tcmsg and attributes.
-///
-/// By its place: filters of others may have attributes that look like a name and are none.
-fn find_filter(
+/// A filter: where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Filter {
+    pub(crate) handle: u32,
+    /// The priority in the upper half and the protocol below.
+    info: u32,
+}
+
+impl Filter {
+    /// Filters of lower numbers see a packet first.
+    pub(crate) fn priority(self) -> u16 {
+        (self.info >> 16) as u16
+    }
+}
+
+/// The BPF filters `name` at `parent`.
+pub(crate) fn filters_named(
     socket: &mut Socket,
     interface: u32,
     parent: u32,
-    priority: u16,
     name: &str,
-) -> Result<Option<Vec<u8>>, NetlinkError> {
+) -> Result<Vec<Filter>, NetlinkError> {
     let named = |attributes: &[u8]| {
         let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
         attribute(attributes, TCA_KIND).map(text).as_deref() == Some("bpf")
             && attribute(options, TCA_BPF_NAME).map(text).as_deref() == Some(name)
     };
-    let is_it = |filter: &Vec<u8>| read_u32(filter, 16) >> 16 == u32::from(priority) && named(&filter[TCMSG..]);
-    Ok(filters(socket, interface, parent)?.into_iter().find(is_it))
+    let all = filters(socket, interface, parent)?.into_iter().filter(|filter| named(&filter[TCMSG..]));
+    Ok(all.map(|filter| Filter { handle: read_u32(&filter, 8), info: read_u32(&filter, 16) }).collect())
 }
 
-/// Whether the BPF filter `name` stands at `parent` with `priority`.
-pub(crate) fn has_filter(
-    socket: &mut Socket,
-    interface: u32,
-    parent: u32,
-    priority: u16,
-    name: &str,
-) -> Result<bool, NetlinkError> {
-    Ok(find_filter(socket, interface, parent, priority, name)?.is_some())
-}
-
-/// Deletes the BPF filter `name` at `parent` that stands at `priority`; whether there was one.
+/// Deletes a BPF filter at `parent`; whether it was there.
 pub(crate) fn delete_filter(
     socket: &mut Socket,
     interface: u32,
     parent: u32,
-    priority: u16,
-    name: &str,
+    filter: Filter,
 ) -> Result<bool, NetlinkError> {
-    let Some(filter) = find_filter(socket, interface, parent, priority, name)? else { return Ok(false) };
-    let place = tcmsg_with(interface, read_u32(&filter, 8), parent, read_u32(&filter, 16));
+    let place = tcmsg_with(interface, filter.handle, parent, filter.info);
     let request = Message::new(libc::RTM_DELTFILTER, 0, &place).text(TCA_KIND, "bpf");
     match socket.request("delete a filter", vec![request]) {
         Ok(()) => Ok(true),

@@ -285,13 +285,69 @@ fn dropping_in_another_namespace_detaches_in_the_first() {
     assert!(!attached(&cable.b).contains("clsact"));
 }
 
+/// A program of somebody else's that ends a packet's way through the programs is behind ours.
+#[test]
+fn ours_see_what_others_let_pass_for_good() {
+    if skipped() {
+        return;
+    }
+    let possible = attachments(&Cable::new("fg"));
+    for attachment in possible {
+        let cable = Cable::new("fg");
+        let other = || -> Option<aya::Ebpf> {
+            if attachment == Attachment::Clsact {
+                tc(&cable.a, "qdisc add dev eth clsact");
+                // Without an action it is the end.
+                tc(&cable.a, "filter add dev eth ingress prio 100 u32 match u32 0 0 flowid 1:1");
+                return None;
+            }
+            let mut object = aya::Ebpf::load(weir_linux::loader::VERDICT_OBJECT).expect("the kernel takes the object");
+            let program = object.program_mut("weir_verdict").expect("a program");
+            let program: &mut aya::programs::SchedClassifier = program.try_into().expect("a classifier");
+            program.load().expect("loaded");
+            // It returns 0: the packet passes, and no other program is asked.
+            program.attach("eth", aya::programs::TcAttachType::Ingress).expect("attached");
+            Some(object)
+        };
+        let other = cable.a.run(other).expect("enter");
+        let attach = || InterfaceDatapath::attach(&interface(), Some(attachment)).expect("attach");
+        let datapath = cable.a.run(attach).expect("enter");
+        let send = || {
+            let socket = std::net::UdpSocket::bind("10.77.0.2:0").expect("a socket");
+            for _ in 0..10 {
+                socket.send_to(b"hello", "10.77.0.1:9").expect("sent");
+            }
+        };
+        cable.b.run(send).expect("enter");
+        let came = datapath.totals(None).expect("meters").rx.packets();
+        assert!(came >= 10, "{attachment:?}: {came} packets");
+        datapath.remove().expect("remove");
+        drop(other);
+    }
+}
+
+#[test]
+fn ingress_in_the_place_of_clsact_is_named() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("fh");
+    tc(&cable.a, "qdisc add dev eth ingress");
+    let before = attached(&cable.a);
+    let attach = || InterfaceDatapath::attach(&interface(), Some(Attachment::Clsact));
+    let refused = cable.a.run(attach).expect("enter").expect_err("no place for programs on what leaves");
+    assert!(matches!(&refused, LoaderError::Ingress(name) if name == "eth"), "{refused}");
+    assert_eq!(attached(&cable.a), before);
+    assert!(pinned(&cable.a).is_empty());
+}
+
 /// Whoever comes later finds clsact there and uses it; it is an agent's no more.
 #[test]
 fn filters_that_others_hung_beside_stay() {
     if skipped() {
         return;
     }
-    let cable = Cable::new("f8");
+    let cable = Cable::new("fd");
     let before = attached(&cable.a);
     let attach = || InterfaceDatapath::attach(&interface(), Some(Attachment::Clsact)).expect("attach");
     let leftover = || InterfaceDatapath::remove_leftover(&interface()).expect("remove");
@@ -416,14 +472,14 @@ fn cleanup_finds_what_a_crash_left() {
     if skipped() {
         return;
     }
-    let prefix = Prefix::new("wtf8").expect("a prefix");
+    let prefix = Prefix::new("wtfe").expect("a prefix");
     prefix.cleanup().expect("clean up after an earlier run");
     let netns = prefix.create("x").expect("a namespace");
     let mut child = netns.command("sleep").expect("sleep").arg("600").spawn().expect("sleep");
     assert_eq!(netns.processes().expect("processes"), [child.id() as i32]);
     std::mem::forget(netns);
-    assert_eq!(prefix.existing().expect("names"), ["wtf8-x"]);
-    assert_eq!(prefix.cleanup().expect("clean up"), ["wtf8-x"]);
+    assert_eq!(prefix.existing().expect("names"), ["wtfe-x"]);
+    assert_eq!(prefix.cleanup().expect("clean up"), ["wtfe-x"]);
     assert!(!child.wait().expect("the child").success(), "it was killed");
     assert!(prefix.existing().expect("names").is_empty());
 }
