@@ -6,8 +6,8 @@ use common::{Cable, interface, pause, skipped};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::process::Child;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_datapath::{Classifier, ShaperConfig, SipKey};
@@ -25,6 +25,12 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 
 const BULK: ServiceId = ServiceId(0);
 const WEB: ServiceId = ServiceId(1);
+
+/// Measurements share the processors: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// True, with a line that says why, where departure times hold nobody.
 fn skipped_here() -> bool {
@@ -256,6 +262,7 @@ fn a_service_is_held_to_its_limit() {
     if skipped_here() {
         return;
     }
+    let _alone = alone();
     let cable = cable("e1");
     let policy = policy("1Gb/s", "", "");
     let mut a = cable.a.run(|| Host::new(&policy, 3_600_000)).expect("enter");
@@ -287,6 +294,7 @@ fn what_would_wait_too_long_is_dropped() {
     if skipped_here() {
         return;
     }
+    let _alone = alone();
     let cable = cable("e2");
     let policy = policy("1Gb/s", "", "");
     let mut a = cable.a.run(|| Host::new(&policy, 3_600_000)).expect("enter");
@@ -310,6 +318,7 @@ fn services_share_the_machine_as_the_policy_says() {
     if skipped_here() {
         return;
     }
+    let _alone = alone();
     let cable = cable("e3");
     // `bulk` hands over as much as it can, in datagrams and by four connections.
     let policy = policy("20Mb/s", "", ", machine: { weight: 3 }");
@@ -343,6 +352,7 @@ fn receivers_hold_senders_without_user_space() {
     if skipped_here() {
         return;
     }
+    let _alone = alone();
     let cable = Cable::new("e4");
     let before = (state(&cable.a), state(&cable.b));
     let policy = policy("100Mb/s", ", machine: { rx: { max: 5Mb/s } }", "");
@@ -381,6 +391,7 @@ fn without_an_agent_the_kernel_takes_the_static_policy() {
     if skipped_here() {
         return;
     }
+    let _alone = alone();
     let cable = cable("e5");
     let policy = policy("1Gb/s", ", machine: { max: 20Mb/s }", "");
     let mut a = cable.a.run(|| Host::new(&policy, 1_500)).expect("enter");
@@ -409,6 +420,7 @@ fn nothing_is_left_and_what_a_killed_agent_left_is_taken_over() {
     if skipped_here() {
         return;
     }
+    let _alone = alone();
     let cable = cable("e6");
     let before = state(&cable.a);
     let policy = policy("100Mb/s", "", "");
@@ -448,6 +460,7 @@ fn backends_take_over_from_each_other_and_from_nobody_else() {
     if skipped_here() {
         return;
     }
+    let _alone = alone();
     let cable = cable("e7");
     let before = state(&cable.a);
     let policy = policy("100Mb/s", "", "");
