@@ -40,7 +40,8 @@ const REST: u32 = SERVICES_MAX;
 
 /// Rates by departure times.
 pub struct EdtShaper {
-    fq: Fq,
+    /// None where only the programs' work is measured.
+    fq: Option<Fq>,
     maps: PacingMaps,
     config: PacingConfig,
     sending: Sending,
@@ -72,8 +73,31 @@ impl EdtShaper {
         sending: Sending,
         force: bool,
     ) -> Result<Self, ShaperError> {
+        let fq = Some(Fq::install(interface, force)?);
+        Self::begin(fq, datapath, nic, sharing, rates, sending)
+    }
+
+    /// Only says to the programs what services may send: nobody obeys their times. For benches of the programs, on kernels without fq too.
+    #[doc(hidden)]
+    pub fn without_fq(
+        datapath: &InterfaceDatapath,
+        nic: Bandwidth,
+        sharing: Sharing,
+        rates: &[ServiceRate],
+        sending: Sending,
+    ) -> Result<Self, ShaperError> {
+        Self::begin(None, datapath, nic, sharing, rates, sending)
+    }
+
+    fn begin(
+        fq: Option<Fq>,
+        datapath: &InterfaceDatapath,
+        nic: Bandwidth,
+        sharing: Sharing,
+        rates: &[ServiceRate],
+        sending: Sending,
+    ) -> Result<Self, ShaperError> {
         let maps = PacingMaps::open(&datapath.pins)?;
-        let fq = Fq::install(interface, force)?;
         let config = PacingConfig {
             rate: nic,
             sharing,
@@ -90,8 +114,8 @@ impl EdtShaper {
     }
 
     /// What was at the root before.
-    pub fn found(&self) -> &Found {
-        self.fq.found()
+    pub fn found(&self) -> Option<&Found> {
+        self.fq.as_ref().map(Fq::found)
     }
 
     /// How the services share the interface now.
@@ -108,7 +132,7 @@ impl EdtShaper {
 
     /// Packets that fq dropped although the programs had let them wait.
     pub fn fq_drops(&mut self) -> Result<u64, ShaperError> {
-        Ok(self.fq.drops()?)
+        Ok(self.fq.as_mut().map_or(Ok(0), Fq::drops)?)
     }
 
     fn share(rate: &ServiceRate) -> Share {
@@ -189,7 +213,7 @@ impl Shaper for EdtShaper {
     }
 
     fn is_installed(&mut self) -> Result<bool, ShaperError> {
-        Ok(self.fq.is_installed()?)
+        Ok(self.fq.as_mut().map_or(Ok(false), Fq::is_installed)?)
     }
 
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError> {
@@ -243,11 +267,13 @@ impl Shaper for EdtShaper {
     fn go_on_from(&mut self, _: Dropped) {}
 
     fn remove(self: Box<Self>) -> Result<(), ShaperError> {
-        Ok(self.fq.remove()?)
+        Ok(self.fq.map_or(Ok(()), Fq::remove)?)
     }
 
     fn set_kept(&mut self, kept: bool) {
-        self.fq.set_kept(kept);
+        if let Some(fq) = &mut self.fq {
+            fq.set_kept(kept);
+        }
     }
 }
 

@@ -426,7 +426,7 @@ fn nothing_is_left_and_what_a_killed_agent_left_is_taken_over() {
     let policy = policy("100Mb/s", "", "");
     let new = || Host::new(&policy, 3_600_000);
     let first = cable.a.run(new).expect("enter");
-    assert_eq!(*first.shaper.found(), Found::Default("noqueue".into()));
+    assert_eq!(first.shaper.found(), Some(&Found::Default("noqueue".into())));
     let during = tc(&cable.a, "qdisc show dev eth");
     assert!(during.contains("qdisc fq 7765: root") && during.contains("flow_limit 1000000p"), "{during}");
     cable.a.run(|| first.remove()).expect("enter");
@@ -446,7 +446,7 @@ fn nothing_is_left_and_what_a_killed_agent_left_is_taken_over() {
         within(leaving(&cable, 2.0), 5.0, 5.0);
         let second = cable.a.run(new).expect("enter");
         assert!(second.datapath.is_adopted());
-        assert_eq!(*second.shaper.found(), Found::Leftover);
+        assert_eq!(second.shaper.found(), Some(&Found::Leftover));
         pause(Duration::from_millis(500));
         // This one knows of no limit; 20 Mb/s are within emulation's reach, and far from 5.
         assert!(leaving(&cable, 1.0) > 8.0, "the new agent's rates are in force");
@@ -471,7 +471,7 @@ fn backends_take_over_from_each_other_and_from_nobody_else() {
         let htb = || HtbShaper::install(&interface(), nic, &rates, &[], sending, false).expect("htb");
         Box::new(htb()).leave();
         let edt = shaper(&policy, &datapath, false).expect("fq");
-        assert_eq!(*edt.found(), Found::OtherBackend);
+        assert_eq!(edt.found(), Some(&Found::OtherBackend));
         rules(&policy, &mut datapath, Classes::Edt);
         Box::new(edt).leave();
         rules(&policy, &mut datapath, Classes::Htb);

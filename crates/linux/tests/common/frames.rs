@@ -84,11 +84,16 @@ pub(crate) enum Says {
     Word,
 }
 
-/// What `b` says to `a` of a packet between them, on a port.
+/// What `b` says to `a` of a packet between them, on a port: 1 Gb/s.
 pub(crate) fn control(says: Says, ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
+    control_at(1_000_000_000, says, ipv6, port, sequence)
+}
+
+/// The same, at another rate.
+pub(crate) fn control_at(rate: u64, says: Says, ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
     let heard = if says == Says::Heard { FEEDBACK_HEARD } else { 0 };
     let feedback = Feedback(RawFeedback {
-        rate: 1_000_000_000,
+        rate,
         epoch: 1,
         sequence,
         service: 0,
