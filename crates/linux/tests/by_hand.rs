@@ -103,6 +103,9 @@ fn what_arrives_is_changed_only_where_its_sender_has_given_its_word() {
     });
 }
 
+/// Runs the program of a direction on a frame.
+type Run<'a> = dyn FnMut(Direction, &[u8]) -> Option<Vec<u8>> + 'a;
+
 #[test]
 fn what_leaves_is_coded_only_towards_a_receiver_that_has_this_hosts_word() {
     if skipped() {
@@ -113,7 +116,7 @@ fn what_leaves_is_coded_only_towards_a_receiver_that_has_this_hosts_word() {
             let frame =
                 |to: u8, port, ecn| tcp(ethernet(ipv6, false), address(1, ipv6), address(to, ipv6), port, 10, ecn);
             let mut run = |direction, frame: &[u8]| datapath.passed(direction, frame).expect("a test run");
-            let unchanged = |run: &mut dyn FnMut(Direction, &[u8]) -> Option<Vec<u8>>, to, port, ecn| {
+            let unchanged = |run: &mut Run<'_>, to, port, ecn| {
                 for frame in [frame(to, port, ecn), coded(frame(to, port, ecn))] {
                     assert_eq!(
                         run(Direction::Tx, &frame),

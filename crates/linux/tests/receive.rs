@@ -112,6 +112,17 @@ impl Host {
 
 /// Both hosts, served until `work` is done.
 fn with_hosts<T>(cable: &Cable, policy: &Policy, keys: [[u8; 16]; 2], work: impl FnOnce(&Mutex<[Host; 2]>) -> T) -> T {
+    with_hosts_served(Duration::from_millis(1), cable, policy, keys, work)
+}
+
+/// The same, served so often.
+fn with_hosts_served<T>(
+    every: Duration,
+    cable: &Cable,
+    policy: &Policy,
+    keys: [[u8; 16]; 2],
+    work: impl FnOnce(&Mutex<[Host; 2]>) -> T,
+) -> T {
     let a = cable.a.run(|| Host::new(policy, 0, keys[0])).expect("enter");
     let b = cable.b.run(|| Host::new(policy, 1, keys[1])).expect("enter");
     let hosts = Mutex::new([a, b]);
@@ -120,7 +131,7 @@ fn with_hosts<T>(cable: &Cable, policy: &Policy, keys: [[u8; 16]; 2], work: impl
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 hosts.lock().expect("not poisoned").iter_mut().for_each(Host::serve);
-                pause(Duration::from_millis(1));
+                pause(every);
             }
         });
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&hosts)));
@@ -221,6 +232,39 @@ fn unclassified_traffic_takes_of_the_interface_what_it_uses() {
         }
         let meter = hosts.lock().expect("not poisoned")[1].datapath.receive_reading(ServiceId(0)).expect("a meter");
         assert_eq!(meter.capacity, Bandwidth::from_mbps(950), "{meter:?}");
+    });
+}
+
+/// At 10 Gb/s T is 200 µs, as published. A packet counts as its 1,514 bytes and 512 more, so that each fifth one looks at the clock (tick.h,
+/// WEIR_LOOK): at 200 Mb/s, 16,513 packets in a second, each 303 µs. That is longer than T, so each look takes a tick: 3,303 in a second. Looks at
+/// a new jiffy come on top, up to one tick in T, 5,000.
+#[test]
+fn ticks_keep_up_with_parleys_interval() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("r8");
+    let policy = policy_at("10Gb/s", "machine: { rx: { max: 200Mb/s } }");
+    let interval = ShaperConfig::parley(&policy, None, None).services[0].interval;
+    assert_eq!(interval, weir_units::Duration::from_micros(200));
+    // The agent's thread is woken by news; here it looks within half a tick.
+    with_hosts_served(Duration::from_micros(100), &cable, &policy, [KEY; 2], |hosts| {
+        let _server = cable.server(7000);
+        let mut client = cable.client(7000, "20");
+        settle(hosts, ServiceId(0), Duration::from_secs(1));
+        let ticks = || hosts.lock().expect("not poisoned")[1].datapath.timer().expect("the timer").ticks;
+        #[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
+        let (start, before) = (std::time::Instant::now(), ticks());
+        let came = arriving(hosts, &[ServiceId(0)], Duration::from_secs(1));
+        let (ticks, seconds) = (ticks() - before, start.elapsed().as_secs_f64());
+        client.kill().expect("kill");
+        client.wait().expect("the client");
+        let each_second = ticks as f64 / seconds;
+        println!("{each_second:.0} ticks in a second");
+        within(came[0], 200.0, 5.0);
+        // A fifth less where the machine holds packets up and they come together; never more than one in T.
+        assert!((2_640.0..=5_050.0).contains(&each_second), "{each_second} ticks in a second");
     });
 }
 
