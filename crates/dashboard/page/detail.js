@@ -29,7 +29,8 @@ function drawFacts(place, status) {
   const whole = (value) => (value === null || value === undefined ? null : value.toLocaleString("en"));
   if (place.level === 2 && status) {
     const policies = { runtime: "the rack's", static: "the machine's own" };
-    add("policy in force", status.interface_absent ? "none: the interface is gone" : policies[status.mode] ?? "what an earlier agent left");
+    const nothing = status.interface_absent ? "the interface is gone" : status.not_enforced;
+    add("policy in force", nothing ? `none: ${nothing}` : policies[status.mode] ?? "what an earlier agent left");
     add("peers heard", `${status.peers_heard} of ${status.peers}`);
     add("enforced by", [status.backend, status.attachment].filter(Boolean).join(", "));
     add("interface", status.interface);

@@ -85,6 +85,7 @@ function state(place) {
   if (machine.lost) return { text: lostText(machine), why: machine.lost.why, bad: true, away: true };
   if (machine.same_policy === false) return { text: "another policy", bad: true, away: false };
   if (machine.interface_absent) return { text: "interface gone", bad: true, away: false };
+  if (machine.not_enforced) return { text: "not enforced", why: machine.not_enforced, bad: true, away: false };
   if (machine.mode === "static") return { text: "static policy", bad: true, away: false };
   if (machine.peers_heard < machine.peers) return { text: `hears ${machine.peers_heard} of ${machine.peers}`, bad: true, away: false };
   return { text: "", bad: false, away: false };

@@ -173,6 +173,9 @@ fn broker_now(seen: &Seen, sighting: &Sighting, status: Option<&FabricStatus>, d
     })
 }
 
+/// What a page shows of a reason that a machine gives, in characters: more is no reason but a burden.
+const REASON: usize = 200;
+
 /// A machine now. Its services are lists, by the places of `/api/network`, of usage, guarantee, limit, demand, share and
 /// what decided: there may be thousands.
 fn machine_now(seen: &mut Seen, machine: usize, direction: Direction) -> Value {
@@ -196,6 +199,7 @@ fn machine_now(seen: &mut Seen, machine: usize, direction: Direction) -> Value {
         "lost": lost,
         "mode": agent.mode,
         "interface_absent": agent.interface_absent,
+        "not_enforced": agent.not_enforced.as_deref().map(|why| why.chars().take(REASON).collect::<String>()),
         "peers": agent.peers,
         "peers_heard": agent.peers_heard,
         "same_policy": agent.policy == seen.fingerprint,

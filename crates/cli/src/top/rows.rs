@@ -122,6 +122,9 @@ impl Machine<'_> {
     pub(crate) fn state(&self) -> String {
         match (self.agent, self.fabric) {
             (Some(agent), _) if agent.interface_absent => format!("{} is gone", agent.interface),
+            (Some(agent), _) if agent.not_enforced.is_some() => {
+                format!("not enforced: {}", agent.not_enforced.as_deref().unwrap_or_default())
+            }
             (Some(agent), _) => {
                 let mode = agent.mode.map_or("starts", Mode::name);
                 format!("{mode} {}/{} peers", agent.peers_heard, agent.peers)
