@@ -179,6 +179,7 @@ fn tell_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         ticks_late: kernel.timer.late,
         feedback_unknown: counted.unknown,
         answers_failed: counted.answers_failed,
+        asked_often: counted.asked_often,
         beyond_horizon: counted.beyond_horizon,
         fallbacks: kernel.timer.fallbacks,
     });

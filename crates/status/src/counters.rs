@@ -96,6 +96,8 @@ counters! {
         feedback_unknown,
         /// Feedback that could not be made or sent.
         answers_failed,
+        /// Senders that asked for feedback and got none, since too many asked at once.
+        asked_often,
         /// Packets dropped because they would have waited too long for their departure (`edt`).
         beyond_horizon,
         /// Times that the kernel took the static policy because no agent was alive.
