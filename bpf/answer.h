@@ -153,6 +153,8 @@ static __noinline int hear_word(const struct weir_feedback *word, const struct w
 {
 	struct weir_answering *note = answering();
 	struct weir_word new = {}, *last;
+	u32 key = 0;
+	u64 *words;
 
 	if (!note || !word || !packet || service >= WEIR_SERVICES_MAX)
 		return 0;
@@ -170,6 +172,9 @@ static __noinline int hear_word(const struct weir_feedback *word, const struct w
 	new.epoch = word->epoch;
 	new.sequence = word->sequence;
 	bpf_map_update_elem(&weir_coders, &note->coder, &new, BPF_ANY);
+	words = bpf_map_lookup_elem(&weir_words, &key);
+	if (!last && words)
+		__sync_fetch_and_add(words, 1);
 	return 0;
 }
 

@@ -104,8 +104,8 @@ static __noinline u32 remember(const struct weir_place *place)
 	held = bpf_map_lookup_elem(&weir_destinations, &slot);
 	if (!held)
 		return WEIR_DESTINATIONS_MAX;
-	/* nobody else knows the slot; a lock may not be written */
-	__builtin_memset(held, 0, __builtin_offsetof(struct weir_held, lock));
+	/* nobody else knows the slot */
+	__builtin_memset(held, 0, sizeof(*held));
 	held->place = *place;
 	if (bpf_map_update_elem(&weir_places, place, &slot, BPF_NOEXIST)) {
 		u32 *other = bpf_map_lookup_elem(&weir_places, place);
@@ -124,11 +124,15 @@ static __always_inline int obey(const struct weir_config *config, const struct w
 	struct weir_place place = {};
 	struct weir_service *own = bpf_map_lookup_elem(&weir_services, &service);
 	struct weir_destination_rules rules;
+	struct weir_exit *exit;
 	struct weir_held *held;
 	u32 slot = WEIR_DESTINATIONS_MAX;
-	u32 *known, weight;
+	u32 *known, weight, key = 0;
 	u64 rate;
 
+	exit = bpf_map_lookup_elem(&weir_exits, &key);
+	if (!exit)
+		return 0;
 	if (!own || !own->known) {
 		tally(WEIR_COUNT_UNKNOWN);
 		return 0;
@@ -156,7 +160,7 @@ static __always_inline int obey(const struct weir_config *config, const struct w
 	rules = own->rules;
 	weight = own->sender_weight;
 	rate = feedback->rate;
-	bpf_spin_lock(&held->lock);
+	bpf_spin_lock(&exit->lock);
 	if (!held->destination.heard_at ||
 	    weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP)
 		weir_destination_init(&held->destination, now, &rules, WEIR_LAW_RATE_MAX);
@@ -164,7 +168,7 @@ static __always_inline int obey(const struct weir_config *config, const struct w
 		weir_destination_set_rules(&held->destination, &rules);
 	weir_destination_feedback(&held->destination, now, rate, weight);
 	rate = held->destination.limiter.rate;
-	bpf_spin_unlock(&held->lock);
+	bpf_spin_unlock(&exit->lock);
 	mail(config, slot, rate, now);
 	tally(WEIR_COUNT_FEEDBACK);
 	if (feedback->has & WEIR_FEEDBACK_HEARD)

@@ -52,6 +52,7 @@ WEIR_PERCPU(weir_meters, struct weir_meter, WEIR_METERS);
 WEIR_PERCPU(weir_counting, struct weir_counting, WEIR_SERVICES_MAX + 1);
 WEIR_PERCPU(weir_active, struct weir_active, 1);
 WEIR_PERCPU(weir_told, struct weir_told, WEIR_TOLD);
+WEIR_PERCPU(weir_heard, struct weir_heard, WEIR_HEARD);
 WEIR_PERCPU(weir_answering, struct weir_answering, 1);
 WEIR_PERCPU(weir_arriving, struct weir_arriving, 1);
 WEIR_PERCPU(weir_counts, u64, WEIR_COUNTS);
@@ -64,6 +65,9 @@ WEIR_ARRAY(weir_timers, struct weir_timer, 1);
 /* packets that leave write, under a lock */
 WEIR_ARRAY(weir_outlets, struct weir_outlet, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_exits, struct weir_exit, 1);
+
+/* arriving words write */
+WEIR_ARRAY(weir_words, u64, 1); /* senders that have given their first word, ever */
 
 /* destinations */
 struct {
@@ -136,6 +140,40 @@ static __always_inline int codes(const struct weir_packet *packet, u32 service, 
 	word = bpf_map_lookup_elem(&weir_coders, &coder);
 	/* the time of a tick may lie before the word */
 	return word && (now < word->at || now - word->at < since);
+}
+
+/* The same for WEIR_WORD_HOLDS, as this CPU remembers it, or else by the table of all. */
+static __always_inline int holds_word(const struct weir_packet *packet, u32 service, u64 now)
+{
+	u32 place = weir_told_place(packet->source, packet->destination, service, WEIR_HEARD);
+	struct weir_heard *heard = bpf_map_lookup_elem(&weir_heard, &place);
+	struct weir_word *word;
+	u32 key = 0;
+	u64 *words = bpf_map_lookup_elem(&weir_words, &key), known;
+
+	if (!heard || !words)
+		return 0;
+	/* before the look into the table, as whoever writes there counts afterwards */
+	known = *(volatile u64 *)words;
+	/* the time of a tick may lie before the word */
+	if (heard->coder.source[0] == packet->source[0] && heard->coder.source[1] == packet->source[1] &&
+	    heard->coder.destination[0] == packet->destination[0] && heard->coder.destination[1] == packet->destination[1] &&
+	    heard->coder.service == service) {
+		if (heard->at && (now < heard->at || now - heard->at < WEIR_WORD_HOLDS))
+			return 1;
+		if (!heard->at && heard->words == known)
+			return 0;
+	}
+	/* what is found is remembered, whoever had the place */
+	heard->coder.source[0] = packet->source[0];
+	heard->coder.source[1] = packet->source[1];
+	heard->coder.destination[0] = packet->destination[0];
+	heard->coder.destination[1] = packet->destination[1];
+	heard->coder.service = service;
+	word = bpf_map_lookup_elem(&weir_coders, &heard->coder);
+	heard->at = word ? word->at : 0;
+	heard->words = known;
+	return word && (now < word->at || now - word->at < WEIR_WORD_HOLDS);
 }
 
 /* When the last tick was: some milliseconds ago at most; reading the clock costs as much as half a packet. 0 before the first. */

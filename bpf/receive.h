@@ -41,7 +41,7 @@ static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const stru
 			return own;
 		found = weir_ecn_arrive_ipv6(header);
 	}
-	if (!found.ours || service >= WEIR_SERVICES_MAX || !codes(packet, service, lately(tick), WEIR_WORD_HOLDS))
+	if (!found.ours || service >= WEIR_SERVICES_MAX || !holds_word(packet, service, lately(tick)))
 		return own;
 	if (packet->family == 4)
 		bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);

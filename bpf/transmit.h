@@ -134,32 +134,28 @@ static __always_inline int pace(struct __sk_buff *skb, u32 service, struct weir_
 
 	if (!outlet || !rules || !pacing || !exit || !state)
 		return 0;
-	if (held) {
-		bpf_spin_lock(&held->lock);
-		beyond = weir_pacing_pass(pacing, &held->destination.limiter, now, bytes, &departure);
-		bpf_spin_unlock(&held->lock);
-		if (beyond)
-			goto drop;
-	}
 	alone = state->fallback;
-	bpf_spin_lock(&outlet->lock);
-	leaves = weir_sender_departure(&outlet->sender, rules, pacing, &state->level, &exit->machine, now, bytes, alone,
-				       &departure);
-	bpf_spin_unlock(&outlet->lock);
-	if (leaves == WEIR_LEAVES_NEVER)
-		goto drop;
+	/* one for all clocks of the interface: each packet needs the machine's, and taking a lock costs more than what is done under it */
 	bpf_spin_lock(&exit->lock);
-	weir_machine_departure(&exit->machine, pacing, now, bytes, leaves, &departure);
+	beyond = held && weir_pacing_pass(pacing, &held->destination.limiter, now, bytes, &departure);
+	if (!beyond) {
+		leaves = weir_sender_departure(&outlet->sender, rules, pacing, &state->level, &exit->machine, now, bytes, alone,
+					       &departure);
+		beyond = leaves == WEIR_LEAVES_NEVER;
+		if (!beyond)
+			weir_machine_departure(&exit->machine, pacing, now, bytes, leaves, &departure);
+	}
 	bpf_spin_unlock(&exit->lock);
+	if (beyond) {
+		tally(WEIR_COUNT_BEYOND_HORIZON);
+		return 1;
+	}
 	/* TCP writes a time of its own, for pacing; any other kind of time says when a packet came */
 	own = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
 	/* the helper knows IP alone, and marks the time as one of departure; fq takes any */
 	if (departure > own && departure > now && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
 		skb->tstamp = departure;
 	return 0;
-drop:
-	tally(WEIR_COUNT_BEYOND_HORIZON);
-	return 1;
 }
 
 /* Puts the packet into the class `own`, or where that is 0 into its service's of the policy in force. */

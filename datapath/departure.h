@@ -142,7 +142,7 @@ WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_l
 	*departure = weir_limiter_earliest(limiter, now);
 	if (weir_pacing_beyond(pacing, limiter, now, *departure))
 		return 1;
-	weir_limiter_departure(limiter, now, bytes);
+	weir_limiter_charge(limiter, bytes);
 	return 0;
 }
 
@@ -190,11 +190,11 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 		sender->dropped += 1;
 		return leaves;
 	}
-	weir_limiter_departure(&sender->root, now, bytes);
+	weir_limiter_charge(&sender->root, bytes);
 	if (root > *departure)
 		*departure = root;
 	if (leaves == WEIR_LEAVES_ENTITLED) {
-		weir_limiter_departure(&sender->entitled, now, bytes);
+		weir_limiter_charge(&sender->entitled, bytes);
 		if (own > *departure)
 			*departure = own;
 	} else {

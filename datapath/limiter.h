@@ -94,6 +94,18 @@ WEIR_INLINE u64 weir_limiter_earliest(struct weir_limiter *limiter, u64 now)
 	return departure > now ? departure : now;
 }
 
+/* Charges a packet of `bytes` to a limiter that was settled at the time when it is offered. */
+WEIR_INLINE void weir_limiter_charge(struct weir_limiter *limiter, u32 bytes)
+{
+	if (!limiter->rate)
+		return;
+	if (bytes > WEIR_CHARGE_MAX)
+		bytes = WEIR_CHARGE_MAX;
+	limiter->owed += bytes * WEIR_NANOBITS_PER_BYTE;
+	if (limiter->owed > WEIR_OWED_MAX)
+		limiter->owed = WEIR_OWED_MAX;
+}
+
 /*
  * When a packet of `bytes` offered at `now` leaves: never before `now`, and never before an earlier packet
  * unless the rate rose in between (then old packets keep the late times that they were given: queue behind
@@ -103,13 +115,7 @@ WEIR_INLINE u64 weir_limiter_departure(struct weir_limiter *limiter, u64 now, u3
 {
 	u64 departure = weir_limiter_earliest(limiter, now);
 
-	if (limiter->rate) {
-		if (bytes > WEIR_CHARGE_MAX)
-			bytes = WEIR_CHARGE_MAX;
-		limiter->owed += bytes * WEIR_NANOBITS_PER_BYTE;
-		if (limiter->owed > WEIR_OWED_MAX)
-			limiter->owed = WEIR_OWED_MAX;
-	}
+	weir_limiter_charge(limiter, bytes);
 	return departure;
 }
 

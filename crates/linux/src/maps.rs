@@ -6,13 +6,13 @@
 use crate::loader::LoaderError;
 use crate::pins::Pins;
 use crate::tables::{
-    ACTIVE, ANSWERING, ARRIVING, Config, Counting, Exit, Held, InterfaceEntry, KeyEntry, Mail, MeterValue, Outlet,
-    PacingValue, Peer, Place, Receiver, SendingValue, ServiceEntry, State, TOLD, Table, VERSION, WORD,
+    ACTIVE, ANSWERING, ARRIVING, Config, Counting, Exit, HEARD, Held, InterfaceEntry, KeyEntry, Mail, MeterValue,
+    Outlet, PacingValue, Peer, Place, Receiver, SendingValue, ServiceEntry, State, TOLD, Table, VERSION, WORD,
 };
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, Queue};
 
 /// All maps, and the bytes of a value; 0 for those that have none.
-pub(crate) const MAPS: [(&str, usize); 27] = [
+pub(crate) const MAPS: [(&str, usize); 29] = [
     ("weir_config", size_of::<Config>()),
     ("weir_tables", size_of::<Table>()),
     ("weir_keys", size_of::<KeyEntry>()),
@@ -25,6 +25,7 @@ pub(crate) const MAPS: [(&str, usize); 27] = [
     ("weir_counting", size_of::<Counting>()),
     ("weir_active", ACTIVE),
     ("weir_told", TOLD),
+    ("weir_heard", HEARD),
     ("weir_answering", ANSWERING),
     ("weir_arriving", ARRIVING),
     ("weir_counts", size_of::<u64>()),
@@ -37,6 +38,7 @@ pub(crate) const MAPS: [(&str, usize); 27] = [
     ("weir_destinations", size_of::<Held>()),
     ("weir_mails", size_of::<Mail>()),
     ("weir_coders", WORD),
+    ("weir_words", size_of::<u64>()),
     ("weir_behind", size_of::<u64>()),
     ("weir_free", size_of::<u32>()),
     ("weir_peers", size_of::<Peer>()),

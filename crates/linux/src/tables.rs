@@ -28,6 +28,7 @@ pub(crate) const ANSWERING: usize = 280;
 pub(crate) const ARRIVING: usize = 168;
 pub(crate) const TOLD: usize = 56;
 pub(crate) const WORD: usize = 24;
+pub(crate) const HEARD: usize = 56;
 
 /// `struct weir_config`.
 #[repr(C)]
@@ -185,9 +186,6 @@ pub(crate) struct Held {
     pub(crate) sent: u64,
     pub(crate) word_at: u64,
     pub(crate) coded_at: u64,
-    /// The kernel's: what is written here goes nowhere.
-    pub(crate) lock: u32,
-    pub(crate) reserved: u32,
 }
 
 /// `struct weir_outlet`.
@@ -195,8 +193,6 @@ pub(crate) struct Held {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outlet {
     pub(crate) sender: RawSender,
-    pub(crate) lock: u32,
-    pub(crate) reserved: u32,
 }
 
 /// `struct weir_exit`.
@@ -204,6 +200,7 @@ pub(crate) struct Outlet {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Exit {
     pub(crate) machine: RawMachine,
+    /// The kernel's: what is written here goes nowhere.
     pub(crate) lock: u32,
     pub(crate) reserved: u32,
 }
@@ -380,10 +377,8 @@ mod tests {
             offset_of!(Held, sent),
             offset_of!(Held, word_at),
             offset_of!(Held, coded_at),
-            offset_of!(Held, lock),
             size_of::<Outlet>(),
             offset_of!(Outlet, sender),
-            offset_of!(Outlet, lock),
             size_of::<Exit>(),
             offset_of!(Exit, machine),
             offset_of!(Exit, lock),
@@ -401,6 +396,7 @@ mod tests {
             ARRIVING,
             TOLD,
             WORD,
+            HEARD,
             VERSION as usize,
             SERVICES_MAX as usize,
             DESTINATIONS_MAX as usize,
