@@ -280,7 +280,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 117];
+        static weir_tables_layout: [u32; 116];
     }
 
     #[test]
