@@ -266,7 +266,7 @@ struct weir_peer {
 
 /*
  * Answers that one CPU makes in a tick for who asks, beside those that are due by bytes: whoever writes that on small packets could have each
- * answered. At 200 us and 1.1 us for an answer that is 18 % of a CPU at most, and what a hundred senders ask for that ask each 500 us.
+ * answered. At 200 us and 2 us for an answer that is a third of a CPU at most, and what a hundred senders ask for that ask each 500 us.
  * Who is passed over asks again, or is answered by bytes.
  */
 #define WEIR_ASKED_MAX 32
