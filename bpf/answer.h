@@ -77,8 +77,8 @@ static __always_inline int turn(struct __sk_buff *skb, struct weir_answering *no
 	return (int)bpf_skb_store_bytes(skb, 0, swapped, 12, BPF_F_INVALIDATE_HASH);
 }
 
-/* Writes the answer into the copy. 0, or not when the copy is of no use. */
-static __always_inline int rewrite(struct __sk_buff *skb, struct weir_answering *note, const struct weir_config *config)
+/* Writes the answer into the copy. 0, or not when the copy is of no use. A function of its own, for the stack (pace, transmit.h). */
+static __noinline int rewrite(struct __sk_buff *skb, struct weir_answering *note, const struct weir_config *config)
 {
 	const struct weir_packet *packet = &note->packet;
 	struct weir_feedback *feedback = &note->feedback;

@@ -119,8 +119,11 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 	return receiver;
 }
 
-/* Writes on the packet when it leaves. 1: it does not. */
-static __always_inline int pace(struct __sk_buff *skb, u32 service, struct weir_held *held)
+/*
+ * Writes on the packet when it leaves. 1: it does not. A function of its own: what it needs of the stack, which is 512 bytes for all that call
+ * each other, is free while a tick runs.
+ */
+static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held *held)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
 	u32 bytes = skb->wire_len, alone, leaves, key = 0;
