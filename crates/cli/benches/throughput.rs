@@ -3,7 +3,8 @@
 //!
 //! `cargo bench -p weir --bench throughput`, as root and on an idle machine. Without agents, by hand with one HTB class that limits
 //! nothing, and with agents take turns; a row is the median of [`ROUNDS`], the processors' time is all that the machine spent
-//! on a gigabyte. The ratio at the end is of medians. `WEIR_ROUNDS` says another number of rounds.
+//! on a gigabyte. The ratio at the end is of medians; below [`PART`] the bench ends with an error. `WEIR_ROUNDS` says another number of
+//! rounds.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -12,10 +13,12 @@ use common::{WEIR, signal, skipped, wait_for, weir};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use weir_linux::netns::{Netns, Prefix, connect};
 
 const ROUNDS: usize = 7;
+/// What agents are to leave of the throughput without them.
+const PART: f64 = 0.95;
 const SECONDS: &str = "4";
 const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Gb/s\n  racks: { r: { uplink: 100Gb/s, machines: [m1, m2] } }\n  \
                       machines: { m1: { address: 10.78.0.1 }, m2: { address: 10.78.0.2 } }\nservices:\n  \
@@ -133,9 +136,9 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn main() {
+fn main() -> ExitCode {
     if skipped("the throughput of agents") {
-        return;
+        return ExitCode::SUCCESS;
     }
     let rounds = std::env::var("WEIR_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
     let hosts = Hosts::new();
@@ -181,4 +184,9 @@ fn main() {
         agents.0 / hand.0,
         agents.1 / hand.1
     );
+    if agents.0 >= PART * none.0 {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("below what is to be reached: {:.3} of {PART}", agents.0 / none.0);
+    ExitCode::FAILURE
 }
