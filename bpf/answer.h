@@ -158,11 +158,7 @@ static __noinline int hear_word(const struct weir_feedback *word, const struct w
 
 	if (!note || !word || !packet || service >= WEIR_SERVICES_MAX)
 		return 0;
-	note->coder.source[0] = packet->source[0];
-	note->coder.source[1] = packet->source[1];
-	note->coder.destination[0] = packet->destination[0];
-	note->coder.destination[1] = packet->destination[1];
-	note->coder.service = service;
+	coder_of(packet, service, &note->coder);
 	last = bpf_map_lookup_elem(&weir_coders, &note->coder);
 	if (last && !weir_feedback_newer(word->epoch, word->sequence, last->epoch, last->sequence)) {
 		tally(WEIR_COUNT_REPLAYED);

@@ -126,17 +126,23 @@ __noinline u32 classify(const struct weir_table *table, const struct weir_packet
 	return weir_classify(table->rules, table->count, table->starts, packet);
 }
 
+/* Who sends a packet of a service, as words are known by. */
+static __always_inline void coder_of(const struct weir_packet *packet, u32 service, struct weir_coder *coder)
+{
+	coder->source[0] = packet->source[0];
+	coder->source[1] = packet->source[1];
+	coder->destination[0] = packet->destination[0];
+	coder->destination[1] = packet->destination[1];
+	coder->service = service;
+}
+
 /* Whether the sender of a packet of a service has given its word that it codes, less than `since` ns before `now`. */
 static __always_inline int codes(const struct weir_packet *packet, u32 service, u64 now, u64 since)
 {
 	struct weir_coder coder = {};
 	struct weir_word *word;
 
-	coder.source[0] = packet->source[0];
-	coder.source[1] = packet->source[1];
-	coder.destination[0] = packet->destination[0];
-	coder.destination[1] = packet->destination[1];
-	coder.service = service;
+	coder_of(packet, service, &coder);
 	word = bpf_map_lookup_elem(&weir_coders, &coder);
 	/* the time of a tick may lie before the word */
 	return word && (now < word->at || now - word->at < since);
@@ -165,11 +171,7 @@ static __always_inline int holds_word(const struct weir_packet *packet, u32 serv
 			return 0;
 	}
 	/* what is found is remembered, whoever had the place */
-	heard->coder.source[0] = packet->source[0];
-	heard->coder.source[1] = packet->source[1];
-	heard->coder.destination[0] = packet->destination[0];
-	heard->coder.destination[1] = packet->destination[1];
-	heard->coder.service = service;
+	coder_of(packet, service, &heard->coder);
 	word = bpf_map_lookup_elem(&weir_coders, &heard->coder);
 	heard->at = word ? word->at : 0;
 	heard->words = known;

@@ -44,6 +44,7 @@ impl Manager {
     /// this host has no systemd.
     pub(crate) fn start(netns: &Netns, directory: &Path, units: &[(&str, &str)]) -> Option<Self> {
         if !Path::new(SYSTEMD).exists() {
+            assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and there is no systemd");
             let line = "skipped: running the units needs systemd (Debian's package systemd)\n";
             std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
             return None;

@@ -30,6 +30,10 @@ impl Browser {
     pub(crate) fn start(what: &str, width: u32, height: u32) -> Option<Self> {
         let found = Command::new("chromium").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !found.is_ok_and(|status| status.success()) {
+            assert!(
+                std::env::var_os("WEIR_NO_SKIP").is_none(),
+                "WEIR_NO_SKIP is set, and there is no chromium for {what}"
+            );
             // Not by eprintln!, which a passing test swallows.
             let line = format!("skipped: {what} needs chromium (Debian package chromium)\n");
             std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
