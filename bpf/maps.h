@@ -56,6 +56,7 @@ WEIR_PERCPU(weir_heard, struct weir_heard, WEIR_HEARD);
 WEIR_PERCPU(weir_answering, struct weir_answering, 1);
 WEIR_PERCPU(weir_arriving, struct weir_arriving, 1);
 WEIR_PERCPU(weir_counts, u64, WEIR_COUNTS);
+WEIR_PERCPU(weir_batches, struct weir_batch, WEIR_SERVICES_MAX + 1);
 
 /* ticks write */
 WEIR_ARRAY(weir_receivers, struct weir_receiver, WEIR_SERVICES_MAX + 1);

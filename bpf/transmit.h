@@ -9,8 +9,7 @@
  *        own its service's holds it: the agent makes one when a receiver's rate is less than what the service may send at all
  *        (crates/linux/src/htb.rs).
  *
- * Locks. Any CPU may send for any service: a destination's limiter, a service's clocks and the machine's have a lock each, held one after the
- * other and never two at a time. What the service's half reads of the machine's clock may be a packet old.
+ * Any CPU may send for any service: all clocks of the interface have one lock (departure.h, batches).
  */
 #ifndef WEIR_TRANSMIT_H
 #define WEIR_TRANSMIT_H
@@ -73,6 +72,7 @@ static __always_inline void expose(struct __sk_buff *skb, const struct weir_pack
 /* Whoever a packet goes to. */
 struct receiver {
 	struct weir_held *held; /* where it holds its senders */
+	u32 place;              /* edt: its slot, or WEIR_NOWHERE */
 	u32 class;              /* htb: 0 where it has none */
 };
 
@@ -80,12 +80,12 @@ struct receiver {
 static __always_inline struct receiver transmit(struct __sk_buff *skb, const struct weir_config *config,
 						const struct weir_packet *packet, u32 service, u32 segments)
 {
-	struct receiver receiver = {};
+	struct receiver receiver = { .place = WEIR_NOWHERE };
 	struct weir_place place = {};
 	struct weir_held *held;
 	struct weir_mail *mail;
 	struct weir_active *active;
-	u32 *slot, at, key;
+	u32 *slot, at, key = 0;
 	u64 now;
 	int coded;
 
@@ -97,12 +97,10 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 		return receiver;
 	at = *slot;
 	held = bpf_map_lookup_elem(&weir_destinations, &at);
-	mail = bpf_map_lookup_elem(&weir_mails, &at);
-	if (!held || !mail)
+	if (!held)
 		return receiver;
-	key = 0;
-	active = bpf_map_lookup_elem(&weir_active, &key);
-	/* by the time that it is asked for feedback: who only sends has nobody else to look at the clock */
+	/* by the time that it is asked for feedback: who only sends has nobody else to look at the clock, but where the timer runs each tick */
+	active = config->paces ? 0 : bpf_map_lookup_elem(&weir_active, &key);
 	if (active)
 		tick_by_packet(active, skb->wire_len);
 	now = lately(config->tick);
@@ -115,48 +113,70 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 	coded = held->coded_at && (now < held->coded_at || now - held->coded_at < WEIR_WORD_CODES);
 	expose(skb, packet, segments, coded, coded && weir_destination_asks(&held->destination, now));
 	receiver.held = held;
-	receiver.class = mail->class;
+	receiver.place = at;
+	if (config->paces)
+		return receiver;
+	mail = bpf_map_lookup_elem(&weir_mails, &at);
+	if (mail)
+		receiver.class = mail->class;
 	return receiver;
+}
+
+/* Whether the packet leaves at once, in its CPU's batch (departure.h). */
+static __always_inline int leaves_in_batch(struct __sk_buff *skb, u32 service, u32 place)
+{
+	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST, key = 0;
+	struct weir_batch *batch = bpf_map_lookup_elem(&weir_batches, &slot);
+	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
+
+	return batch && state && weir_batch_pass(batch, *(volatile u64 *)&state->due, place, skb->wire_len);
 }
 
 /*
  * Writes on the packet when it leaves. 1: it does not. A function of its own: what it needs of the stack, which is 512 bytes for all that call
  * each other, is free while a tick runs.
  */
-static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held *held)
+static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held *held, u32 place, u64 tick)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
-	u32 bytes = skb->wire_len, alone, leaves, key = 0;
+	u32 alone, leaves, key = 0;
 	struct weir_outlet *outlet = bpf_map_lookup_elem(&weir_outlets, &slot);
 	struct weir_sending *rules = bpf_map_lookup_elem(&weir_sendings, &slot);
+	struct weir_batch *batch = bpf_map_lookup_elem(&weir_batches, &slot);
 	struct weir_pacing *pacing = bpf_map_lookup_elem(&weir_pacings, &key);
 	struct weir_exit *exit = bpf_map_lookup_elem(&weir_exits, &key);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-	u64 now = bpf_ktime_get_ns(), departure = now, own;
-	int beyond;
+	struct weir_held *paid = held;
+	u64 now = 0, due, departure, own;
 
-	if (!outlet || !rules || !pacing || !exit || !state)
+	if (!outlet || !rules || !batch || !pacing || !exit || !state)
 		return 0;
 	alone = state->fallback;
+	due = *(volatile u64 *)&state->due;
+	if (batch->place != place) {
+		key = batch->place;
+		paid = bpf_map_lookup_elem(&weir_destinations, &key);
+	}
+	/* without the lock: another CPU may charge the clocks before this one has it, and then the packet leaves by them a tick early */
+	if (due > tick && weir_departure_is_open(&outlet->sender, held ? &held->destination.limiter : 0))
+		now = due - tick;
+	if (!now)
+		now = bpf_ktime_get_ns();
 	/* one for all clocks of the interface: each packet needs the machine's, and taking a lock costs more than what is done under it */
 	bpf_spin_lock(&exit->lock);
-	beyond = held && weir_pacing_pass(pacing, &held->destination.limiter, now, bytes, &departure);
-	if (!beyond) {
-		leaves = weir_sender_departure(&outlet->sender, rules, pacing, &state->level, &exit->machine, now, bytes, alone,
-					       &departure);
-		beyond = leaves == WEIR_LEAVES_NEVER;
-		if (!beyond)
-			weir_machine_departure(&exit->machine, pacing, now, bytes, leaves, &departure);
-	}
+	leaves = weir_depart(batch, paid ? &paid->destination.limiter : 0, held ? &held->destination.limiter : 0, place, &outlet->sender,
+			     rules, pacing, &state->level, &exit->machine, now, due, skb->wire_len, alone, &departure);
 	bpf_spin_unlock(&exit->lock);
-	if (beyond) {
+	if (leaves == WEIR_LEAVES_NEVER) {
 		tally(WEIR_COUNT_BEYOND_HORIZON);
 		return 1;
 	}
+	if (departure <= now)
+		return 0;
 	/* TCP writes a time of its own, for pacing; any other kind of time says when a packet came */
 	own = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
 	/* the helper knows IP alone, and marks the time as one of departure; fq takes any */
-	if (departure > own && departure > now && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
+	if (departure > own && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
 		skb->tstamp = departure;
 	return 0;
 }

@@ -32,7 +32,7 @@ int weir_egress(struct __sk_buff *skb)
 	struct weir_packet packet;
 	struct weir_config *config;
 	struct weir_answering *note = answering();
-	struct receiver receiver = {};
+	struct receiver receiver = { .place = WEIR_NOWHERE };
 	u32 service, segments;
 	u32 key = 0;
 	int sender = WEIR_LEAVES_TENANTS;
@@ -70,8 +70,11 @@ int weir_egress(struct __sk_buff *skb)
 		note_behind(skb, config, &packet);
 	if (config->holds && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		receiver = transmit(skb, config, &packet, service, segments);
-	if (config->paces)
-		return pace(skb, service, receiver.held) ? DROP : NEXT;
+	if (config->paces) {
+		if (leaves_in_batch(skb, service, receiver.place))
+			return NEXT;
+		return pace(skb, service, receiver.held, receiver.place, config->tick) ? DROP : NEXT;
+	}
 	choose_class(skb, config, service, receiver.class);
 	return NEXT;
 }

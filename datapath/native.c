@@ -62,6 +62,12 @@ int weir_native_destination_feedback(struct weir_destination *destination, u64 n
 int weir_native_destination_asks(struct weir_destination *destination, u64 now);
 int weir_native_destination_silent(struct weir_destination *destination, u64 now);
 int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure);
+int weir_native_batch_pass(struct weir_batch *batch, u64 tick, u32 place, u32 bytes);
+int weir_native_departure_is_open(const struct weir_sender *sender, const struct weir_limiter *destination);
+u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
+		       const struct weir_sending *rules, const struct weir_pacing *pacing,
+		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 tick, u32 bytes,
+		       u64 *departure);
 u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
 			  const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u32 bytes,
 			  u32 alone, u64 *departure);
@@ -278,6 +284,25 @@ u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending 
 	if (leaves != WEIR_LEAVES_NEVER)
 		weir_machine_departure(machine, pacing, now, bytes, leaves, departure);
 	return leaves;
+}
+
+int weir_native_batch_pass(struct weir_batch *batch, u64 tick, u32 place, u32 bytes)
+{
+	return weir_batch_pass(batch, tick, place, bytes);
+}
+
+int weir_native_departure_is_open(const struct weir_sender *sender, const struct weir_limiter *destination)
+{
+	return weir_departure_is_open(sender, destination);
+}
+
+u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
+		       const struct weir_sending *rules, const struct weir_pacing *pacing,
+		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 tick, u32 bytes,
+		       u64 *departure)
+{
+	return weir_depart(batch, batch->place == WEIR_NOWHERE ? 0 : destination, destination, place, sender, rules, pacing,
+			   level, machine, now, tick, bytes, 0, departure);
 }
 
 void weir_native_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack)
@@ -515,6 +540,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_pacing, queue),
 	FIELD(weir_pacing, burst),
 	FIELD(weir_pacing, sharing),
+	FIELD(weir_pacing, spread),
 	SIZE(weir_sending),
 	FIELD(weir_sending, min),
 	FIELD(weir_sending, max),
@@ -537,7 +563,14 @@ const u32 weir_layout[] = {
 	FIELD(weir_machine, entitled),
 	FIELD(weir_machine, sent),
 	FIELD(weir_machine, newcomers),
+	SIZE(weir_batch),
+	FIELD(weir_batch, tick),
+	FIELD(weir_batch, room),
+	FIELD(weir_batch, unpaid),
+	FIELD(weir_batch, place),
 	WEIR_ENTITLED_PART,
+	WEIR_BATCH_SPREAD,
+	WEIR_NOWHERE,
 	WEIR_LEAVES_ENTITLED,
 	WEIR_LEAVES_SPARE,
 	WEIR_LEAVES_NEVER,

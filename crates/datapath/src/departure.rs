@@ -7,8 +7,8 @@
 //! a sixty-fourth is given out as spare.
 
 use crate::layout::{
-    ENTITLED_PART, LEAVES_ENTITLED, LEAVES_NEVER, LEAVES_NEWCOMER, RawInterfaceMeter, RawLimiter, RawMachine,
-    RawPacing, RawSender, RawSending, SHARE_ADD, SHARE_FILL, native,
+    BATCH_SPREAD, ENTITLED_PART, LEAVES_ENTITLED, LEAVES_NEVER, LEAVES_NEWCOMER, NOWHERE, RawBatch, RawInterfaceMeter,
+    RawLimiter, RawMachine, RawPacing, RawSender, RawSending, SHARE_ADD, SHARE_FILL, native,
 };
 use crate::parameters::{Alpha, InterfaceParameters, Marks, ShaperParameters, limit};
 use crate::{InterfaceMeter, Limiter};
@@ -35,6 +35,8 @@ pub struct PacingConfig {
     pub queue: Bytes,
     /// What may leave at once after a pause, at least.
     pub burst: Bytes,
+    /// That may send.
+    pub cpus: u32,
 }
 
 impl PacingConfig {
@@ -50,7 +52,7 @@ impl PacingConfig {
                 Sharing::Fill => SHARE_FILL,
                 Sharing::Add => SHARE_ADD,
             },
-            reserved: 0,
+            spread: BATCH_SPREAD + self.cpus.max(1).next_power_of_two().trailing_zeros(),
         }
     }
 
@@ -109,6 +111,17 @@ impl Leaves {
             Self::Entitled(at) | Self::Spare(at) => Some(at),
             Self::Never => None,
         }
+    }
+}
+
+/// What one CPU has let leave of a service, towards one destination or none, and not yet charged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Batch(RawBatch);
+
+impl Batch {
+    /// Bytes to be charged.
+    pub fn unpaid(&self) -> Bytes {
+        Bytes::new(self.0.unpaid.into())
     }
 }
 
@@ -183,6 +196,59 @@ impl Pacer {
             LEAVES_NEVER => Leaves::Never,
             _ => Leaves::Spare(at),
         }
+    }
+
+    /// The same on a CPU that lets packets leave in batches, as the kernel does: `tick` was the last tick's time, and the next is due at `due`. A
+    /// batch's bytes are charged with a later packet on the CPU.
+    ///
+    /// # Panics
+    /// If there is no such service.
+    pub fn departure_on(
+        &mut self,
+        batch: &mut Batch,
+        service: usize,
+        mut destination: Option<&mut Limiter>,
+        (tick, due): (Instant, Instant),
+        now: Instant,
+        bytes: u32,
+    ) -> Leaves {
+        let place = if destination.is_some() { 0 } else { NOWHERE };
+        if native::weir_native_batch_pass(&mut batch.0, due.nanos(), place, bytes) != 0 {
+            return Leaves::Entitled(now);
+        }
+        let (rules, sender) = &mut self.services[service];
+        let open =
+            native::weir_native_departure_is_open(sender, destination.as_mut().map(|limiter| &*limiter.raw_mut()));
+        let at = if open != 0 { tick } else { now };
+        let mut departure = 0;
+        let leaves = native::weir_native_depart(
+            &mut batch.0,
+            destination.map(Limiter::raw_mut),
+            place,
+            sender,
+            rules,
+            &self.pacing,
+            &self.level,
+            &mut self.machine,
+            at.nanos(),
+            due.nanos(),
+            bytes,
+            &mut departure,
+        );
+        let at = Instant::from_nanos(departure).max(now);
+        match leaves % LEAVES_NEWCOMER {
+            LEAVES_ENTITLED => Leaves::Entitled(at),
+            LEAVES_NEVER => Leaves::Never,
+            _ => Leaves::Spare(at),
+        }
+    }
+
+    /// Bytes of a service that were charged.
+    ///
+    /// # Panics
+    /// If there is no such service.
+    pub fn sent(&self, service: usize) -> Bytes {
+        Bytes::new(self.services[service].1.sent)
     }
 
     /// A tick of the timer, each `tick`.

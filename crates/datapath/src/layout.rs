@@ -351,8 +351,8 @@ pub struct RawPacing {
     pub burst: u32,
     /// How services share the interface.
     pub sharing: u32,
-    /// Always zero.
-    pub reserved: u32,
+    /// Bits: 2^-spread of a burst is one CPU's batch.
+    pub spread: u32,
 }
 
 /// `struct weir_sending`: what a service may send (`datapath/departure.h`).
@@ -412,6 +412,27 @@ pub struct RawMachine {
     /// Times that a service began to want more than it is entitled to.
     pub newcomers: u64,
 }
+
+/// `struct weir_batch`: what one CPU has let leave of a service, and not yet charged (`datapath/departure.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawBatch {
+    /// When the tick is due before which it may let more leave, in nanoseconds; 0: it may not.
+    pub tick: u64,
+    /// Bytes of these.
+    pub room: u32,
+    /// Bytes to be charged.
+    pub unpaid: u32,
+    /// The destination's slot, or `WEIR_NOWHERE`.
+    pub place: u32,
+    /// Always zero.
+    pub reserved: u32,
+}
+
+/// `WEIR_BATCH_SPREAD`: an eighth of a burst is for the batches of all CPUs.
+pub(crate) const BATCH_SPREAD: u32 = 3;
+/// `WEIR_NOWHERE`: no destination.
+pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// The words of a feedback packet's body.
 pub(crate) const FEEDBACK_WORDS: usize = 7;
@@ -489,7 +510,7 @@ pub(crate) const DESTINATION_DROP: i32 = 1;
 /// All are plain computations on what they are handed: no globals, no allocation, no callbacks.
 pub(crate) mod native {
     use super::{
-        FEEDBACK_WORDS, Packet, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawFeedback,
+        FEEDBACK_WORDS, Packet, RawAnswers, RawArrivals, RawBatch, RawDestination, RawDestinationRules, RawFeedback,
         RawInterfaceMeter, RawLaw, RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending,
         RawSipKey, RawTaken, RawTold, Rule, STARTS,
     };
@@ -646,6 +667,22 @@ pub(crate) mod native {
             alone: u32,
             departure: &mut u64,
         ) -> u32;
+        pub(crate) safe fn weir_native_batch_pass(batch: &mut RawBatch, tick: u64, place: u32, bytes: u32) -> i32;
+        pub(crate) safe fn weir_native_departure_is_open(sender: &RawSender, destination: Option<&RawLimiter>) -> i32;
+        pub(crate) safe fn weir_native_depart(
+            batch: &mut RawBatch,
+            destination: Option<&mut RawLimiter>,
+            place: u32,
+            sender: &mut RawSender,
+            rules: &RawSending,
+            pacing: &RawPacing,
+            level: &RawInterfaceMeter,
+            machine: &mut RawMachine,
+            now: u64,
+            tick: u64,
+            bytes: u32,
+            departure: &mut u64,
+        ) -> u32;
         pub(crate) safe fn weir_native_level_tick(
             level: &mut RawInterfaceMeter,
             now: u64,
@@ -727,7 +764,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 181];
+        pub(crate) static weir_layout: [u32; 189];
     }
 }
 
@@ -866,6 +903,7 @@ mod tests {
             offset_of!(RawPacing, queue),
             offset_of!(RawPacing, burst),
             offset_of!(RawPacing, sharing),
+            offset_of!(RawPacing, spread),
             size_of::<RawSending>(),
             offset_of!(RawSending, min),
             offset_of!(RawSending, max),
@@ -888,7 +926,14 @@ mod tests {
             offset_of!(RawMachine, entitled),
             offset_of!(RawMachine, sent),
             offset_of!(RawMachine, newcomers),
+            size_of::<RawBatch>(),
+            offset_of!(RawBatch, tick),
+            offset_of!(RawBatch, room),
+            offset_of!(RawBatch, unpaid),
+            offset_of!(RawBatch, place),
             ENTITLED_PART as usize,
+            BATCH_SPREAD as usize,
+            NOWHERE as usize,
             LEAVES_ENTITLED as usize,
             LEAVES_SPARE as usize,
             LEAVES_NEVER as usize,

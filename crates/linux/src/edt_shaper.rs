@@ -25,8 +25,9 @@ use crate::interface::Interface;
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::maps::PacingMaps;
 use crate::settings::kernel_time;
+use crate::settings::possible_cpus;
 use crate::shaper::{Backend, DestinationRate, ServiceQueue, ServiceRate, Shaper, ShaperError};
-use crate::tables::{InterfaceEntry, Outlet, PacingValue, SERVICES_MAX, SIDE_SENDING, SendingValue};
+use crate::tables::{BatchValue, InterfaceEntry, Outlet, PacingValue, SERVICES_MAX, SIDE_SENDING, SendingValue};
 use crate::tc::Found;
 use aya::maps::MapError;
 use std::collections::BTreeMap;
@@ -104,6 +105,7 @@ impl EdtShaper {
             horizon: QUEUE_TIME,
             queue: queue_bytes(sending),
             burst: burst_bytes(sending),
+            cpus: possible_cpus()?,
         };
         let services = rates.iter().map(|rate| (rate.slot, *rate)).collect();
         let mut shaper = Self { fq, maps, config, sending, services };
@@ -122,11 +124,15 @@ impl EdtShaper {
     pub fn level(&self) -> Result<LevelReading, ShaperError> {
         let level = self.maps.states.get(&0, 0).map_err(LoaderError::from)?.level;
         let machine = self.maps.exits.get(&0, 0).map_err(LoaderError::from)?.machine;
+        let mut unpaid = 0;
+        for slot in self.services.keys().chain([&REST]) {
+            unpaid += self.unpaid(*slot).map_err(LoaderError::from)?;
+        }
         Ok(LevelReading {
             rate: Bandwidth::from_bps(level.rate),
             usage: Bandwidth::from_bps(level.usage),
-            sent: Bytes::new(machine.sent),
-            entitled: Bytes::new(machine.entitled),
+            sent: Bytes::new(machine.sent + unpaid),
+            entitled: Bytes::new(machine.entitled + unpaid),
         })
     }
 
@@ -196,13 +202,19 @@ impl EdtShaper {
         Ok(())
     }
 
+    /// What has left of a service and is not charged yet.
+    fn unpaid(&self, slot: u32) -> Result<u64, MapError> {
+        let batches = self.maps.batches.get(&slot, 0)?;
+        Ok(batches.iter().map(|BatchValue(batch)| u64::from(batch.unpaid)).sum())
+    }
+
     fn queue(&self, slot: u32, service: Option<ServiceId>, now: u64) -> Result<ServiceQueue, MapError> {
         let sender = self.maps.outlets.get(&slot, 0)?.sender;
         let rates = [sender.root.rate, sender.entitled.rate, self.config.raw().rate];
         let rate = rates.into_iter().filter(|rate| *rate != 0).min().unwrap_or(0);
         let waits = u128::from(sender.latest.saturating_sub(now));
         let backlog = u64::try_from(u128::from(rate) * waits / 8_000_000_000).unwrap_or(u64::MAX);
-        let sent = Bytes::new(sender.sent);
+        let sent = Bytes::new(sender.sent + self.unpaid(slot)?);
         Ok(ServiceQueue { service, sent, backlog: Bytes::new(backlog), drops: sender.dropped, destinations: 0 })
     }
 }

@@ -6,13 +6,14 @@
 use crate::loader::LoaderError;
 use crate::pins::Pins;
 use crate::tables::{
-    ACTIVE, ANSWERING, ARRIVING, Config, Counting, Exit, HEARD, Held, InterfaceEntry, KeyEntry, Mail, MeterValue,
-    Outlet, PacingValue, Peer, Place, Receiver, SendingValue, ServiceEntry, State, TOLD, Table, VERSION, WORD,
+    ACTIVE, ANSWERING, ARRIVING, BatchValue, Config, Counting, Exit, HEARD, Held, InterfaceEntry, KeyEntry, Mail,
+    MeterValue, Outlet, PacingValue, Peer, Place, Receiver, SendingValue, ServiceEntry, State, TOLD, Table, VERSION,
+    WORD,
 };
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, Queue};
 
 /// All maps, and the bytes of a value; 0 for those that have none.
-pub(crate) const MAPS: [(&str, usize); 29] = [
+pub(crate) const MAPS: [(&str, usize); 30] = [
     ("weir_config", size_of::<Config>()),
     ("weir_tables", size_of::<Table>()),
     ("weir_keys", size_of::<KeyEntry>()),
@@ -29,6 +30,7 @@ pub(crate) const MAPS: [(&str, usize); 29] = [
     ("weir_answering", ANSWERING),
     ("weir_arriving", ARRIVING),
     ("weir_counts", size_of::<u64>()),
+    ("weir_batches", size_of::<BatchValue>()),
     ("weir_receivers", size_of::<Receiver>()),
     ("weir_states", size_of::<State>()),
     ("weir_timers", 16),
@@ -108,6 +110,7 @@ pub(crate) struct PacingMaps {
     pub(crate) pacings: Array<MapData, PacingValue>,
     pub(crate) outlets: Array<MapData, Outlet>,
     pub(crate) exits: Array<MapData, Exit>,
+    pub(crate) batches: PerCpuArray<MapData, BatchValue>,
     pub(crate) states: Array<MapData, State>,
 }
 
@@ -120,6 +123,7 @@ impl PacingMaps {
             pacings: map("weir_pacings")?.try_into()?,
             outlets: map("weir_outlets")?.try_into()?,
             exits: map("weir_exits")?.try_into()?,
+            batches: map("weir_batches")?.try_into()?,
             states: map("weir_states")?.try_into()?,
         })
     }

@@ -295,7 +295,7 @@ pub(crate) fn kernel_time() -> u64 {
 }
 
 /// How many processors may ever count: per-CPU maps have a value for each.
-fn possible_cpus() -> Result<u32, LoaderError> {
+pub(crate) fn possible_cpus() -> Result<u32, LoaderError> {
     let cpus = aya::util::nr_cpus();
     cpus.map(|cpus| cpus as u32).map_err(|(what, error)| LoaderError::Io {
         what: if what.is_empty() { "count processors" } else { "read the possible processors" },

@@ -4,12 +4,13 @@
 //! compares the sizes of maps that are pinned already.
 
 use weir_datapath::{
-    RULES_MAX, RawAnswers, RawArrivals, RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw, RawLimiter,
-    RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken, Rule, STARTS, starts,
+    RULES_MAX, RawAnswers, RawArrivals, RawBatch, RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw,
+    RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken, Rule,
+    STARTS, starts,
 };
 
 /// Changes with any of these structures: what is pinned is adopted by the same version alone.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 /// Services that can be told apart on one host.
 pub const SERVICES_MAX: u32 = 1024;
 /// Words of a bit for each service, the unclassified in the last.
@@ -215,6 +216,11 @@ pub(crate) struct SendingValue(pub(crate) RawSending);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PacingValue(pub(crate) RawPacing);
 
+/// `struct weir_batch` as a map's value.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BatchValue(pub(crate) RawBatch);
+
 /// The place of what is sent among the sides of an interface.
 pub(crate) const SIDE_SENDING: u32 = 1;
 
@@ -268,6 +274,7 @@ values!(
     Exit,
     SendingValue,
     PacingValue,
+    BatchValue,
     Mail,
     Peer,
     MeterValue

@@ -87,7 +87,7 @@ fn shaping_leaves_no_trace() {
     assert!(during.contains("rate 10Mbit ceil 50Mbit"), "{during}");
     let unclassified = during.lines().find(|line| line.contains("class htb 7765:2 ")).expect("a default class");
     assert!(unclassified.contains("rate 10Mbit ceil 1Gbit"), "{unclassified}");
-    assert!(tc(&cable.a, "qdisc show dev eth").contains("bfifo 12: parent 7765:12 limit 125000b"));
+    assert!(tc(&cable.a, "qdisc show dev eth").contains("bfifo 12: parent 7765:12 limit 193792b"), "128 frames");
     tree.remove().expect("remove");
     assert_eq!(state(&cable.a), before);
     drop(cable.a.run(|| install(3, false)).expect("enter").expect("install"));
