@@ -5,7 +5,7 @@
  * Problem: the law must be run every 200 us, by one CPU at a time, also while the agent is dead. A timer that runs so often costs a
  * host more than all the rest: an interrupt each time, on a virtual machine several exits too (two idle hosts with a timer of 200 us took
  * 7 to 20 % of two virtual processors from everybody else). And an idle host should sleep.
- * Approach: packets run the ticks: those that arrive, and those that leave towards a receiver that answers. The first one that finds a tick due takes it (tick_at), before it is answered itself; that
+ * Approach: packets run the ticks: those that arrive, and with HTB those that leave towards a receiver that answers. The first one that finds a tick due takes it (tick_at), before it is answered itself; that
  * without packets nothing is to be done is how the meters are (datapath/receive_tick.h). It visits only services that had
  * packets, CPU by CPU, by a bit each; the order of its steps is that of datapath/receive_tick.h.
  *

@@ -72,7 +72,7 @@ static __always_inline void expose(struct __sk_buff *skb, const struct weir_pack
 /* Whoever a packet goes to. */
 struct receiver {
 	struct weir_held *held; /* where it holds its senders */
-	u32 place;              /* edt: its slot, or WEIR_NOWHERE */
+	u32 place;              /* the slot of that, or WEIR_NOWHERE */
 	u32 class;              /* htb: 0 where it has none */
 };
 
@@ -147,7 +147,7 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 	struct weir_exit *exit = bpf_map_lookup_elem(&weir_exits, &key);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
 	struct weir_held *paid = held;
-	u64 now = 0, due, departure, own;
+	u64 lately, now, due, departure, own;
 
 	if (!outlet || !rules || !batch || !pacing || !exit || !state)
 		return 0;
@@ -156,13 +156,14 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 	if (batch->place != place) {
 		key = batch->place;
 		paid = bpf_map_lookup_elem(&weir_destinations, &key);
+		/* another has the slot now */
+		if (paid && paid->place.service != service)
+			paid = 0;
 	}
-	/* without the lock: another CPU may charge the clocks before this one has it, and then the packet leaves by them a tick early */
-	if (due > tick && weir_departure_is_open(&outlet->sender, held ? &held->destination.limiter : 0))
-		now = due - tick;
-	if (!now)
-		now = bpf_ktime_get_ns();
-	/* one for all clocks of the interface: each packet needs the machine's, and taking a lock costs more than what is done under it */
+	/* without the lock: another CPU may charge the clocks before this one has it */
+	lately = weir_departure_lately(&outlet->sender, held ? &held->destination.limiter : 0, batch->unpaid, tick, due);
+	now = lately ? lately : bpf_ktime_get_ns();
+	/* one for all clocks of the interface: taking a lock costs more than what is done under it */
 	bpf_spin_lock(&exit->lock);
 	leaves = weir_depart(batch, paid ? &paid->destination.limiter : 0, held ? &held->destination.limiter : 0, place, &outlet->sender,
 			     rules, pacing, &state->level, &exit->machine, now, due, skb->wire_len, alone, &departure);
@@ -171,6 +172,9 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 		tally(WEIR_COUNT_BEYOND_HORIZON);
 		return 1;
 	}
+	/* then another CPU charged them, and the departure may be past */
+	if (lately && departure > now)
+		now = bpf_ktime_get_ns();
 	if (departure <= now)
 		return 0;
 	/* TCP writes a time of its own, for pacing; any other kind of time says when a packet came */

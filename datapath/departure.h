@@ -31,15 +31,17 @@
  *
  * Batches. All clocks of an interface are under one lock, which costs as much as all the rest of a departure. So while nothing has to wait, a CPU lets
  * some packets of a service leave before it charges them (struct weir_batch), and takes the lock once for all of them. It does so within a
- * tick, towards one destination, and up to an eighth of the smallest burst for all CPUs together: a window carries as much more.
+ * tick, towards one destination, and up to an eighth of the smallest burst for all CPUs together. A window carries as much more, and what
+ * the rate carries between two ticks where the last one's time stands for the clock (weir_departure_lately).
  *
  * The horizon. Nothing limits what is handed over before its time (local senders are held by their sockets' buffers, guests by nothing).
- * So a packet that would wait for longer than the horizon is dropped, unless what waits before it is less than some segments: at
- * low rates a single one takes longer. The numbers are those of an HTB class's queue. It is charged to the clocks above the one that
+ * So a packet that would wait for longer than the horizon is dropped, unless what waits before it is less than 128 frames: at
+ * low rates that takes longer. The numbers are those of an HTB class's queue. It is charged to the clocks above the one that
  * refuses it, as by a queue behind a queue.
  *
  * Bounds: those of limiter.h and interface_meter.h. When a rate rises, packets that have their time keep it, and later ones may get
  * an earlier one: by fq a flow then is out of order where its rate more than doubles between two of its packets.
+ * Where one CPU's packet has to wait, another's may leave before it what is left of a batch: once, until the next tick.
  *
  * Worked example: 100 Mb/s, two services of weight 1, so R = 49.2 Mb/s while both want everything. The first alone hands over 1,500 B each
  * 100 us: by `entitled` the n-th packet leaves at n * 244 us, by the machine's clock at n * 120 us, so it leaves by that, spare. R
@@ -69,6 +71,8 @@
 #define WEIR_BATCH_MAX 16384
 /* Of a burst, so many bits less are for all CPUs together: an eighth. */
 #define WEIR_BATCH_SPREAD 3
+/* ns between two ticks, at most, where the last one's time does for the clock's: half of the time that a burst is of. */
+#define WEIR_LATELY 500000ULL
 /* No destination. */
 #define WEIR_NOWHERE WEIR_U32_MAX
 
@@ -123,8 +127,8 @@ struct weir_machine {
 
 /* What one CPU has let leave of a service, and not yet charged. */
 struct weir_batch {
-	u64 tick;   /* ns: when the tick is due before which it may let more leave; 0: it may not */
-	u32 room;   /* bytes of these */
+	u64 due;    /* ns: when the tick is due before which it may let more leave */
+	u32 room;   /* bytes of these; 0: none */
 	u32 unpaid; /* bytes to be charged; they left as entitled */
 	u32 place;  /* the destination's slot, or WEIR_NOWHERE */
 	u32 reserved;
@@ -167,20 +171,27 @@ WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_l
 }
 
 /*
- * 1: a packet leaves at once by its service's clocks and `destination`, where it has one, whatever the time is. Then the time of the last tick
- * does for it as well as the clock's, which costs a fifth of what is done for a packet in all. What was paid between the two may be paid once
- * more after a pause: a window carries as much more as the rate does in the age of the tick.
+ * The time of the last tick where that does for the clock's, which costs a fifth of what is done for a packet in all; or 0. It does where a packet leaves
+ * at once by its service's clocks and `destination`, where it has one, whatever the time is. What was paid between the two may be paid once
+ * more after a pause: a window carries as much more as the rate does between two ticks of `tick` ns. The next is due at `due`; `unpaid` is
+ * of the CPU's batch.
  */
-WEIR_INLINE int weir_departure_is_open(const struct weir_sender *sender, const struct weir_limiter *destination)
+WEIR_INLINE u64 weir_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+				      u64 tick, u64 due)
 {
-	return (!destination || weir_limiter_is_open(destination)) && weir_limiter_is_open(&sender->root) &&
-	       weir_limiter_is_open(&sender->entitled);
+	if (tick > WEIR_LATELY || due <= tick)
+		return 0;
+	if (destination && !weir_limiter_is_open(destination, unpaid))
+		return 0;
+	if (!weir_limiter_is_open(&sender->root, unpaid) || !weir_limiter_is_open(&sender->entitled, unpaid))
+		return 0;
+	return due - tick;
 }
 
 /* 1: a packet to `place` leaves at once, and is charged later. */
-WEIR_INLINE int weir_batch_pass(struct weir_batch *batch, u64 tick, u32 place, u32 bytes)
+WEIR_INLINE int weir_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes)
 {
-	if (batch->tick != tick || batch->place != place || batch->room < bytes)
+	if (batch->due != due || batch->place != place || batch->room < bytes)
 		return 0;
 	batch->room -= bytes;
 	batch->unpaid += bytes;
@@ -199,7 +210,7 @@ WEIR_INLINE u32 weir_batch_room(const struct weir_pacing *pacing, const struct w
 	room = limiter->burst >> (pacing->spread & 63);
 	if (room > limiter->burst - limiter->owed)
 		room = limiter->burst - limiter->owed;
-	room >>= 33; /* by 8.6 * 10^9 instead of 8: no division */
+	room >>= 33; /* by 8.6 * 10^9 instead of 8 * 10^9: no division */
 	return room < WEIR_BATCH_MAX ? (u32)room : WEIR_BATCH_MAX;
 }
 
@@ -257,7 +268,8 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 	} else {
 		sender->spare += bytes;
 	}
-	if (own > now) {
+	/* the time of a tick may lie before another packet's */
+	if (own > now && now > sender->waited_at) {
 		if (now - sender->waited_at > WEIR_NEWCOMER)
 			newcomer = WEIR_LEAVES_NEWCOMER;
 		sender->waited_at = now;
@@ -286,16 +298,16 @@ WEIR_INLINE void weir_machine_departure(struct weir_machine *machine, const stru
 /*
  * What a packet does that its CPU's batch has no room for, under the lock: charges the batch, finds the packet's departure, and begins another
  * batch where nothing has to wait. `paid` is the limiter of the batch's destination and `destination` that of the packet's, at `place`; null where
- * there is none. `tick` is when the next tick is due. WEIR_LEAVES_*.
+ * there is none. `due` is when the next tick is. WEIR_LEAVES_*.
  */
 WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
 			    struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
-			    const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 tick, u32 bytes,
+			    const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
 			    u32 alone, u64 *departure)
 {
 	u32 unpaid = batch->unpaid, leaves, room, other;
 
-	batch->tick = 0;
+	batch->room = 0;
 	batch->unpaid = 0;
 	if (unpaid) {
 		if (paid)
@@ -325,7 +337,7 @@ WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid,
 		if (other < room)
 			room = other;
 	}
-	batch->tick = tick;
+	batch->due = due;
 	batch->room = room;
 	batch->place = destination ? place : WEIR_NOWHERE;
 	return leaves;

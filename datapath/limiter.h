@@ -80,10 +80,10 @@ WEIR_INLINE void weir_limiter_set_burst(struct weir_limiter *limiter, u32 bytes)
 	limiter->burst = bytes * WEIR_NANOBITS_PER_BYTE;
 }
 
-/* 1: a packet leaves at once, whatever the time is: already when it was last paid no more was owed than may be. */
-WEIR_INLINE int weir_limiter_is_open(const struct weir_limiter *limiter)
+/* 1: a packet leaves at once, whatever the time is: already when it was last paid no more was owed, with `bytes` to be charged, than may be. */
+WEIR_INLINE int weir_limiter_is_open(const struct weir_limiter *limiter, u32 bytes)
 {
-	return !limiter->rate || limiter->owed <= limiter->burst;
+	return !limiter->rate || limiter->owed + bytes * WEIR_NANOBITS_PER_BYTE <= limiter->burst;
 }
 
 /* When a packet offered now would leave; charges nothing. */

@@ -62,11 +62,11 @@ int weir_native_destination_feedback(struct weir_destination *destination, u64 n
 int weir_native_destination_asks(struct weir_destination *destination, u64 now);
 int weir_native_destination_silent(struct weir_destination *destination, u64 now);
 int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure);
-int weir_native_batch_pass(struct weir_batch *batch, u64 tick, u32 place, u32 bytes);
-int weir_native_departure_is_open(const struct weir_sender *sender, const struct weir_limiter *destination);
-u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
+int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes);
+u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid, u64 tick, u64 due);
+u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
 		       const struct weir_sending *rules, const struct weir_pacing *pacing,
-		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 tick, u32 bytes,
+		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
 		       u64 *departure);
 u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
 			  const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u32 bytes,
@@ -286,23 +286,24 @@ u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending 
 	return leaves;
 }
 
-int weir_native_batch_pass(struct weir_batch *batch, u64 tick, u32 place, u32 bytes)
+int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes)
 {
-	return weir_batch_pass(batch, tick, place, bytes);
+	return weir_batch_pass(batch, due, place, bytes);
 }
 
-int weir_native_departure_is_open(const struct weir_sender *sender, const struct weir_limiter *destination)
+u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid, u64 tick, u64 due)
 {
-	return weir_departure_is_open(sender, destination);
+	return weir_departure_lately(sender, destination, unpaid, tick, due);
 }
 
-u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
+u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
 		       const struct weir_sending *rules, const struct weir_pacing *pacing,
-		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 tick, u32 bytes,
+		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
 		       u64 *departure)
 {
-	return weir_depart(batch, batch->place == WEIR_NOWHERE ? 0 : destination, destination, place, sender, rules, pacing,
-			   level, machine, now, tick, bytes, 0, departure);
+	/* the caller cannot name one limiter twice */
+	return weir_depart(batch, batch->place == place ? destination : paid, destination, place, sender, rules, pacing, level,
+			   machine, now, due, bytes, 0, departure);
 }
 
 void weir_native_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack)
@@ -564,7 +565,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_machine, sent),
 	FIELD(weir_machine, newcomers),
 	SIZE(weir_batch),
-	FIELD(weir_batch, tick),
+	FIELD(weir_batch, due),
 	FIELD(weir_batch, room),
 	FIELD(weir_batch, unpaid),
 	FIELD(weir_batch, place),

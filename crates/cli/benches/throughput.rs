@@ -7,7 +7,8 @@
 //!
 //! `cargo bench -p weir --bench throughput`, as root and on an idle machine. Without agents, by hand with one HTB class that limits
 //! nothing, and with agents take turns; a row is the best of [`ROUNDS`], since what else the machine does only takes away (a shared one
-//! halves its speed for seconds); the processors' time is all that the machine spent on a gigabyte. The ratio at the end is of these;
+//! halves its speed for seconds); the processors' time is the least that the
+//! machine spent on a gigabyte. The ratio at the end is of these;
 //! below [`PART`] the bench ends with an error. `WEIR_ROUNDS` says another number of rounds.
 
 #[path = "../tests/common/mod.rs"]

@@ -198,8 +198,8 @@ impl Pacer {
         }
     }
 
-    /// The same on a CPU that lets packets leave in batches, as the kernel does: `tick` was the last tick's time, and the next is due at `due`. A
-    /// batch's bytes are charged with a later packet on the CPU.
+    /// The same on a CPU that lets packets leave in batches, as the kernel does. The next of ticks of `tick` is due at `due`. A batch's bytes
+    /// are charged with a later packet on the CPU, and to `paid` where they went to another destination than it does.
     ///
     /// # Panics
     /// If there is no such service.
@@ -207,30 +207,33 @@ impl Pacer {
         &mut self,
         batch: &mut Batch,
         service: usize,
-        mut destination: Option<&mut Limiter>,
-        (tick, due): (Instant, Instant),
+        (destination, paid): (Option<(u32, &mut Limiter)>, Option<&mut Limiter>),
+        (tick, due): (Duration, Instant),
         now: Instant,
         bytes: u32,
     ) -> Leaves {
-        let place = if destination.is_some() { 0 } else { NOWHERE };
+        let (place, mut limiter) = match destination {
+            Some((place, limiter)) => (place, Some(limiter.raw_mut())),
+            None => (NOWHERE, None),
+        };
         if native::weir_native_batch_pass(&mut batch.0, due.nanos(), place, bytes) != 0 {
             return Leaves::Entitled(now);
         }
         let (rules, sender) = &mut self.services[service];
-        let open =
-            native::weir_native_departure_is_open(sender, destination.as_mut().map(|limiter| &*limiter.raw_mut()));
-        let at = if open != 0 { tick } else { now };
+        let (unpaid, tick) = (batch.0.unpaid, tick.nanos());
+        let lately = native::weir_native_departure_lately(sender, limiter.as_deref(), unpaid, tick, due.nanos());
         let mut departure = 0;
         let leaves = native::weir_native_depart(
             &mut batch.0,
-            destination.map(Limiter::raw_mut),
+            paid.map(Limiter::raw_mut),
+            limiter.take(),
             place,
             sender,
             rules,
             &self.pacing,
             &self.level,
             &mut self.machine,
-            at.nanos(),
+            if lately == 0 { now.nanos() } else { lately },
             due.nanos(),
             bytes,
             &mut departure,

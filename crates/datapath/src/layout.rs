@@ -417,9 +417,9 @@ pub struct RawMachine {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawBatch {
-    /// When the tick is due before which it may let more leave, in nanoseconds; 0: it may not.
-    pub tick: u64,
-    /// Bytes of these.
+    /// When the tick is due before which it may let more leave, in nanoseconds.
+    pub due: u64,
+    /// Bytes of these; 0: none.
     pub room: u32,
     /// Bytes to be charged.
     pub unpaid: u32,
@@ -667,10 +667,17 @@ pub(crate) mod native {
             alone: u32,
             departure: &mut u64,
         ) -> u32;
-        pub(crate) safe fn weir_native_batch_pass(batch: &mut RawBatch, tick: u64, place: u32, bytes: u32) -> i32;
-        pub(crate) safe fn weir_native_departure_is_open(sender: &RawSender, destination: Option<&RawLimiter>) -> i32;
+        pub(crate) safe fn weir_native_batch_pass(batch: &mut RawBatch, due: u64, place: u32, bytes: u32) -> i32;
+        pub(crate) safe fn weir_native_departure_lately(
+            sender: &RawSender,
+            destination: Option<&RawLimiter>,
+            unpaid: u32,
+            tick: u64,
+            due: u64,
+        ) -> u64;
         pub(crate) safe fn weir_native_depart(
             batch: &mut RawBatch,
+            paid: Option<&mut RawLimiter>,
             destination: Option<&mut RawLimiter>,
             place: u32,
             sender: &mut RawSender,
@@ -679,7 +686,7 @@ pub(crate) mod native {
             level: &RawInterfaceMeter,
             machine: &mut RawMachine,
             now: u64,
-            tick: u64,
+            due: u64,
             bytes: u32,
             departure: &mut u64,
         ) -> u32;
@@ -927,7 +934,7 @@ mod tests {
             offset_of!(RawMachine, sent),
             offset_of!(RawMachine, newcomers),
             size_of::<RawBatch>(),
-            offset_of!(RawBatch, tick),
+            offset_of!(RawBatch, due),
             offset_of!(RawBatch, room),
             offset_of!(RawBatch, unpaid),
             offset_of!(RawBatch, place),

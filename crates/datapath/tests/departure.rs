@@ -319,53 +319,90 @@ proptest! {
         prop_assert!(spare.iter().map(|packet| packet.at).eq(departures));
     }
 
-    /// On CPUs that let packets leave in batches, by the time of the last tick while nothing has to wait: a limit, a service's or a destination's,
-    /// is exceeded by no more than its burst and an eighth, what it carries between two ticks and a packet; all bytes are charged.
+    /// On CPUs that let packets leave in batches, by the time of the last tick while nothing has to wait: a limit, a service's or those of two
+    /// destinations, is exceeded by no more than its burst and an eighth, what it carries between two ticks and a packet. All bytes are charged.
     #[test]
     fn batches_keep_a_limit(
         mbps in 20u64..20_000,
-        of_destination in any::<bool>(),
+        of_destinations in any::<bool>(),
+        long in any::<bool>(),
         phases in prop::collection::vec((1u64..400, 100usize..800), 1..5),
-        packets in prop::collection::vec((0usize..4, 60u32..1514), 50..200),
+        packets in prop::collection::vec((0usize..4, 0usize..8, 60u32..1514), 50..200),
     ) {
         let limit = Bandwidth::from_mbps(mbps);
+        let tick = if long { Duration::from_millis(20) } else { TICK };
         let mut pacer = pacer(40_000, Sharing::Fill, &[share(0, 0, 1)]);
-        let mut limiter = Limiter::new(limit, Bytes::ZERO);
         let burst = limit.bytes_in(Duration::from_millis(1)).get().max(15_140);
-        limiter.set_burst(Bytes::new(burst));
-        if !of_destination {
+        let mut limiters = [Limiter::new(limit, Bytes::new(burst)), Limiter::new(limit, Bytes::new(burst))];
+        if !of_destinations {
             pacer.set_limit(0, limit);
         }
-        let mut batches = [Batch::default(); 4];
-        let (mut now, mut tick) = (1_000u64, 0u64);
-        let (mut left, mut at_once) = (Vec::new(), 0);
+        let mut batches = [(Batch::default(), 0); 4];
+        let mut now = 1_000u64;
+        let (mut left, mut in_batch) = ([Vec::new(), Vec::new()], 0);
         for (percent, count) in phases {
-            for (cpu, bytes) in packets.iter().cycle().take(count) {
+            for (cpu, run, bytes) in packets.iter().cycle().take(count) {
                 now += u64::from(*bytes) * 8_000 * 100 / (mbps * percent);
-                tick = now / TICK.nanos() * TICK.nanos();
-                let due = Instant::from_nanos(tick + TICK.nanos());
-                let time = (Instant::from_nanos(tick), due);
-                let before = pacer.sent(0);
-                let destination = of_destination.then_some(&mut limiter);
-                match pacer.departure_on(&mut batches[*cpu], 0, destination, time, Instant::from_nanos(now), *bytes) {
-                    Leaves::Entitled(at) | Leaves::Spare(at) => left.push((at.nanos(), *bytes)),
+                let due = Instant::from_nanos((now / tick.nanos() + 1) * tick.nanos());
+                let (batch, last) = &mut batches[*cpu];
+                // Some packets in a row go to one.
+                let place = if of_destinations { usize::from(*run == 0) } else { 0 };
+                let [one, other] = &mut limiters;
+                let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
+                let to = if of_destinations {
+                    (Some((place as u32, own)), (*last != place).then_some(paid))
+                } else {
+                    (None, None)
+                };
+                *last = place;
+                let before = batch.unpaid();
+                match pacer.departure_on(batch, 0, to, (tick, due), Instant::from_nanos(now), *bytes) {
+                    Leaves::Entitled(at) | Leaves::Spare(at) => left[place].push((at.nanos(), *bytes)),
                     Leaves::Never => {}
                 }
-                at_once += usize::from(pacer.sent(0) == before);
+                in_batch += usize::from(batch.unpaid() > before);
             }
         }
-        let all: u64 = left.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
-        let unpaid: u64 = batches.iter().map(|batch| batch.unpaid().get()).sum();
+        let all: u64 = left.iter().flatten().map(|(_, bytes)| u64::from(*bytes)).sum();
+        let unpaid: u64 = batches.iter().map(|(batch, _)| batch.unpaid().get()).sum();
         prop_assert_eq!(pacer.sent(0).get() + unpaid, all);
-        left.sort_unstable();
-        let more = burst * 9 / 8 + limit.bytes_in(TICK).get() + 2 * 1514;
-        let (mut bucket, mut last) = (0f64, 0);
-        for (at, bytes) in left {
-            bucket = (bucket - (at - last) as f64 * mbps as f64 / 8_000.0).max(0.0) + f64::from(bytes);
-            prop_assert!(bucket <= more as f64, "{bucket} of {more} at {at}");
-            last = at;
+        let more = burst * 9 / 8 + if long { 0 } else { limit.bytes_in(tick).get() } + 2 * 1514;
+        for mut left in left {
+            left.sort_unstable();
+            let (mut bucket, mut last) = (0f64, 0);
+            for (at, bytes) in left {
+                bucket = (bucket - (at - last) as f64 * mbps as f64 / 8_000.0).max(0.0) + f64::from(bytes);
+                prop_assert!(bucket <= more as f64, "{bucket} of {more} at {at}");
+                last = at;
+            }
         }
-        // A share of a burst that is smaller than a packet is nobody's.
-        prop_assert!(burst < 200_000 || at_once > 0 || tick == 0);
+        // A part of a burst that is smaller than a packet is nobody's.
+        prop_assert!(burst < 200_000 || in_batch > 0);
+    }
+
+    /// Who waits is no newcomer because another packet's time lies before.
+    #[test]
+    fn who_waits_is_no_newcomer_by_an_older_time(back in 1u64..200_000) {
+        let mut pacer = pacer(100, Sharing::Fill, &[share(0, 0, 1), share(0, 0, 1)]);
+        let start = 1_000_000_000;
+        let mut hand_over = |at: u64| pacer.departure(0, None, Instant::from_nanos(at), FRAME, false);
+        for _ in 0..30 {
+            hand_over(start);
+        }
+        pacer.tick(Instant::from_nanos(start + 200_000), TICK);
+        let rate = pacer.rate();
+        for tick in 1..200 {
+            pacer.departure(0, None, Instant::from_nanos(start + tick * 200_000), 100, false);
+            pacer.tick(Instant::from_nanos(start + tick * 200_000 + 100), TICK);
+        }
+        let risen = pacer.rate();
+        prop_assert!(risen > rate, "{risen} after {rate}");
+        let now = start + 200 * 200_000;
+        for _ in 0..40 {
+            pacer.departure(0, None, Instant::from_nanos(now), FRAME, false);
+        }
+        pacer.departure(0, None, Instant::from_nanos(now - back), FRAME, false);
+        pacer.tick(Instant::from_nanos(now + 1), TICK);
+        prop_assert_eq!(pacer.rate(), risen);
     }
 }

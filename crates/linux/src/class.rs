@@ -12,8 +12,8 @@
 //!   quantum in turn, and goes to the next parent when all children had theirs);
 //! - **priority** is that of all others, but for the class of control traffic, which goes before them;
 //! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least 128 frames and two segments: a queue drops
-//!   what is larger than itself, and the sender then stands still. TCP keeps two frames of each connection in its host, however
-//!   slow that is, so 64 connections find room; where they do not, the kernel gives up a connection whose probes for room, 16 at half
+//!   what is larger than itself, and the sender then stands still. TCP keeps two buffers of each connection in its host, however
+//!   slow that is, so 64 connections find room where a buffer is a frame; where they do not, the kernel gives up a connection whose probes for room, 16 at half
 //!   a second each, all found the queue full (measured: thirty connections at 24 Mb/s in 32 frames lost one of them within 12 s in a
 //!   tenth of the runs). The kernel's default, 1,000 packets, is 4 s at 3 Mb/s.
 //!

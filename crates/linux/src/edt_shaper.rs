@@ -7,7 +7,7 @@
 //!
 //! What is the same as with [`crate::htb_shaper`]: a service is guaranteed its machine minimum at a full interface, limited to the
 //! brokers' limit or its own maximum, has its weight in what is left over; unclassified traffic is guaranteed a hundredth; queues are of
-//! 20 ms. What differs: the policy's own rule for sharing holds at the interface (HTB has `add` alone); a destination is held while no agent
+//! 20 ms, and of 128 frames at least. What differs: the policy's own rule for sharing holds at the interface (HTB has `add` alone); a destination is held while no agent
 //! lives; what a service has waiting is reckoned from its last departure.
 //!
 //! Life: programs attached, [`EdtShaper::install`], then rules with [`crate::settings::Classes::Edt`]; [`Shaper::set`] as often as wanted. Programs go
@@ -29,7 +29,7 @@ use crate::settings::possible_cpus;
 use crate::shaper::{Backend, DestinationRate, ServiceQueue, ServiceRate, Shaper, ShaperError};
 use crate::tables::{BatchValue, InterfaceEntry, Outlet, PacingValue, SERVICES_MAX, SIDE_SENDING, SendingValue};
 use crate::tc::Found;
-use aya::maps::MapError;
+use aya::maps::{MapError, PerCpuValues};
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_datapath::{PacingConfig, RawSending};
@@ -255,6 +255,9 @@ impl Shaper for EdtShaper {
             self.services.remove(slot);
             self.write_sending(*slot, RawSending { weight: 1000, ..RawSending::default() })?;
             self.maps.outlets.set(*slot, Outlet::default(), 0).map_err(LoaderError::from)?;
+            let none = PerCpuValues::try_from(vec![BatchValue::default(); possible_cpus()? as usize]);
+            let none = none.map_err(|error| LoaderError::from(MapError::from(error)))?;
+            self.maps.batches.set(*slot, none, 0).map_err(LoaderError::from)?;
         }
         Ok(self.write_level()?)
     }

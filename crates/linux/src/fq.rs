@@ -7,7 +7,7 @@
 //!
 //! Life and "as found": as [`crate::htb::HtbTree`], whose handle it has.
 //!
-//! Worked example: `qdisc fq 7765: root limit 1000000p flow_limit 1000000p ... horizon 100s`.
+//! Worked example: `qdisc fq 7765: root limit 1000000p flow_limit 1000000p ... horizon 2000s`.
 //!
 //! Source: net/sched/sch_fq.c; linux/pkt_sched.h.
 
@@ -18,9 +18,9 @@ use crate::tc::{self, ForeignQdisc, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCM
 
 /// Packets that may wait, of all and of one flow: more than there are. At 400 Gb/s and 20 ms 660,000 frames of 1,514 B wait.
 const ROOM: u32 = 1_000_000;
-/// How far ahead a departure may lie, in µs: fq drops what is beyond. A buffer of 64 KiB takes 66 s at the least rate that a service is
-/// given ([`crate::class::RATE_MIN`]).
-const HORIZON: u32 = 100_000_000;
+/// How far ahead a departure may lie, in µs: fq drops what is beyond. The shortest queue of frames of 9,014 B takes 1,154 s at the least rate that a
+/// service is given ([`crate::class::RATE_MIN`]).
+const HORIZON: u32 = 2_000_000_000;
 
 const TCA_FQ_PLIMIT: u16 = 1;
 const TCA_FQ_FLOW_PLIMIT: u16 = 2;
