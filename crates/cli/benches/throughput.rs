@@ -1,15 +1,13 @@
 //! What a saturated cable carries with agents on both hosts, and without: one service without limits, TCP in buffers of 64 KB between
 //! two namespaces, as fast as the processors are.
 //!
-//! Both ends run on one processor. On two, packets overtake each other between the processors' queues of a veth, TCP takes that for loss, and
-//! the same cable carries 15 or 36 Gb/s by chance, with and without agents. So the ratio says what both hosts' work adds to the work of
-//! both; of hosts with processors of their own each has about half of it.
+//! Both ends run on one processor. On two, packets overtake each other between the processors' queues of a veth, and TCP takes that for loss, with
+//! and without agents. So the ratio says what both hosts' work adds to the work of both; hosts with processors of their own share it.
 //!
 //! `cargo bench -p weir --bench throughput`, as root and on an idle machine. Without agents, by hand with one HTB class that limits
 //! nothing, and with agents take turns; a row is the best of [`ROUNDS`], since what else the machine does only takes away (a shared one
-//! halves its speed for seconds); the processors' time is the least that the
-//! machine spent on a gigabyte. The ratio at the end is of these;
-//! below [`PART`] the bench ends with an error. `WEIR_ROUNDS` says another number of rounds.
+//! halves its speed for seconds); the processors' time is the least that the machine spent on a gigabyte. The ratio at the end is of these; below
+//! [`PART`] the bench ends with an error. `WEIR_ROUNDS` says another number of rounds.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
