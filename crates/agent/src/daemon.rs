@@ -122,8 +122,6 @@ struct Daemon {
     broker: RackBroker,
     line: FabricLine,
     started: tokio::time::Instant,
-    /// Until when limits stay that the broker knows nothing of yet.
-    resumes_until: Instant,
     /// When the interface, and what was put on it, is looked for again.
     look: Instant,
     /// Why services are not held although the interface is there.
@@ -149,11 +147,10 @@ impl Daemon {
     ) -> Self {
         let Terms { policy, machine, listen, .. } = &config.terms;
         let epoch = config.epoch;
-        let broker = RackBroker::new(policy, *machine, epoch, config.broker, Instant::ZERO);
+        let mut broker = RackBroker::new(policy, *machine, epoch, config.broker, Instant::ZERO);
         let name = policy.network().machine(*machine).name();
         info!("agent ready: {name} on {} by {}, listening on {listen}", config.interface, host.backend());
         notify::status(&format!("{name} on {} by {}", config.interface, host.backend()));
-        let mut resumes_until = Instant::ZERO;
         for obstacle in host.obstacles() {
             let reason = obstacle.obstacle.as_deref().unwrap_or_default();
             info!("not by {}: {reason}", obstacle.backend);
@@ -161,7 +158,7 @@ impl Daemon {
         if host.is_adopted() {
             info!("went on where an earlier agent ended");
             match host.resumes() {
-                true => resumes_until = Instant::ZERO + config.broker.timeout,
+                true => broker.resume(&host.limits()),
                 false => info!("it ended longer ago than brokers' limits hold: the static policy is in force"),
             }
         }
@@ -181,7 +178,6 @@ impl Daemon {
             broker,
             line,
             started: tokio::time::Instant::now(),
-            resumes_until,
             look: Instant::ZERO,
             not_enforced: None,
             warned_of_delay: false,
@@ -203,11 +199,14 @@ impl Daemon {
         }
     }
 
-    /// A broker that knows nothing yet, with an epoch of its own.
-    fn begin_anew(&mut self, epoch: u64) {
+    /// A broker that knows nothing yet but what is in force, if anything is, with an epoch of its own.
+    fn begin_anew(&mut self, epoch: u64, in_force: Option<&[PerDirection<Bandwidth>]>) {
         let Terms { policy, machine, .. } = &self.config.terms;
         self.epoch = epoch;
         self.broker = RackBroker::new(policy, *machine, epoch, self.config.broker, self.now());
+        if let Some(limits) = in_force {
+            self.broker.resume(limits);
+        }
         (self.meters, self.usage) = ((self.now(), Vec::new()), Vec::new());
     }
 
@@ -286,14 +285,6 @@ impl Daemon {
                 Output::Broadcast(report) => self.broadcast(&report.into()).await,
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
                 Output::ReportRack(report) => self.line.report(report),
-                // What an earlier agent left holds until this one has heard somebody, or nobody for the timeout. Its first word after
-                // that is made of services that are held by limits it does not know, and look content with what those give them.
-                Output::SetLimits(_) if self.resumes() => {
-                    self.tell_status();
-                    if self.broker.mode() == Mode::Runtime {
-                        self.resumes_until = Instant::ZERO;
-                    }
-                }
                 Output::SetLimits(limits) => {
                     let Some(host) = &mut self.host else { continue };
                     let changed = host.set_limits(&limits)?;
@@ -303,11 +294,6 @@ impl Daemon {
             }
         }
         Ok(())
-    }
-
-    /// Whether limits of an earlier agent or broker are in force, and this one knows no better yet.
-    fn resumes(&self) -> bool {
-        self.now() < self.resumes_until
     }
 
     fn measure(&mut self, now: Instant, readings: &[MeterReading]) {
@@ -350,7 +336,7 @@ impl Daemon {
 
     /// Says what changed in the words of the policy.
     fn tell(&mut self, changed: &[RuntimeLimit]) {
-        if self.mode != self.broker.mode() {
+        if self.mode != self.broker.mode() && !self.broker.resumes() {
             self.mode = self.broker.mode();
             match self.mode {
                 Mode::Static => warn!(
@@ -372,7 +358,7 @@ impl Daemon {
         if let Some(Err(error)) = &kernel {
             debug!("the kernel's readings: {error}");
         }
-        let left = self.host.as_ref().filter(|_| self.resumes()).map(Host::limits);
+        let left = self.host.as_ref().filter(|_| self.broker.resumes()).map(Host::limits);
         self.teller.tell(&Period {
             left,
             kernel: kernel.and_then(Result::ok).as_ref(),

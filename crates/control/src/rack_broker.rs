@@ -14,6 +14,7 @@
 //!   without its broker, and forgetting it under-estimates the uplink, which is how one of the paper's runs got
 //!   84.62 ms) or is forgotten after the timeout ([`Stale::Forget`]: a dead host's share is used at once).
 //! - Reports older than what is known are replays and are counted.
+//! - A broker that starts where an earlier one ended goes on with its limits until it knows as much (`resuming.rs`).
 //! - Where the policy speaks of the fabric, one machine leads the rack towards the fabric broker (`leader.rs`), and
 //!   the fabric broker's limits on the rack's services are part of the allocation: the most constrained point wins.
 //!   No word from it for its timeout (50 s): the rack's policy alone holds. While a service is limited by the fabric,
@@ -33,6 +34,7 @@ mod hearing;
 mod interface;
 mod leader;
 mod measuring;
+mod resuming;
 
 pub use interface::{
     Input, MeterReading, Mode, NetworkReading, Output, RackBrokerConfig, RackBrokerCounters, RuntimeLimit, Stale,
@@ -83,6 +85,8 @@ pub struct RackBroker {
     lead: Lead,
     growth: Growth,
     mode: Mode,
+    /// Whether [`Self::limits`] are an earlier broker's.
+    resumes: bool,
     outputs: VecDeque<Output>,
     counters: RackBrokerCounters,
 }
@@ -117,6 +121,7 @@ impl RackBroker {
             lead: Lead::new(policy, leaves, now, config.fabric_period),
             growth: Growth::new(leaves),
             mode: if machines == 1 { Mode::Runtime } else { Mode::Static },
+            resumes: false,
             outputs: VecDeque::new(),
             counters: RackBrokerCounters::default(),
         }
@@ -222,7 +227,10 @@ impl RackBroker {
         }
         self.round += 1;
         let rows = self.measure(readings);
-        self.tell(&rows);
+        // Of the first reading no usage is known, and the others know the last of the broker that this one took over from.
+        if !(self.resumes && self.round == 1) {
+            self.tell(&rows);
+        }
         self.choose_mode();
         self.forget_stale();
         self.counters.fabric_fallbacks += u64::from(self.fabric.renew(self.now));
@@ -235,6 +243,7 @@ impl RackBroker {
     }
 
     fn limit_own(&mut self) {
+        let stay = self.stays();
         let mut limits = Vec::with_capacity(2 * self.allocator.leaves().len());
         for leaf in 0..self.allocator.leaves().len() {
             for direction in Direction::ALL {
@@ -242,6 +251,7 @@ impl RackBroker {
                 let own = shares.instances[self.allocator.instance(leaf, self.place)];
                 let fabric = self.fabric.limit(direction, leaf);
                 let limit = match self.mode {
+                    _ if stay => self.limits[direction][leaf],
                     Mode::Static => Bandwidth::UNLIMITED,
                     Mode::Runtime if own.decided_by.is_limit() => own.share.max(LOWEST_LIMIT),
                     Mode::Runtime if fabric.is_unlimited() => Bandwidth::UNLIMITED,
@@ -264,5 +274,7 @@ mod fabric_tests;
 mod growing_tests;
 #[cfg(test)]
 mod held_back_tests;
+#[cfg(test)]
+mod resuming_tests;
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ use crate::host::{self, Host, HostError, Missing};
 use crate::notify;
 use crate::status;
 use tracing::{debug, info, warn};
-use weir_units::{Duration, Instant};
+use weir_units::Duration;
 
 /// It is looked no more often than this: it means reading the interface's qdiscs. Less than the shortest usual period, a second, so that each has
 /// a look.
@@ -173,10 +173,9 @@ impl Daemon {
                 self.not_enforced = None;
                 self.look = self.now() + LOOK_EVERY;
                 // Limits that are still in force stay until the new broker knows better.
-                self.resumes_until =
-                    if host.resumes() { self.now() + self.config.broker.timeout } else { Instant::ZERO };
+                let in_force = host.resumes().then(|| host.limits());
                 self.host = Some(host);
-                self.begin_anew(epoch);
+                self.begin_anew(epoch, in_force.as_deref());
                 self.tell_absent();
                 true
             }

@@ -3,13 +3,13 @@
 //! Problem: a new policy must not cost a restart, nor a mistake in it the policy in force. Approach: the files are read and checked as at
 //! the start; whatever is wrong refuses them as a whole, is said in the log and in the status, and the old ones go on. Then the
 //! host changes over without a gap ([`Host::renew`](crate::host::Host::renew)). A policy with the same racks, machines and
-//! services leaves the broker what it knows; with another it begins anew, and limits stay in force until it has heard somebody, or nobody for the
-//! timeout. Where this machine listens takes a restart.
+//! services leaves the broker what it knows; with another it begins anew, and limits stay in force until it knows as much ([`RackBroker::resume`](weir_control::RackBroker::resume)).
+//! Where this machine listens takes a restart.
 //!
 //! Worked example: `a` has at most 20 Mb/s, and 40 in the new policy: its class has the new ceiling within the signal's handling, its meter goes on.
 
 use super::{AgentError, Daemon, standing};
-use crate::host;
+use crate::host::{self, Host};
 use crate::notify;
 use crate::status;
 use crate::terms::Terms;
@@ -90,9 +90,9 @@ impl Daemon {
         }
         self.config.terms = terms;
         if anew {
-            // What is in force stays until the new broker has heard somebody, or nobody for the timeout.
-            self.resumes_until = self.now() + timeout;
-            self.begin_anew(epoch);
+            // What is in force stays until the new broker knows better.
+            let in_force = self.host.as_ref().map(Host::limits);
+            self.begin_anew(epoch, in_force.as_deref());
         }
         self.line.concern(&self.config.terms.policy);
         self.teller.renew(status::outline(&self.config, self.host.as_ref(), epoch));

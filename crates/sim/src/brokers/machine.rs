@@ -6,12 +6,12 @@
 //! Worked example: a broker sets limits each second and crashes at 7.3 s; at 12 s the last ones of 7 s end.
 
 use super::Classes;
-use crate::ids::HostId;
+use crate::ids::{Class, HostId};
 use crate::observer::Observer;
 use crate::world::World;
 use weir_control::{RackBroker, RuntimeLimit};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Direction, Instant, PerDirection};
+use weir_units::{Bandwidth, Direction, Instant, PerDirection, ServiceId};
 
 /// A machine's broker and limits.
 #[derive(Debug)]
@@ -47,6 +47,17 @@ impl Machine {
         }
         self.until = Some(until);
         self.apply((policy, classes), world);
+    }
+
+    /// By leaf service: the runtime limits in force. Where the policy's own maximum holds there is none: as on Linux, the next policy
+    /// may have another.
+    pub(super) fn in_force(&self, policy: &Policy, classes: &Classes) -> Vec<PerDirection<Bandwidth>> {
+        let limits = |(service, class): (ServiceId, Class)| {
+            let PerDirection { tx, rx } = self.limits[class.index()];
+            let below = tx < policy.machine_ceiling(service, Direction::Tx);
+            PerDirection { tx: if below { tx } else { Bandwidth::UNLIMITED }, rx }
+        };
+        classes.iter().map(limits).collect()
     }
 
     /// Goes back to the static policy.

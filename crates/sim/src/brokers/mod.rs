@@ -316,7 +316,11 @@ impl Brokers {
             let before = self.timeout(Who::Rack(place));
             let of = &mut self.machines[place];
             of.epoch += 1;
-            of.broker = Some(RackBroker::new(&self.policy, machine, of.epoch, self.config, now));
+            let mut broker = RackBroker::new(&self.policy, machine, of.epoch, self.config, now);
+            if of.until.is_some() {
+                broker.resume(&of.in_force(&self.policy, &self.classes));
+            }
+            of.broker = Some(broker);
             self.reschedule(Who::Rack(place), before);
         }
         if brokers.fabric {

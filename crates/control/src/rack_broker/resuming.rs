@@ -1,0 +1,58 @@
+//! Limits that an earlier broker of the same machine left in force, until this one knows as much.
+//!
+//! Problem: the datapath keeps a broker's limits when the broker ends, and the next one knows nothing: what its services use is what
+//! those limits leave them, so it would take them to be content with that; whom it has not heard yet it takes to want nothing;
+//! and of the fabric's limits it has no word. Its first limits would be too high for some and too low for others, for a period.
+//!
+//! Approach: it [takes the limits over](RackBroker::resume). Usage is measured against them, so that it tells from its first report on what
+//! is backlogged; and they stay as they are until
+//!
+//! - every other machine of the rack has spoken, or some have and two periods passed, in which every one that lives speaks twice;
+//! - where the policy speaks of the fabric, its word is there;
+//!
+//! or for the timeout (5 s), whatever is missing then. Its first reading of the meters shows no usage, so it reports from the second
+//! on: the others keep the last word of the broker before it meanwhile.
+//!
+//! Worked example: `a` may send 16 over the fabric, two machines of the rack always have more, and each has 8. One's broker begins anew.
+//! After a period it has heard the other, whose demand is without bound, and not the fabric: limits of the rack alone would
+//! give `a` all that the rack allows, and an `a` that is content with 8 would get a third of 16 for a period, as a machine that may
+//! start does (`weir-alloc`, `rack/room.rs`). It leaves the 8, of which `a` uses all; so `a` is backlogged, and has 8 when the word comes.
+//!
+//! Source: fill for a point that Parley §5.2 leaves open.
+
+use super::{Mode, RackBroker};
+use weir_units::{Bandwidth, Direction, PerDirection};
+
+/// In so many periods every machine that lives has been heard, a lost report included.
+const PERIODS: u64 = 2;
+
+impl RackBroker {
+    /// Takes over the limits that an earlier broker of this machine left in force, one for each leaf service, ascending. To be called
+    /// before the first period.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many as leaf services.
+    pub fn resume(&mut self, limits: &[PerDirection<Bandwidth>]) {
+        assert_eq!(limits.len(), self.allocator.leaves().len(), "a limit for each leaf service");
+        for direction in Direction::ALL {
+            self.limits[direction] = limits.iter().map(|limits| limits[direction]).collect();
+        }
+        self.resumes = true;
+    }
+
+    /// Whether the limits in force are those that an earlier broker left.
+    pub fn resumes(&self) -> bool {
+        self.resumes
+    }
+
+    /// Whether they stay for one more period. Once they do not, they never do again.
+    pub(super) fn stays(&mut self) -> bool {
+        let age = self.now.saturating_since(self.started);
+        let all = (0..self.heard.len()).all(|place| place == self.place || self.is_heard(place));
+        let rack = self.mode == Mode::Runtime && self.round > 1 && (all || age >= self.config.period * PERIODS);
+        let fabric = !self.lead.concerned || self.hears_fabric();
+        self.resumes = self.resumes && age < self.config.timeout && !(rack && fabric);
+        self.resumes
+    }
+}

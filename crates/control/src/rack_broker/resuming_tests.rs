@@ -1,0 +1,200 @@
+//! A broker that takes over from one before it: nothing moves, on its machine and on the others.
+
+use super::*;
+use crate::fabric_message::{LimitsRelay, RackLimits, RateRow};
+use crate::rate::rounded;
+use crate::report::UsageReport;
+use weir_units::{Bytes, Duration, RackId, ServiceId};
+
+const A: ServiceId = ServiceId(0);
+
+/// A machine may send 30 Mb/s of `a`, a rack 24, and the fabric leaves this rack 16.
+fn policy() -> Arc<Policy> {
+    let text = "weir: 1\nnetwork: { nic: 100Mb/s, racks: { r1: { uplink: 100Mb/s, machines: [m1, m2, m3] }, \
+                r2: { uplink: 100Mb/s, machines: [m4] } } }\nservices:\n  \
+                a: { match: [ { protocol: tcp, port: 1 } ], machine: { max: 30Mb/s }, rack: { max: 24Mb/s }, \
+                fabric: { max: 16Mb/s } }\n";
+    Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0)
+}
+
+fn at(tenths: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(100 * tenths)
+}
+
+fn relay(round: u64) -> LimitsRelay {
+    let rates = PerDirection { tx: rounded(Bandwidth::from_mbps(16)), rx: Bandwidth::UNLIMITED };
+    LimitsRelay {
+        age: Duration::ZERO,
+        limits: RackLimits {
+            rack: RackId(0),
+            policy: policy().digest(),
+            epoch: 1,
+            round,
+            first: ServiceId(0),
+            last: ServiceId(u32::MAX),
+            rows: vec![RateRow { service: A, rates }],
+        },
+    }
+}
+
+/// A machine whose `a` wants this many Mb/s.
+struct Machine {
+    broker: RackBroker,
+    wants: f64,
+    sent: f64,
+    /// Mb/s that it may send now.
+    limit: f64,
+}
+
+impl Machine {
+    fn new(machine: u32, wants: f64) -> Self {
+        let broker = RackBroker::new(&policy(), MachineId(machine), 1, RackBrokerConfig::default(), at(0));
+        Self { broker, wants, sent: 0.0, limit: 30.0 }
+    }
+
+    /// The broker ends, and another begins with what it left, or without.
+    fn restart(&mut self, tenths: u64, resumes: bool) {
+        let machine = self.broker.machine;
+        self.broker = RackBroker::new(&policy(), machine, tenths, RackBrokerConfig::default(), at(tenths));
+        if resumes {
+            self.broker.resume(&[PerDirection {
+                tx: Bandwidth::from_bps((self.limit * 1e6) as u64),
+                rx: Bandwidth::UNLIMITED,
+            }]);
+        }
+    }
+
+    /// Ends a period; what the others are told.
+    fn period(&mut self, tenths: u64) -> Vec<UsageReport> {
+        self.broker.handle_input(at(tenths), Input::Timeout);
+        let mut told = Vec::new();
+        while let Some(output) = self.broker.poll_output() {
+            match output {
+                Output::ReadMeters => {
+                    let bytes = PerDirection { tx: Bytes::new(self.sent as u64), rx: Bytes::ZERO };
+                    let reading = MeterReading { service: A, bytes, network: Default::default() };
+                    self.broker.handle_input(at(tenths), Input::Meters(&[reading]));
+                }
+                Output::Broadcast(report) => told.push(report),
+                Output::Relay(_) | Output::ReportRack(_) => {}
+                Output::SetLimits(limits) => {
+                    let tx = limits.iter().find(|limit| limit.direction == Direction::Tx).expect("a limit");
+                    self.limit = 30f64.min(tx.limit.bps() as f64 / 1e6);
+                }
+            }
+        }
+        told
+    }
+}
+
+/// A rack of which m1 and m2 always want more, and m3 nothing.
+struct Rack {
+    machines: [Machine; 3],
+    tenths: u64,
+    /// By machine: when its next period is due.
+    due: [u64; 3],
+}
+
+impl Rack {
+    /// After so long that m1 and m2 have 8 Mb/s each.
+    fn settled() -> Self {
+        let machines = [Machine::new(0, f64::MAX), Machine::new(1, f64::MAX), Machine::new(2, 0.0)];
+        let mut rack = Self { machines, tenths: 0, due: [0, 3, 6] };
+        for _ in 0..60 {
+            rack.step(&[0, 1, 2], 10);
+        }
+        assert!(rack.machines[..2].iter().all(|machine| (7.9..8.1).contains(&machine.limit)));
+        rack
+    }
+
+    /// A tenth of a second: who is due speaks to all, and `hear` hear the fabric's word when its turn comes, each `every` tenths.
+    fn step(&mut self, hear: &[usize], every: u64) {
+        self.tenths += 1;
+        for place in 0..3 {
+            let machine = &mut self.machines[place];
+            machine.sent += machine.limit.min(machine.wants) * 12_500.0;
+        }
+        for place in (0..3).filter(|place| self.due[*place] <= self.tenths).collect::<Vec<_>>() {
+            self.due[place] = self.tenths + 10;
+            for report in self.machines[place].period(self.tenths) {
+                let others = (0..3).filter(|other| *other != place);
+                others.for_each(|other| self.hears(other, &report));
+            }
+        }
+        if self.tenths.is_multiple_of(every) {
+            for place in hear {
+                let word = relay(self.tenths);
+                self.machines[*place].broker.handle_input(at(self.tenths), Input::Relay(&word));
+            }
+        }
+    }
+
+    fn hears(&mut self, place: usize, report: &UsageReport) {
+        self.machines[place].broker.handle_input(at(self.tenths), Input::Report(report));
+    }
+
+    /// m2's broker begins anew and first hears the fabric's word `late` tenths later: the least and the most that m1 and m2 may
+    /// send in the ten seconds from then on.
+    fn restarted(&mut self, resumes: bool, late: u64) -> [(f64, f64); 2] {
+        self.machines[1].restart(self.tenths, resumes);
+        self.due[1] = self.tenths;
+        let mut seen = [(f64::MAX, 0.0f64); 2];
+        for passed in 0..100 {
+            self.step(if passed < late { &[0, 2] } else { &[0, 1, 2] }, 10);
+            for (seen, machine) in seen.iter_mut().zip(&self.machines) {
+                *seen = (seen.0.min(machine.limit), seen.1.max(machine.limit));
+            }
+        }
+        seen
+    }
+}
+
+#[test]
+fn limits_do_not_move_however_late_the_word_of_the_fabric_comes() {
+    for late in 0..=40 {
+        for (place, (least, most)) in Rack::settled().restarted(true, late).into_iter().enumerate() {
+            assert!(7.9 < least && most < 8.1, "m{} with a word {late} tenths late: {least} to {most}", place + 1);
+        }
+    }
+}
+
+#[test]
+fn a_broker_that_does_not_know_what_is_in_force_moves_them() {
+    let [_, (_, most)] = Rack::settled().restarted(false, 15);
+    assert!(most > 10.0, "without anybody's word the machine's own policy holds: {most}");
+}
+
+#[test]
+fn what_is_missing_is_waited_for_until_the_timeout() {
+    let mut rack = Rack::settled();
+    rack.machines[1].restart(rack.tenths, true);
+    rack.due[1] = rack.tenths;
+    let begun = rack.tenths;
+    while rack.machines[1].broker.resumes() {
+        assert!((7.9..8.1).contains(&rack.machines[1].limit));
+        rack.step(&[0, 2], 10);
+    }
+    assert!((50..=60).contains(&(rack.tenths - begun)), "{} tenths", rack.tenths - begun);
+    assert!(rack.machines[1].limit > 10.0, "the rack's own policy: {}", rack.machines[1].limit);
+
+    // Nobody at all: the static policy.
+    let mut alone = Rack::settled().machines.into_iter().nth(1).expect("m2");
+    alone.restart(100, true);
+    for second in 10..16 {
+        alone.period(10 * second);
+        let (mode, resumes) = (alone.broker.mode(), second < 15);
+        assert_eq!((mode, alone.broker.resumes()), (Mode::Static, resumes), "at {second} s");
+        assert_eq!(alone.limit > 29.0, !resumes, "at {second} s: {}", alone.limit);
+    }
+}
+
+#[test]
+fn the_first_report_tells_what_the_limits_left_show() {
+    let mut rack = Rack::settled();
+    let m2 = &mut rack.machines[1];
+    m2.restart(rack.tenths, true);
+    assert_eq!(m2.period(rack.tenths), [], "nothing is known of its usage yet");
+    m2.sent += 1e6;
+    let told = m2.period(rack.tenths + 10);
+    assert!(told[0].rows[0].tx.backlogged, "8 of 8 used: {:?}", told[0].rows);
+}
