@@ -87,7 +87,7 @@ static __always_inline void mail(const struct weir_config *config, u32 slot, u64
 	if (change <= before / 128)
 		return;
 	mail->rate = rate;
-	if (!config->paces && !__sync_lock_test_and_set(&mail->unread, 1) &&
+	if (!paces(config) && !__sync_lock_test_and_set(&mail->unread, 1) &&
 	    bpf_ringbuf_output(&weir_news, &slot, sizeof(slot), 0))
 		/* no room: the next change says it */
 		__sync_lock_test_and_set(&mail->unread, 0);

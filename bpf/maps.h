@@ -117,6 +117,18 @@ struct {
 } weir_peers SEC(".maps");
 
 /*
+ * 0: loaded for a host whose qdisc gives packets no departure times. What is for those is then no part of the programs, and the verifier need
+ * not look at it, which is most of its work: a second of a processor at each start of an agent. The loader writes.
+ */
+const volatile u32 weir_paces = 1;
+
+/* Whether packets are given departure times. */
+static __always_inline int paces(const struct weir_config *config)
+{
+	return weir_paces && config->paces;
+}
+
+/*
  * The service of a packet. A function of its own, which the verifier looks at once: its 256 comparisons are otherwise
  * multiplied by all ways to get there.
  */

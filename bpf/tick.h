@@ -374,7 +374,7 @@ static int run(void *map __attribute__((unused)), u32 *key __attribute__((unused
 	watch(config, state, now);
 	tick_at(now);
 	next = WEIR_ALARM;
-	if (config->paces) {
+	if (paces(config)) {
 		share_sending(config, state, now);
 		next = config->tick > WEIR_TICK_MIN ? config->tick : WEIR_TICK_MIN;
 	}

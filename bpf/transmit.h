@@ -100,7 +100,7 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 	if (!held)
 		return receiver;
 	/* by the time that it is asked for feedback: who only sends has nobody else to look at the clock, but where the timer runs each tick */
-	active = config->paces ? 0 : bpf_map_lookup_elem(&weir_active, &key);
+	active = paces(config) ? 0 : bpf_map_lookup_elem(&weir_active, &key);
 	if (active)
 		tick_by_packet(active, skb->wire_len);
 	now = lately(config->tick);
@@ -114,7 +114,7 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 	expose(skb, packet, segments, coded, coded && weir_destination_asks(&held->destination, now));
 	receiver.held = held;
 	receiver.place = at;
-	if (config->paces)
+	if (paces(config))
 		return receiver;
 	mail = bpf_map_lookup_elem(&weir_mails, &at);
 	if (mail)
@@ -172,8 +172,8 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 		tally(WEIR_COUNT_BEYOND_HORIZON);
 		return 1;
 	}
-	/* then another CPU charged them, and the departure may be past */
-	if (lately && departure > now)
+	/* another CPU may have charged them since, and the departure be past */
+	if (lately && departure > now && departure <= due + tick)
 		now = bpf_ktime_get_ns();
 	if (departure <= now)
 		return 0;

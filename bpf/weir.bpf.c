@@ -70,7 +70,7 @@ int weir_egress(struct __sk_buff *skb)
 		note_behind(skb, config, &packet);
 	if (config->holds && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		receiver = transmit(skb, config, &packet, service, segments);
-	if (config->paces) {
+	if (paces(config)) {
 		if (leaves_in_batch(skb, service, receiver.place))
 			return NEXT;
 		return pace(skb, service, receiver.held, receiver.place, config->tick) ? DROP : NEXT;

@@ -157,7 +157,10 @@ impl Host {
         let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
         // The programs come first: they refuse an interface that another holds, even one that does not see our lock because its
         // /run is another.
-        let mut datapath = InterfaceDatapath::attach(&interface, None)?;
+        let mut datapath = match backend {
+            Backend::Edt => InterfaceDatapath::attach(&interface, None)?,
+            Backend::Htb => InterfaceDatapath::attach_without_edt(&interface, None)?,
+        };
         // What an earlier agent left goes on where this one cannot begin; of another version's as much as has been taken over.
         let succeeds = datapath.is_successor();
         datapath.set_kept(succeeds);

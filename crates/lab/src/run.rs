@@ -22,6 +22,8 @@ use weir_units::Duration;
 
 /// How long agents may take to hear each other, and servers to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// And for each agent: the kernel verifies its programs, which takes a second of a processor, on a busy host more.
+const PATIENCE_AGENT: Duration = Duration::from_secs(2);
 /// How long clients may take to hand in their reports after the end of the traffic.
 const AFTERWARDS: Duration = Duration::from_secs(10);
 const LOCK: &str = "/run/weirlab.lock";
@@ -187,7 +189,8 @@ pub fn run(
             _ => "starting an agent on every machine: shapers in both directions and rack brokers",
         }));
         let mut started = Agents::start(weir, &network, scenario, directory.path())?;
-        let heard = clock.until(PATIENCE, interrupted, || Ok::<_, AgentsError>(started.ready()? == started.count()))?;
+        let patience = PATIENCE + PATIENCE_AGENT * started.count() as u64;
+        let heard = clock.until(patience, interrupted, || Ok::<_, AgentsError>(started.ready()? == started.count()))?;
         if interrupted() {
             return Ok(outcome);
         }

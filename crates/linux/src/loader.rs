@@ -15,7 +15,7 @@
 
 use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
 use crate::interface::Interface;
-use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours};
+use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours, is_paced};
 use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
 use crate::pins::{PinError, Pins, sweep};
@@ -44,6 +44,9 @@ const PROGRAMS: [(&str, TcAttachType); 2] =
     [("weir_egress", TcAttachType::Egress), ("weir_ingress", TcAttachType::Ingress)];
 /// What starts the timer.
 const START: &str = "weir_start";
+/// Where fields are in the kernel's `struct __sk_buff`, bytes.
+const IFINDEX: usize = 40;
+const WIRE_LEN: usize = 160;
 /// How often it is tried, and how long is waited in between: a timer is memory that the kernel gives without waiting, and not while
 /// another processor has the allocator's lock or memory is short, which lasts until what fills it has been written or dropped.
 const START_TRIES: u32 = 200;
@@ -66,6 +69,9 @@ pub enum LoaderError {
     /// More services than one host can tell apart.
     #[error("the policy has more than {SERVICES_MAX} services at this host, which is what it can tell apart")]
     TooManyServices,
+    /// Packets are to be given departure times by programs that were loaded without.
+    #[error("the BPF programs were loaded without departure times")]
+    WithoutEdt,
     /// A service that no slot was given to.
     #[error("service {} is not on this interface", .0.0)]
     Service(ServiceId),
@@ -113,6 +119,8 @@ pub enum LoaderError {
 /// The programs and maps of one interface; detached and unpinned when dropped, unless they are kept.
 pub struct InterfaceDatapath {
     object: Ebpf,
+    /// Whether the programs can give packets departure times.
+    pub(crate) paces: bool,
     pub(crate) pins: Pins,
     pub(crate) maps: Maps,
     pub(crate) config: Config,
@@ -135,6 +143,16 @@ impl InterfaceDatapath {
     /// traffic is unclassified until rules are set. Tries tcx, and clsact where the kernel has no tcx; `attachment` forces
     /// one.
     pub fn attach(interface: &Interface, attachment: Option<Attachment>) -> Result<Self, LoaderError> {
+        Self::attach_with(interface, attachment, true)
+    }
+
+    /// The same for what gives packets no departure times: the kernel then has less than half to verify.
+    /// [`InterfaceDatapath::set_rules`] refuses [`Classes::Edt`](crate::settings::Classes::Edt) afterwards.
+    pub fn attach_without_edt(interface: &Interface, attachment: Option<Attachment>) -> Result<Self, LoaderError> {
+        Self::attach_with(interface, attachment, false)
+    }
+
+    fn attach_with(interface: &Interface, attachment: Option<Attachment>, paces: bool) -> Result<Self, LoaderError> {
         if !interface.is_ethernet() {
             return Err(LoaderError::NotEthernet(interface.name().into()));
         }
@@ -147,9 +165,11 @@ impl InterfaceDatapath {
             pins.clear()?;
         }
         let adopted = pins.exist();
+        // What an earlier agent left gives packets departure times until the rules say otherwise.
+        let paces = paces || (adopted && is_paced(&pins));
         let succeeds = adopted || !pins.of_other_versions().is_empty();
         // What was begun here and failed is taken away again; what an earlier agent left is not.
-        let opened = load(&pins).and_then(|object| Ok((object, Maps::open(&pins)?)));
+        let opened = load(&pins, paces).and_then(|object| Ok((object, Maps::open(&pins)?)));
         let (object, maps) = opened.inspect_err(|_| {
             if !adopted {
                 let _ = pins.remove();
@@ -167,6 +187,7 @@ impl InterfaceDatapath {
         let slots = Slots::known(known.map(|(slot, entry)| (*slot, entry.name)));
         let mut datapath = Self {
             object,
+            paces,
             pins,
             maps,
             config,
@@ -272,18 +293,38 @@ impl InterfaceDatapath {
     }
 
     /// The average time of the program of a direction, measured by the kernel on `frame`, `repeat` times, as if it were on the
-    /// network namespace's loopback, or on `interface`. Counts in the meters.
-    pub fn cost(
+    /// network namespace's loopback. Counts in the meters.
+    pub fn cost(&mut self, direction: Direction, frame: &[u8], repeat: u32) -> Result<Duration, LoaderError> {
+        match direction {
+            Direction::Tx => self.cost_of_buffer(u32::try_from(frame.len()).unwrap_or(u32::MAX), frame, repeat),
+            Direction::Rx => self.cost_of(direction, frame, repeat, None),
+        }
+    }
+
+    /// The same of a packet that came by an interface.
+    pub fn cost_from(&mut self, interface: u32, frame: &[u8], repeat: u32) -> Result<Duration, LoaderError> {
+        self.cost_of(Direction::Rx, frame, repeat, Some((IFINDEX, interface)))
+    }
+
+    /// The same of a buffer that leaves and is this long on the wire, at least as long as the frame: what the interface makes packets of. The
+    /// kernel would run it with a length of nothing.
+    pub fn cost_of_buffer(&mut self, wire_bytes: u32, frame: &[u8], repeat: u32) -> Result<Duration, LoaderError> {
+        self.cost_of(Direction::Tx, frame, repeat, Some((WIRE_LEN, wire_bytes)))
+    }
+
+    /// With a field of the buffer's context at a place.
+    fn cost_of(
         &mut self,
         direction: Direction,
         frame: &[u8],
         repeat: u32,
-        interface: Option<u32>,
+        field: Option<(usize, u32)>,
     ) -> Result<Duration, LoaderError> {
-        // struct __sk_buff: ifindex is its eleventh word.
         let mut context = [0u8; 192];
-        context[40..44].copy_from_slice(&interface.unwrap_or(0).to_ne_bytes());
-        let context = interface.map(|_| context.as_slice());
+        if let Some((at, value)) = field {
+            context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        let context = field.map(|_| context.as_slice());
         let options = TestRunOptions { data_in: Some(frame), ctx_in: context, repeat, ..TestRunOptions::new() };
         let name = PROGRAMS[usize::from(direction == Direction::Rx)].0;
         Ok(program(&mut self.object, name)?.test_run(options)?.duration)
@@ -378,8 +419,10 @@ impl Drop for InterfaceDatapath {
 }
 
 /// Loads the object over the pinned maps; those that are not there yet are made and pinned.
-fn load(pins: &Pins) -> Result<Ebpf, LoaderError> {
+fn load(pins: &Pins, paces: bool) -> Result<Ebpf, LoaderError> {
     let mut loader = EbpfLoader::new();
+    let paces = u32::from(paces);
+    loader.override_global("weir_paces", &paces, true);
     for name in MAPS.iter().map(|(name, _)| *name).chain([NEWS]) {
         loader.map_pin_path(name, pins.path(name));
     }

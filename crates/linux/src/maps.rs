@@ -63,8 +63,16 @@ fn open(pins: &Pins, name: &str) -> Result<Map, MapError> {
 
 /// Whether an agent added clsact to the interface of these pins.
 pub(crate) fn clsact_is_ours(pins: &Pins) -> bool {
-    let config = || Array::<_, Config>::try_from(open(pins, "weir_config").ok()?).ok()?.get(&0, 0).ok();
-    config().is_some_and(|config| config.clsact != 0)
+    config_of(pins).is_some_and(|config| config.clsact != 0)
+}
+
+/// Whether packets of the interface of these pins are given departure times.
+pub(crate) fn is_paced(pins: &Pins) -> bool {
+    config_of(pins).is_some_and(|config| config.paces != 0)
+}
+
+fn config_of(pins: &Pins) -> Option<Config> {
+    Array::<_, Config>::try_from(open(pins, "weir_config").ok()?).ok()?.get(&0, 0).ok()
 }
 
 /// The maps of an interface.

@@ -101,6 +101,9 @@ impl InterfaceDatapath {
     /// From the next packet on, packets are classified by `classifier` (made for this interface's name), which names services that have
     /// slots, and are given to what `classes` says. Meters go on counting.
     pub fn set_rules(&mut self, classifier: &Classifier, classes: Classes) -> Result<(), LoaderError> {
+        if classes == Classes::Edt && !self.paces {
+            return Err(LoaderError::WithoutEdt);
+        }
         let rule = |rule: &Rule| Ok(Rule { service: self.slots.of(ServiceId(rule.service))?, ..*rule });
         let rules: Vec<Rule> = classifier.rules().iter().map(rule).collect::<Result<_, LoaderError>>()?;
         let next = 1 - self.config.table;

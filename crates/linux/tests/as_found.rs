@@ -126,6 +126,34 @@ fn programs_leave_no_trace() {
     }
 }
 
+/// Where packets get no departure times the programs are loaded without; what an earlier agent left that gives them goes on doing so.
+#[test]
+fn programs_without_departure_times_refuse_them_and_take_over_those_with() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("fd");
+    let classifier = Classifier::new([], Some("eth")).expect("rules");
+    let without = || InterfaceDatapath::attach_without_edt(&interface(), None).expect("attach");
+    cable
+        .a
+        .run(|| {
+            let mut first = without();
+            first.set_rules(&classifier, Classes::Htb).expect("rules");
+            assert!(matches!(first.set_rules(&classifier, Classes::Edt), Err(LoaderError::WithoutEdt)));
+            first.leave();
+            let mut second = InterfaceDatapath::attach(&interface(), None).expect("attach");
+            second.set_rules(&classifier, Classes::Edt).expect("rules");
+            second.leave();
+            let mut third = without();
+            assert!(third.is_adopted());
+            third.set_rules(&classifier, Classes::Edt).expect("it can, as what it took over could");
+            third.set_rules(&classifier, Classes::Htb).expect("rules");
+            third.remove().expect("removed");
+        })
+        .expect("enter");
+}
+
 /// Who runs for months asks now and then whether all is still there.
 #[test]
 fn what_somebody_took_away_is_noticed() {

@@ -267,7 +267,7 @@ fn what_is_for_another_host_is_not_answered() {
         let arrive = |datapath: &mut InterfaceDatapath, hardware, last| {
             let before = answered(datapath);
             for _ in 0..10 {
-                datapath.cost(Direction::Rx, &to(hardware, last), 40, Some(device.index())).expect("a test run");
+                datapath.cost_from(device.index(), &to(hardware, last), 40).expect("a test run");
                 pause(std::time::Duration::from_millis(30));
             }
             answered(datapath) - before
