@@ -171,19 +171,35 @@ WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_l
 }
 
 /*
+ * 1: the clock says nothing new of a packet: it leaves at once whatever the time is, or later than `then` in any case. Its departure is
+ * the same at whatever time before that what is owed was last paid.
+ */
+WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 unpaid, u64 then)
+{
+	u64 owed = limiter->owed + unpaid * WEIR_NANOBITS_PER_BYTE;
+	u64 elapsed = then > limiter->paid_at ? then - limiter->paid_at : 0;
+
+	if (!limiter->rate || owed <= limiter->burst)
+		return 1;
+	return elapsed < limiter->drain_ns && owed - limiter->burst > elapsed * limiter->rate;
+}
+
+/*
  * The time of the last tick where that does for the clock's, which costs a fifth of what is done for a packet in all; or 0. It does where a packet leaves
- * at once by its service's clocks and `destination`, where it has one, whatever the time is. What was paid between the two may be paid once
- * more after a pause: a window carries as much more as the rate does between two ticks of `tick` ns. The next is due at `due`; `unpaid` is
- * of the CPU's batch.
+ * at once by its service's clocks and `destination`, where it has one, whatever the time is, or waits beyond the tick after the next. What was
+ * paid between the two times may be paid once more after a pause: a window carries as much more as the rate does between two ticks of `tick` ns.
+ * The next is due at `due`; `unpaid` is of the CPU's batch.
  */
 WEIR_INLINE u64 weir_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
 				      u64 tick, u64 due)
 {
+	u64 then = due + tick;
+
 	if (tick > WEIR_LATELY || due <= tick)
 		return 0;
-	if (destination && !weir_limiter_is_open(destination, unpaid))
+	if (destination && !weir_departure_is_clear(destination, unpaid, then))
 		return 0;
-	if (!weir_limiter_is_open(&sender->root, unpaid) || !weir_limiter_is_open(&sender->entitled, unpaid))
+	if (!weir_departure_is_clear(&sender->root, unpaid, then) || !weir_departure_is_clear(&sender->entitled, unpaid, then))
 		return 0;
 	return due - tick;
 }
@@ -326,7 +342,8 @@ WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid,
 	if (leaves == WEIR_LEAVES_NEVER)
 		return leaves;
 	weir_machine_departure(machine, pacing, now, bytes, leaves, departure);
-	if (leaves != WEIR_LEAVES_ENTITLED || *departure > now)
+	/* who hands over more than a batch at a time makes no use of one */
+	if (leaves != WEIR_LEAVES_ENTITLED || *departure > now || bytes > WEIR_BATCH_MAX)
 		return leaves;
 	room = weir_batch_room(pacing, &sender->root);
 	other = weir_batch_room(pacing, &sender->entitled);

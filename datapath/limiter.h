@@ -80,12 +80,6 @@ WEIR_INLINE void weir_limiter_set_burst(struct weir_limiter *limiter, u32 bytes)
 	limiter->burst = bytes * WEIR_NANOBITS_PER_BYTE;
 }
 
-/* 1: a packet leaves at once, whatever the time is: already when it was last paid no more was owed, with `bytes` to be charged, than may be. */
-WEIR_INLINE int weir_limiter_is_open(const struct weir_limiter *limiter, u32 bytes)
-{
-	return !limiter->rate || limiter->owed + bytes * WEIR_NANOBITS_PER_BYTE <= limiter->burst;
-}
-
 /* When a packet offered now would leave; charges nothing. */
 WEIR_INLINE u64 weir_limiter_earliest(struct weir_limiter *limiter, u64 now)
 {

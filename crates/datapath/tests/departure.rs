@@ -319,7 +319,7 @@ proptest! {
         prop_assert!(spare.iter().map(|packet| packet.at).eq(departures));
     }
 
-    /// On CPUs that let packets leave in batches, by the time of the last tick while nothing has to wait: a limit, a service's or those of two
+    /// On CPUs that let packets leave in batches, by the time of the last tick where that does: a limit, a service's or those of two
     /// destinations, is exceeded by no more than its burst and an eighth, what it carries between two ticks and a packet. All bytes are charged.
     #[test]
     fn batches_keep_a_limit(

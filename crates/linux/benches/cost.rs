@@ -3,7 +3,8 @@
 //!
 //! `cargo bench -p weir-linux --bench cost`, as root. A row is the least of [`RUNS`] averages over [`REPEAT`] packets: what else the
 //! machine does only adds. The packets are of 64 to 1,514 bytes; what a row costs does not depend on it, but for that of making
-//! answers, and where packets are given departure times: those are small, and some leave together (`datapath/departure.h`, batches).
+//! answers, and where packets are given departure times: those are small, and some leave together (`datapath/departure.h`, batches),
+//! beside rows of 64 KB that leave alone, and of packets that have to wait.
 //!
 //! A tenant's packet is to cost [`LEAVING`] at most where it leaves and [`ARRIVING`] where it arrives; the bench fails where a row does not reach
 //! that, and names it. What hosts tell each other is exempt: feedback that comes, and making an answer, of which there is one in 10 kB at most.
@@ -19,7 +20,7 @@ use std::time::Duration;
 use weir_datapath::{Classifier, ShaperConfig, SipKey};
 use weir_linux::class::Sending;
 use weir_linux::edt_shaper::EdtShaper;
-use weir_linux::loader::InterfaceDatapath;
+use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::ServiceRate;
 use weir_policy::Policy;
@@ -43,14 +44,24 @@ fn policy() -> Policy {
 
 /// A packet of 64 bytes has 67 ns at 10 Gb/s: with 150 ns two processors send what the wire takes of the smallest.
 const LEAVING: Duration = Duration::from_nanos(150);
+/// Packets of a buffer of 21 kB: more than a processor's batch holds (`datapath/departure.h`), so each buffer takes the lock; and at one in
+/// 200 ns less than the terabit per second that its receiver allows.
+const PACKETS: u32 = 14;
+/// A packet of 64 bytes in each 200 ns waits.
+const WAITING: Bandwidth = Bandwidth::from_gbps(2);
 /// Arriving packets have been through the driver and GRO on the same processor already, where a whole packet costs 700 ns: a ninth of that.
 const ARRIVING: Duration = Duration::from_nanos(80);
 
-fn attach(policy: &Policy, socket: &UdpSocket) -> InterfaceDatapath {
-    let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
+/// With what an agent loads: the programs of `classes` alone.
+fn attach(policy: &Policy, socket: &UdpSocket, classes: Classes) -> InterfaceDatapath {
+    let attached = match classes {
+        Classes::Edt => InterfaceDatapath::attach(&interface(), None),
+        _ => InterfaceDatapath::attach_without_edt(&interface(), None),
+    };
+    let mut datapath = attached.expect("attach");
     let services = policy.services();
     datapath.set_slots(services.leaves().map(|(id, service)| (id, service.path()))).expect("slots");
-    rules(policy, &mut datapath, Classes::Htb);
+    rules(policy, &mut datapath, classes);
     let sending = Sending::over(&interface()).expect("offloads");
     datapath.set_shaper(policy, MachineId(0), &ShaperConfig::parley(policy, None, None), sending).expect("the shaper");
     datapath.set_keys(&[FeedbackKey { id: 7, key: SipKey::new(KEY) }]).expect("keys");
@@ -80,13 +91,18 @@ fn main() -> ExitCode {
     let cable = Cable::new("c1");
     let enter = || {
         let socket = UdpSocket::bind(SocketAddr::new(address(1, false), 30_565)).expect("a socket");
-        let datapath = attach(&policy, &socket);
-        let mut bench = Bench { datapath, hardware: interface().hardware(), sequence: 0, above: Vec::new() };
         println!("{:<62} {:>8} {:>10}", "", "least", "median");
-        bench.classes();
-        bench.departures(&policy);
-        let Bench { datapath, above, .. } = bench;
-        datapath.remove().expect("removed");
+        let mut above = Vec::new();
+        for classes in [Classes::Htb, Classes::Edt] {
+            let datapath = attach(&policy, &socket, classes);
+            let mut bench = Bench { datapath, hardware: interface().hardware(), sequence: 0, above };
+            match classes {
+                Classes::Edt => bench.departures(&policy),
+                _ => bench.classes(),
+            }
+            above = bench.above;
+            bench.datapath.remove().expect("removed");
+        }
         above
     };
     let above = cable.a.run(enter).expect("enter");
@@ -108,10 +124,20 @@ struct Bench {
 impl Bench {
     /// A row; `most`: what a packet may cost.
     fn row(&mut self, name: &str, direction: Direction, frame: &[u8], most: Option<Duration>) {
+        self.row_of(name, most, |datapath| datapath.cost(direction, frame, REPEAT));
+    }
+
+    /// The same of what `cost` measures.
+    fn row_of(
+        &mut self,
+        name: &str,
+        most: Option<Duration>,
+        cost: impl Fn(&mut InterfaceDatapath) -> Result<Duration, LoaderError>,
+    ) {
         let mut run = || {
             // Whoever is heard of is, for as long as the run takes.
             self.hear();
-            self.datapath.cost(direction, frame, REPEAT, None).expect("a test run")
+            cost(&mut self.datapath).expect("a test run")
         };
         let mut costs: Vec<Duration> = (0..RUNS).map(|_| run()).collect();
         costs.sort();
@@ -128,7 +154,7 @@ impl Bench {
         for (ipv6, port) in [(false, 7000), (false, LAST), (true, 7000), (true, LAST)] {
             self.sequence += 1;
             let feedback = control_at(1_000_000_000_000, Says::Heard, ipv6, port, self.sequence);
-            self.datapath.cost(Direction::Rx, &feedback, 1, None).expect("a test run");
+            self.datapath.cost(Direction::Rx, &feedback, 1).expect("a test run");
         }
     }
 
@@ -179,7 +205,7 @@ impl Bench {
             frame[..6].copy_from_slice(&self.hardware);
             let answered = |bench: &Self| bench.datapath.receive_reading(ServiceId(0)).expect("a meter").answered;
             let before = answered(self);
-            let cost = self.datapath.cost(Direction::Rx, &frame, 1, Some(device)).expect("a test run");
+            let cost = self.datapath.cost_from(device, &frame, 1).expect("a test run");
             costs[usize::from(answered(self) > before)].push(cost);
         }
         costs.iter_mut().for_each(|costs| costs.sort());
@@ -191,20 +217,9 @@ impl Bench {
         println!("{name:<62} {:>5} ns {:>7} ns", added(20), added(2));
     }
 
+    /// Departure times of three kinds of packets: small ones that leave together, each buffer by itself, and what has to wait.
     fn departures(&mut self, policy: &Policy) {
-        let nic = Bandwidth::from_gbps(10);
-        let rate = |(service, _)| ServiceRate {
-            service,
-            slot: self.datapath.slot(service).expect("a slot"),
-            min: Bandwidth::ZERO,
-            max: nic,
-            ceiling: nic,
-            weight: Weight::ONE,
-        };
-        let rates: Vec<ServiceRate> = policy.services().leaves().map(rate).collect();
-        let sending = Sending::over(&interface()).expect("offloads");
-        let shaper = EdtShaper::without_fq(&self.datapath, nic, policy.sharing(), &rates, sending).expect("rates");
-        rules(policy, &mut self.datapath, Classes::Edt);
+        let shaper = self.pace(policy, Bandwidth::UNLIMITED, Bandwidth::UNLIMITED);
         for (ipv6, family) in [(false, "IPv4"), (true, "IPv6")] {
             let frames = [
                 ("first rule", self.own(ipv6, 3, 7000)),
@@ -215,11 +230,39 @@ impl Bench {
                 self.row(&format!("{family} leaves by departure time, {name}"), Direction::Tx, &frame, Some(LEAVING));
             }
         }
-        let dropped = self.datapath.control_counters().expect("counters").beyond_horizon;
-        assert_eq!(
-            dropped, 0,
-            "packets of 64 bytes come more slowly than 10 Gb/s, and none costs less by being dropped"
-        );
+        for (receiver, last) in [("", 3), (", to a receiver that answered", 2)] {
+            let frame = self.own(false, last, 7000);
+            let name = format!("IPv4 leaves by departure time, {PACKETS} at once{receiver}");
+            let most = Some(LEAVING * PACKETS);
+            self.row_of(&name, most, |datapath| datapath.cost_of_buffer(PACKETS * 1_494, &frame, REPEAT));
+        }
+        self.assert_none_dropped();
         drop(shaper);
+        let shaper = self.pace(policy, Bandwidth::from_gbps(10), WAITING);
+        for (receiver, last) in [("", 3), (", to a receiver that answered", 2)] {
+            let frame = self.own(false, last, 7000);
+            self.row(&format!("IPv4 leaves by departure time, waits{receiver}"), Direction::Tx, &frame, Some(LEAVING));
+        }
+        drop(shaper);
+    }
+
+    /// Gives the interface this rate, and each service at most `ceiling`.
+    fn pace(&self, policy: &Policy, nic: Bandwidth, ceiling: Bandwidth) -> EdtShaper {
+        let rate = |(service, _)| ServiceRate {
+            service,
+            slot: self.datapath.slot(service).expect("a slot"),
+            min: Bandwidth::ZERO,
+            max: ceiling,
+            ceiling,
+            weight: Weight::ONE,
+        };
+        let rates: Vec<ServiceRate> = policy.services().leaves().map(rate).collect();
+        let sending = Sending::over(&interface()).expect("offloads");
+        EdtShaper::without_fq(&self.datapath, nic, policy.sharing(), &rates, sending).expect("rates")
+    }
+
+    fn assert_none_dropped(&self) {
+        let dropped = self.datapath.control_counters().expect("counters").beyond_horizon;
+        assert_eq!(dropped, 0, "none costs less by being dropped");
     }
 }
