@@ -117,8 +117,8 @@ struct {
 } weir_peers SEC(".maps");
 
 /*
- * 0: loaded for a host whose qdisc gives packets no departure times. What is for those is then no part of the programs, and the verifier need
- * not look at it, which is most of its work: a second of a processor at each start of an agent. The loader writes.
+ * 0: loaded for a host where packets get no departure times (htb). What is for those is then no part of the programs, and the verifier need
+ * not look at it, which is half of its work: a second of a processor at each start of an agent. The loader writes.
  */
 const volatile u32 weir_paces = 1;
 

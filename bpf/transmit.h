@@ -161,7 +161,7 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 			paid = 0;
 	}
 	/* without the lock: another CPU may charge the clocks before this one has it */
-	lately = weir_departure_lately(&outlet->sender, held ? &held->destination.limiter : 0, batch->unpaid, tick, due);
+	lately = weir_departure_lately(&outlet->sender, held ? &held->destination.limiter : 0, batch->unpaid, pacing, tick, due);
 	now = lately ? lately : bpf_ktime_get_ns();
 	/* one for all clocks of the interface: taking a lock costs more than what is done under it */
 	bpf_spin_lock(&exit->lock);

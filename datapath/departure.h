@@ -171,35 +171,39 @@ WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_l
 }
 
 /*
- * 1: the clock says nothing new of a packet: it leaves at once whatever the time is, or later than `then` in any case. Its departure is
- * the same at whatever time before that what is owed was last paid.
+ * 1: the clock says nothing new of a packet: it leaves at once whatever the time is, or later than `then` in any case and by half of the horizon
+ * at most. Its departure is the same at whatever time before that what is owed was last paid. What is near the horizon is refused by what time it is, and a
+ * tick may be late.
  */
-WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 unpaid, u64 then)
+WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 unpaid, u64 then, u64 horizon)
 {
 	u64 owed = limiter->owed + unpaid * WEIR_NANOBITS_PER_BYTE;
 	u64 elapsed = then > limiter->paid_at ? then - limiter->paid_at : 0;
+	u64 most = elapsed + horizon / 2;
 
 	if (!limiter->rate || owed <= limiter->burst)
 		return 1;
-	return elapsed < limiter->drain_ns && owed - limiter->burst > elapsed * limiter->rate;
+	owed -= limiter->burst;
+	return most < limiter->drain_ns && owed > elapsed * limiter->rate && owed < most * limiter->rate;
 }
 
 /*
  * The time of the last tick where that does for the clock's, which costs a fifth of what is done for a packet in all; or 0. It does where a packet leaves
- * at once by its service's clocks and `destination`, where it has one, whatever the time is, or waits beyond the tick after the next. What was
+ * at once by its service's clocks and `destination`, where it has one, whatever the time is, or waits beyond the tick after the next and not for long. What was
  * paid between the two times may be paid once more after a pause: a window carries as much more as the rate does between two ticks of `tick` ns.
  * The next is due at `due`; `unpaid` is of the CPU's batch.
  */
 WEIR_INLINE u64 weir_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
-				      u64 tick, u64 due)
+				      const struct weir_pacing *pacing, u64 tick, u64 due)
 {
-	u64 then = due + tick;
+	u64 then = due + tick, horizon = pacing->horizon;
 
 	if (tick > WEIR_LATELY || due <= tick)
 		return 0;
-	if (destination && !weir_departure_is_clear(destination, unpaid, then))
+	if (destination && !weir_departure_is_clear(destination, unpaid, then, horizon))
 		return 0;
-	if (!weir_departure_is_clear(&sender->root, unpaid, then) || !weir_departure_is_clear(&sender->entitled, unpaid, then))
+	if (!weir_departure_is_clear(&sender->root, unpaid, then, horizon) ||
+	    !weir_departure_is_clear(&sender->entitled, unpaid, then, horizon))
 		return 0;
 	return due - tick;
 }

@@ -63,7 +63,8 @@ int weir_native_destination_asks(struct weir_destination *destination, u64 now);
 int weir_native_destination_silent(struct weir_destination *destination, u64 now);
 int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure);
 int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes);
-u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid, u64 tick, u64 due);
+u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+				 const struct weir_pacing *pacing, u64 tick, u64 due);
 u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
 		       const struct weir_sending *rules, const struct weir_pacing *pacing,
 		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
@@ -291,9 +292,10 @@ int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 byt
 	return weir_batch_pass(batch, due, place, bytes);
 }
 
-u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid, u64 tick, u64 due)
+u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+				 const struct weir_pacing *pacing, u64 tick, u64 due)
 {
-	return weir_departure_lately(sender, destination, unpaid, tick, due);
+	return weir_departure_lately(sender, destination, unpaid, pacing, tick, due);
 }
 
 u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place, struct weir_sender *sender,

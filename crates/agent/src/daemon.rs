@@ -129,6 +129,8 @@ struct Daemon {
     /// Whether it was said that the thread for destinations is not a real-time one.
     warned_of_delay: bool,
     mode: Mode,
+    /// Whether limits of an earlier broker were in force, and it was not said yet what came after them.
+    resumed: bool,
     datagrams: DatagramCounters,
     /// Last readings and when, to show usage.
     meters: (Instant, Vec<MeterReading>),
@@ -171,6 +173,7 @@ impl Daemon {
         let teller = Teller::new(outline, config.status.clone(), publisher);
         let daemon = Self {
             mode: broker.mode(),
+            resumed: broker.resumes(),
             host: Some(host),
             socket,
             cookie,
@@ -207,6 +210,7 @@ impl Daemon {
         if let Some(limits) = in_force {
             self.broker.resume(limits);
         }
+        self.resumed = self.broker.resumes();
         (self.meters, self.usage) = ((self.now(), Vec::new()), Vec::new());
     }
 
@@ -336,7 +340,9 @@ impl Daemon {
 
     /// Says what changed in the words of the policy.
     fn tell(&mut self, changed: &[RuntimeLimit]) {
-        if self.mode != self.broker.mode() && !self.broker.resumes() {
+        let ends = self.resumed && !self.broker.resumes();
+        if ends || (self.mode != self.broker.mode() && !self.broker.resumes()) {
+            self.resumed = false;
             self.mode = self.broker.mode();
             match self.mode {
                 Mode::Static => warn!(

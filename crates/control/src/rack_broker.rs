@@ -50,7 +50,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_alloc::{RackAllocator, RackShares, speaks_of_fabric};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Direction, Instant, MachineId, PerDirection};
+use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection};
 
 /// The lowest limit that is ever set. A share of nothing would stop a transport for good, which could then
 /// never show that it wants more; at this rate a full-sized packet leaves about every second.
@@ -214,7 +214,9 @@ impl RackBroker {
             return;
         }
         // A driver that was late (a suspended host) goes on from now; it does not catch up missed periods.
-        self.next_period = self.now + self.config.period;
+        let first = self.resumes && self.round == 0;
+        self.next_period =
+            self.now + Duration::from_nanos(self.config.period.nanos() / if first { resuming::FIRST_PART } else { 1 });
         self.counters.dropped_outputs += self.outputs.len() as u64;
         self.outputs.clear();
         self.awaiting_meters = true;

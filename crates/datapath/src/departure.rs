@@ -221,7 +221,8 @@ impl Pacer {
         }
         let (rules, sender) = &mut self.services[service];
         let (unpaid, tick) = (batch.0.unpaid, tick.nanos());
-        let lately = native::weir_native_departure_lately(sender, limiter.as_deref(), unpaid, tick, due.nanos());
+        let lately =
+            native::weir_native_departure_lately(sender, limiter.as_deref(), unpaid, &self.pacing, tick, due.nanos());
         let mut departure = 0;
         let leaves = native::weir_native_depart(
             &mut batch.0,

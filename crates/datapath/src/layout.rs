@@ -672,6 +672,7 @@ pub(crate) mod native {
             sender: &RawSender,
             destination: Option<&RawLimiter>,
             unpaid: u32,
+            pacing: &RawPacing,
             tick: u64,
             due: u64,
         ) -> u64;

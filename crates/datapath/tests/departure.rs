@@ -380,6 +380,51 @@ proptest! {
         prop_assert!(burst < 200_000 || in_batch > 0);
     }
 
+    /// Who wants more than its limit gets the departures that the clock gives, or is ahead by what passed since the last tick, which may be
+    /// late; and is refused nothing that would not wait for too long.
+    #[test]
+    fn what_waits_needs_no_clock(
+        mbps in 20u64..20_000,
+        percent in 110u64..400,
+        late in 0u64..30_000_000,
+        packets in prop::collection::vec(60u32..1514, 300..900),
+    ) {
+        let limited = || {
+            let mut pacer = pacer(40_000, Sharing::Fill, &[share(0, 0, 1)]);
+            pacer.set_limit(0, Bandwidth::from_mbps(mbps));
+            (pacer, Batch::default())
+        };
+        let (mut by_tick, mut by_clock) = (limited(), limited());
+        let (mut now, mut waited) = (100_000_000u64, 0);
+        // Ticks stop for a while.
+        let stop = now + 1_000_000;
+        let all: u64 = packets.iter().map(|bytes| u64::from(*bytes)).sum();
+        for bytes in packets {
+            now += u64::from(bytes) * 8_000 * 100 / (mbps * percent);
+            let seen = if now < stop { now } else { now.saturating_sub(late).max(stop) };
+            let due = Instant::from_nanos((seen / TICK.nanos() + 1) * TICK.nanos());
+            let at = |(pacer, batch): &mut (Pacer, Batch), tick| {
+                match pacer.departure_on(batch, 0, (None, None), (tick, due), Instant::from_nanos(now), bytes) {
+                    Leaves::Entitled(at) | Leaves::Spare(at) => Some(at.nanos()),
+                    Leaves::Never => None,
+                }
+            };
+            // Ticks that are further apart do not stand for the clock.
+            let (own, exact) = (at(&mut by_tick, TICK), at(&mut by_clock, Duration::from_millis(20)));
+            match (own, exact) {
+                (Some(own), Some(exact)) => {
+                    prop_assert!(own <= exact.max(now), "{own} by the tick, {exact} by the clock, at {now}");
+                    prop_assert!(exact - own.min(exact) <= 2 * TICK.nanos() + late, "{own} by the tick, {exact} by the clock");
+                    waited += u64::from(own > now);
+                }
+                (own, exact) => prop_assert!(own.is_some() || exact.is_none(), "refused by the tick alone at {now}"),
+            }
+        }
+        // What is above the limit is more than may leave at once.
+        let burst = Bandwidth::from_mbps(mbps).bytes_in(Duration::from_millis(1)).get().max(15_140);
+        prop_assert!(waited > 0 || all * (percent - 100) / percent < 2 * burst);
+    }
+
     /// Who waits is no newcomer because another packet's time lies before.
     #[test]
     fn who_waits_is_no_newcomer_by_an_older_time(back in 1u64..200_000) {

@@ -147,7 +147,7 @@ impl InterfaceDatapath {
     }
 
     /// The same for what gives packets no departure times: the kernel then has less than half to verify.
-    /// [`InterfaceDatapath::set_rules`] refuses [`Classes::Edt`](crate::settings::Classes::Edt) afterwards.
+    /// [`InterfaceDatapath::set_rules`] refuses [`Classes::Edt`](crate::settings::Classes::Edt) afterwards, unless what was adopted gave them.
     pub fn attach_without_edt(interface: &Interface, attachment: Option<Attachment>) -> Result<Self, LoaderError> {
         Self::attach_with(interface, attachment, false)
     }

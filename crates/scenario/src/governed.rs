@@ -129,7 +129,7 @@ pub enum ControlChange {
     Policy(PolicyChange),
     /// These brokers end and forget everything.
     Crash(BrokerSet),
-    /// These brokers begin again from nothing, whether they had crashed or not.
+    /// These brokers begin again and know nothing but the limits in force, if those have not ended, whether they had crashed or not.
     Restart(BrokerSet),
 }
 

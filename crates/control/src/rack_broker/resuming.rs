@@ -7,11 +7,12 @@
 //! Approach: it [takes the limits over](RackBroker::resume). Usage is measured against them, so that it tells from its first report on what
 //! is backlogged; and they stay as they are until
 //!
-//! - every other machine of the rack has spoken, or some have and two periods passed, in which every one that lives speaks twice;
-//! - where the policy speaks of the fabric, its word is there;
+//! - every other machine of the rack has spoken, or some have and two periods passed, in which every one that lives speaks;
+//! - where the policy speaks of the fabric, its word is there on all services;
 //!
-//! or for the timeout (5 s), whatever is missing then. Its first reading of the meters shows no usage, so it reports from the second
-//! on: the others keep the last word of the broker before it meanwhile.
+//! or for the timeout (5 s), whatever is missing then. Where it is the fabric's word alone, for the timeout and as long as the fabric broker may take
+//! to answer besides: a machine that is to lead its rack asks for that word only when it has listened for the timeout. Its first reading of the meters shows
+//! no usage, so it reports from the second on, which it makes a quarter of a period later: the others keep the last word of the broker before it meanwhile.
 //!
 //! Worked example: `a` may send 16 over the fabric, two machines of the rack always have more, and each has 8. One's broker begins anew.
 //! After a period it has heard the other, whose demand is without bound, and not the fabric: limits of the rack alone would
@@ -21,10 +22,14 @@
 //! Source: fill for a point that Parley §5.2 leaves open.
 
 use super::{Mode, RackBroker};
-use weir_units::{Bandwidth, Direction, PerDirection};
+use weir_units::{Bandwidth, Direction, Duration, PerDirection};
 
-/// In so many periods every machine that lives has been heard, a lost report included.
+/// In so many periods every machine that lives has been heard, also one that has just begun; a lost report of each included.
 const PERIODS: u64 = 2;
+/// The first period, in which nothing can be told, is so much shorter.
+pub(super) const FIRST_PART: u64 = 4;
+/// Quarters of a fabric period within which the fabric broker answers the first report that is not lost: it computes once a period.
+const ANSWER_QUARTERS: u64 = 5;
 
 impl RackBroker {
     /// Takes over the limits that an earlier broker of this machine left in force, one for each leaf service, ascending. To be called
@@ -51,8 +56,11 @@ impl RackBroker {
         let age = self.now.saturating_since(self.started);
         let all = (0..self.heard.len()).all(|place| place == self.place || self.is_heard(place));
         let rack = self.mode == Mode::Runtime && self.round > 1 && (all || age >= self.config.period * PERIODS);
-        let fabric = !self.lead.concerned || self.hears_fabric();
-        self.resumes = self.resumes && age < self.config.timeout && !(rack && fabric);
+        let known = |leaf| self.fabric.stamp(leaf, self.now).is_some();
+        let fabric = !self.lead.concerned || (0..self.allocator.leaves().len()).all(known);
+        let answer = Duration::from_nanos(self.config.fabric_period.nanos() / 4 * ANSWER_QUARTERS);
+        let most = if rack && !fabric { self.config.timeout + answer } else { self.config.timeout };
+        self.resumes = self.resumes && age < most && !(rack && fabric);
         self.resumes
     }
 }

@@ -22,18 +22,20 @@ fn at(tenths: u64) -> Instant {
 }
 
 fn relay(round: u64) -> LimitsRelay {
-    let rates = PerDirection { tx: rounded(Bandwidth::from_mbps(16)), rx: Bandwidth::UNLIMITED };
-    LimitsRelay {
-        age: Duration::ZERO,
-        limits: RackLimits {
-            rack: RackId(0),
-            policy: policy().digest(),
-            epoch: 1,
-            round,
-            first: ServiceId(0),
-            last: ServiceId(u32::MAX),
-            rows: vec![RateRow { service: A, rates }],
-        },
+    LimitsRelay { age: Duration::ZERO, limits: word(0, round, 16) }
+}
+
+/// What the fabric leaves a rack, in Mb/s.
+fn word(rack: u32, round: u64, mbps: u64) -> RackLimits {
+    let rates = PerDirection { tx: rounded(Bandwidth::from_mbps(mbps)), rx: Bandwidth::UNLIMITED };
+    RackLimits {
+        rack: RackId(rack),
+        policy: policy().digest(),
+        epoch: 1,
+        round,
+        first: ServiceId(0),
+        last: ServiceId(u32::MAX),
+        rows: vec![RateRow { service: A, rates }],
     }
 }
 
@@ -44,12 +46,14 @@ struct Machine {
     sent: f64,
     /// Mb/s that it may send now.
     limit: f64,
+    /// Reports to the fabric broker.
+    reported: u64,
 }
 
 impl Machine {
     fn new(machine: u32, wants: f64) -> Self {
         let broker = RackBroker::new(&policy(), MachineId(machine), 1, RackBrokerConfig::default(), at(0));
-        Self { broker, wants, sent: 0.0, limit: 30.0 }
+        Self { broker, wants, sent: 0.0, limit: 30.0, reported: 0 }
     }
 
     /// The broker ends, and another begins with what it left, or without.
@@ -76,7 +80,8 @@ impl Machine {
                     self.broker.handle_input(at(tenths), Input::Meters(&[reading]));
                 }
                 Output::Broadcast(report) => told.push(report),
-                Output::Relay(_) | Output::ReportRack(_) => {}
+                Output::Relay(_) => {}
+                Output::ReportRack(_) => self.reported += 1,
                 Output::SetLimits(limits) => {
                     let tx = limits.iter().find(|limit| limit.direction == Direction::Tx).expect("a limit");
                     self.limit = 30f64.min(tx.limit.bps() as f64 / 1e6);
@@ -174,7 +179,8 @@ fn what_is_missing_is_waited_for_until_the_timeout() {
         assert!((7.9..8.1).contains(&rack.machines[1].limit));
         rack.step(&[0, 2], 10);
     }
-    assert!((50..=60).contains(&(rack.tenths - begun)), "{} tenths", rack.tenths - begun);
+    // The timeout, five quarters of a fabric period of 10 s, and what is left of a period.
+    assert!((175..=186).contains(&(rack.tenths - begun)), "{} tenths", rack.tenths - begun);
     assert!(rack.machines[1].limit > 10.0, "the rack's own policy: {}", rack.machines[1].limit);
 
     // Nobody at all: the static policy.
@@ -189,12 +195,36 @@ fn what_is_missing_is_waited_for_until_the_timeout() {
 }
 
 #[test]
+fn who_leads_waits_for_the_answer_to_its_first_report() {
+    // Alone in its rack: nobody else asks for the fabric's word.
+    let mut m4 = Machine::new(3, f64::MAX);
+    m4.limit = 8.0;
+    m4.restart(1000, true);
+    let mut answer = None;
+    for tenths in 1000..1300 {
+        m4.sent += m4.limit.min(m4.wants) * 12_500.0;
+        m4.period(tenths);
+        if m4.reported > 0 && answer.is_none() {
+            answer = Some(tenths + 100);
+        }
+        if answer == Some(tenths) {
+            m4.broker.handle_input(at(tenths), Input::Fabric(&word(1, 1, 8)));
+        }
+        assert!((7.9..8.1).contains(&m4.limit), "{} Mb/s at {tenths} tenths", m4.limit);
+    }
+    assert!(!m4.broker.resumes() && m4.broker.hears_fabric(), "the answer came at {answer:?}");
+}
+
+#[test]
 fn the_first_report_tells_what_the_limits_left_show() {
     let mut rack = Rack::settled();
     let m2 = &mut rack.machines[1];
     m2.restart(rack.tenths, true);
     assert_eq!(m2.period(rack.tenths), [], "nothing is known of its usage yet");
     m2.sent += 1e6;
-    let told = m2.period(rack.tenths + 10);
+    // Due a quarter of a period later; in three tenths 8 Mb/s are 300 kB.
+    m2.sent -= 700_000.0;
+    assert_eq!(m2.period(rack.tenths + 2), [], "not due");
+    let told = m2.period(rack.tenths + 3);
     assert!(told[0].rows[0].tx.backlogged, "8 of 8 used: {:?}", told[0].rows);
 }

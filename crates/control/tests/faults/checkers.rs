@@ -171,7 +171,17 @@ impl Checkers {
             return Err(format!("{} set {} limits", name(), limits.len()));
         }
         let allocator = broker.allocator();
-        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited()) {
+        if broker.resumes() {
+            let (found, begun) = &world.machines[machine].found;
+            let leaf = |limit: &RuntimeLimit| self.leaves.iter().position(|id| *id == limit.service);
+            if limits.iter().any(|limit| leaf(limit).map(|leaf| found[limit.direction][leaf]) != Some(limit.limit)) {
+                return Err(format!("{} found {found:?} and set {limits:?} while it goes on with that", name()));
+            }
+            if local.saturating_since(*begun) >= world.config.timeout {
+                return Err(format!("{} goes on with what it found at {begun:?}", name()));
+            }
+        }
+        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited() && !broker.resumes()) {
             self.limits_set += 1;
             if broker.mode() == Mode::Static {
                 return Err(format!("{} hears nobody and still limits {limit:?}", name()));

@@ -55,6 +55,8 @@ pub(crate) struct Machine {
     dead_since: Option<u64>,
     pub(crate) offered: PerDirection<Vec<Bandwidth>>,
     pub(crate) limits: PerDirection<Vec<Bandwidth>>,
+    /// What the broker found when it began, and when that was by its own clock.
+    pub(crate) found: (PerDirection<Vec<Bandwidth>>, Instant),
     /// Bits × 10^9 sent and received so far, so that nothing is lost to rounding.
     counted: PerDirection<Vec<u128>>,
     /// The same of what it received in marked packets.
@@ -191,6 +193,7 @@ impl World {
             dead_since: None,
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves.len()]),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves.len()]),
+            found: (PerDirection::default(), Instant::ZERO),
             counted: PerDirection::both(vec![0; leaves.len()]),
             marked: vec![0; leaves.len()],
             counted_until: 0,
@@ -383,9 +386,15 @@ impl World {
         m.incarnation += 1;
         // The clock may have been set back while the machine was down; the stored number may not go back.
         m.epoch = (m.epoch + 1).max(m.local(now).nanos() / SECOND);
-        m.dead_since = None;
+        let dead = m.dead_since.take().map(|since| now - since);
         m.count(now);
-        m.broker = Some(RackBroker::new(&policy, MachineId(machine as u32), m.epoch, self.config, m.local(now)));
+        let mut broker = RackBroker::new(&policy, MachineId(machine as u32), m.epoch, self.config, m.local(now));
+        if dead.is_some_and(|dead| dead < self.config.timeout.nanos()) {
+            broker.resume(&in_force(&m.limits));
+        }
+        m.found = (m.limits.clone(), m.local(now));
+        let m = &mut self.machines[machine];
+        m.broker = Some(broker);
         self.log(|| format!("m{} starts", machine + 1));
         checkers.restarted(machine);
         self.drive(machine, None, checkers)
@@ -494,4 +503,9 @@ impl World {
             self.schedule(at, Event::Deliver { machine, from, datagram });
         }
     }
+}
+
+/// By leaf: the limits that a datapath keeps.
+pub(crate) fn in_force(limits: &PerDirection<Vec<Bandwidth>>) -> Vec<PerDirection<Bandwidth>> {
+    limits.tx.iter().zip(&limits.rx).map(|(tx, rx)| PerDirection { tx: *tx, rx: *rx }).collect()
 }

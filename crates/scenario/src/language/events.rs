@@ -79,7 +79,7 @@ static CRASH: Record = Record {
 static RESTART: Record = Record {
     id: "restart",
     what: "a restart",
-    doc: "Brokers begin again from nothing, whether they had crashed or not.",
+    doc: "Brokers begin again and know nothing but the limits in force, if those have not ended, whether they had crashed or not.",
     keys: &[BROKER_KEY],
 };
 static NEW_INTERVAL: Record = Record {

@@ -153,7 +153,28 @@ impl Checkers {
         limits: &[RuntimeLimit],
     ) -> Result<(), String> {
         let rack = RackId((machine / PER_RACK) as u32);
-        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited()) {
+        if broker.resumes() {
+            let node = &world.nodes[machine];
+            let leaf = |limit: &RuntimeLimit| self.leaves.iter().position(|id| *id == limit.service);
+            if limits.iter().any(|limit| leaf(limit).map(|leaf| node.found[limit.direction][leaf]) != Some(limit.limit))
+            {
+                return Err(format!(
+                    "{} found {:?} and set {limits:?} while it goes on with that",
+                    name(machine),
+                    node.found
+                ));
+            }
+            // The timeout, and where it waits for the fabric alone five quarters of its period; clocks are 2 % apart.
+            let config = weir_control::RackBrokerConfig::default();
+            let most = match broker.mode() {
+                Mode::Static => config.timeout.nanos(),
+                Mode::Runtime => config.timeout.nanos() + config.fabric_period.nanos() / 4 * 5,
+            };
+            if world.now - node.started >= most / 50 * 51 {
+                return Err(format!("{} goes on with what it found at its start", name(machine)));
+            }
+        }
+        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited() && !broker.resumes()) {
             if broker.mode() == Mode::Static {
                 return Err(format!("{} hears nobody and still limits {limit:?}", name(machine)));
             }

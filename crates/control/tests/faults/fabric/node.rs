@@ -40,6 +40,10 @@ pub(crate) struct Node {
     /// Kept on disk.
     pub(crate) epoch: u64,
     pub(crate) partition: u8,
+    /// When its broker crashed, while it is gone.
+    pub(crate) crashed: Option<u64>,
+    /// The limits that its broker found when it began.
+    pub(crate) found: PerDirection<Vec<Bandwidth>>,
     pub(crate) started: u64,
 }
 

@@ -4,6 +4,7 @@ use super::checkers::Checkers;
 use super::draw::{Drawn, FAULTY_SECONDS, MACHINES, PER_RACK, RACKS};
 use super::node::{Broker, Clock, Flight, Node, SECOND, Traffic};
 use crate::Seen;
+use crate::world::in_force;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::cmp::Reverse;
@@ -124,6 +125,8 @@ impl World {
             incarnation: 0,
             epoch: 0,
             partition: 0,
+            crashed: None,
+            found: PerDirection::default(),
             started: 0,
         });
         let nodes = nodes.collect();
@@ -283,6 +286,7 @@ impl World {
             return;
         }
         self.log(|| format!("{} crashes", name(node)));
+        self.nodes[node].crashed = Some(self.now);
         let incarnation = self.nodes[node].incarnation;
         if node != FABRIC {
             let at = self.now + self.config.timeout.nanos();
@@ -303,7 +307,12 @@ impl World {
             let config = FabricBrokerConfig { stale: self.drawn.stale, ..FabricBrokerConfig::default() };
             Broker::Fabric(Box::new(FabricBroker::new(&policy, n.epoch, config, local)))
         } else {
-            Broker::Rack(Box::new(RackBroker::new(&policy, MachineId(node as u32), n.epoch, self.config, local)))
+            let mut broker = RackBroker::new(&policy, MachineId(node as u32), n.epoch, self.config, local);
+            if n.crashed.take().is_some_and(|at| self.now - at < self.config.timeout.nanos()) {
+                n.found = self.traffic[node].limits.clone();
+                broker.resume(&in_force(&n.found));
+            }
+            Broker::Rack(Box::new(broker))
         });
         self.log(|| format!("{} starts", name(node)));
         checkers.restarted(node);
