@@ -179,10 +179,14 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
 {
 	u64 owed = limiter->owed + unpaid * WEIR_NANOBITS_PER_BYTE;
 	u64 elapsed = then > limiter->paid_at ? then - limiter->paid_at : 0;
-	u64 most = elapsed + horizon / 2;
+	u64 latest = then + horizon / 2, most;
 
 	if (!limiter->rate || owed <= limiter->burst)
 		return 1;
+	/* another packet looked at the clock, and ticks are late */
+	if (latest <= limiter->paid_at)
+		return 0;
+	most = latest - limiter->paid_at;
 	owed -= limiter->burst;
 	return most < limiter->drain_ns && owed > elapsed * limiter->rate && owed < most * limiter->rate;
 }
