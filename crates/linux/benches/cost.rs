@@ -13,7 +13,7 @@
 mod common;
 
 use common::frames::{KEY, Says, address, coded, control, control_at, ethernet, tcp};
-use common::{Cable, interface, skipped};
+use common::{Cable, interface, pause, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -245,7 +245,7 @@ impl Bench {
             let frame = self.own(false, last, 7000);
             let name = format!("IPv4 leaves by departure time, waits{receiver}");
             self.row_of(&name, Some(LEAVING), |datapath| {
-                std::thread::sleep(REST);
+                pause(REST);
                 datapath.cost(Direction::Tx, &frame, REPEAT)
             });
             self.assert_none_dropped();
