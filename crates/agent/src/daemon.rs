@@ -340,8 +340,7 @@ impl Daemon {
 
     /// Says what changed in the words of the policy.
     fn tell(&mut self, changed: &[RuntimeLimit]) {
-        let ends = self.resumed && !self.broker.resumes();
-        if ends || (self.mode != self.broker.mode() && !self.broker.resumes()) {
+        if !self.broker.resumes() && (self.resumed || self.mode != self.broker.mode()) {
             self.resumed = false;
             self.mode = self.broker.mode();
             match self.mode {

@@ -44,13 +44,13 @@ use crate::demand::is_lowered;
 use crate::same_names::{self, OtherNames};
 use fabric_word::FabricWord;
 use growing::Growth;
-use leader::Lead;
+use leader::{Lead, part};
 use measuring::Meters;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_alloc::{RackAllocator, RackShares, speaks_of_fabric};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection};
+use weir_units::{Bandwidth, Direction, Instant, MachineId, PerDirection};
 
 /// The lowest limit that is ever set. A share of nothing would stop a transport for good, which could then
 /// never show that it wants more; at this rate a full-sized packet leaves about every second.
@@ -214,9 +214,9 @@ impl RackBroker {
             return;
         }
         // A driver that was late (a suspended host) goes on from now; it does not catch up missed periods.
-        let first = self.resumes && self.round == 0;
+        let period = self.config.period;
         self.next_period =
-            self.now + Duration::from_nanos(self.config.period.nanos() / if first { resuming::FIRST_PART } else { 1 });
+            self.now + if self.resumes && self.round == 0 { part(period, resuming::FIRST) } else { period };
         self.counters.dropped_outputs += self.outputs.len() as u64;
         self.outputs.clear();
         self.awaiting_meters = true;

@@ -132,7 +132,7 @@ fn programs_without_departure_times_refuse_them_and_take_over_those_with() {
     if skipped() {
         return;
     }
-    let cable = Cable::new("fd");
+    let cable = Cable::new("fi");
     let classifier = Classifier::new([], Some("eth")).expect("rules");
     let without = || InterfaceDatapath::attach_without_edt(&interface(), None).expect("attach");
     cable

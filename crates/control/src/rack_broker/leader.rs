@@ -64,7 +64,7 @@ const RETRY: (u64, u64) = (2, 3);
 const LONGEST: (u64, u64) = (5, 4);
 
 /// A part of a period.
-fn part(period: Duration, (of, whole): (u64, u64)) -> Duration {
+pub(super) fn part(period: Duration, (of, whole): (u64, u64)) -> Duration {
     Duration::from_nanos((u128::from(period.nanos()) * u128::from(of) / u128::from(whole)) as u64)
 }
 

@@ -21,15 +21,16 @@
 //!
 //! Source: fill for a point that Parley §5.2 leaves open.
 
+use super::leader::part;
 use super::{Mode, RackBroker};
 use weir_units::{Bandwidth, Direction, Duration, PerDirection};
 
 /// In so many periods every machine that lives has been heard, also one that has just begun; a lost report of each included.
 const PERIODS: u64 = 2;
-/// The first period, in which nothing can be told, is so much shorter.
-pub(super) const FIRST_PART: u64 = 4;
-/// Quarters of a fabric period within which the fabric broker answers the first report that is not lost: it computes once a period.
-const ANSWER_QUARTERS: u64 = 5;
+/// The first period, in which nothing can be told, is this part of the others.
+pub(super) const FIRST: (u64, u64) = (1, 4);
+/// The part of a fabric period within which the fabric broker answers a report that is not lost: it computes once a period.
+const ANSWER: (u64, u64) = (5, 4);
 
 impl RackBroker {
     /// Takes over the limits that an earlier broker of this machine left in force, one for each leaf service, ascending. To be called
@@ -58,8 +59,8 @@ impl RackBroker {
         let rack = self.mode == Mode::Runtime && self.round > 1 && (all || age >= self.config.period * PERIODS);
         let known = |leaf| self.fabric.stamp(leaf, self.now).is_some();
         let fabric = !self.lead.concerned || (0..self.allocator.leaves().len()).all(known);
-        let answer = Duration::from_nanos(self.config.fabric_period.nanos() / 4 * ANSWER_QUARTERS);
-        let most = if rack && !fabric { self.config.timeout + answer } else { self.config.timeout };
+        let answer = if rack && !fabric { part(self.config.fabric_period, ANSWER) } else { Duration::ZERO };
+        let most = self.config.timeout + answer;
         self.resumes = self.resumes && age < most && !(rack && fabric);
         self.resumes
     }

@@ -393,7 +393,6 @@ impl World {
             broker.resume(&in_force(&m.limits));
         }
         m.found = (m.limits.clone(), m.local(now));
-        let m = &mut self.machines[machine];
         m.broker = Some(broker);
         self.log(|| format!("m{} starts", machine + 1));
         checkers.restarted(machine);
