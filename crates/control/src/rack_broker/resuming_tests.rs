@@ -1,6 +1,7 @@
 //! A broker that takes over from one before it: nothing moves, on its machine and on the others.
 
 use super::*;
+use crate::demand::LUMP;
 use crate::fabric_message::{LimitsRelay, RackLimits, RateRow};
 use crate::rate::rounded;
 use crate::report::UsageReport;
@@ -44,6 +45,8 @@ struct Machine {
     broker: RackBroker,
     wants: f64,
     sent: f64,
+    /// Bytes that its meter counts at once.
+    lump: f64,
     /// Mb/s that it may send now.
     limit: f64,
     /// Reports to the fabric broker.
@@ -53,7 +56,7 @@ struct Machine {
 impl Machine {
     fn new(machine: u32, wants: f64) -> Self {
         let broker = RackBroker::new(&policy(), MachineId(machine), 1, RackBrokerConfig::default(), at(0));
-        Self { broker, wants, sent: 0.0, limit: 30.0, reported: 0 }
+        Self { broker, wants, sent: 0.0, lump: 1.0, limit: 30.0, reported: 0 }
     }
 
     /// The broker ends, and another begins with what it left, or without.
@@ -75,7 +78,8 @@ impl Machine {
         while let Some(output) = self.broker.poll_output() {
             match output {
                 Output::ReadMeters => {
-                    let bytes = PerDirection { tx: Bytes::new(self.sent as u64), rx: Bytes::ZERO };
+                    let counted = self.sent - self.sent % self.lump;
+                    let bytes = PerDirection { tx: Bytes::new(counted as u64), rx: Bytes::ZERO };
                     let reading = MeterReading { service: A, bytes, network: Default::default() };
                     self.broker.handle_input(at(tenths), Input::Meters(&[reading]));
                 }
@@ -120,8 +124,10 @@ impl Rack {
             machine.sent += machine.limit.min(machine.wants) * 12_500.0;
         }
         for place in (0..3).filter(|place| self.due[*place] <= self.tenths).collect::<Vec<_>>() {
-            self.due[place] = self.tenths + 10;
-            for report in self.machines[place].period(self.tenths) {
+            let told = self.machines[place].period(self.tenths);
+            let due = self.machines[place].broker.poll_timeout().expect("a period ends").nanos();
+            self.due[place] = due.div_ceil(at(1).nanos());
+            for report in told {
                 let others = (0..3).filter(|other| *other != place);
                 others.for_each(|other| self.hears(other, &report));
             }
@@ -159,6 +165,20 @@ fn limits_do_not_move_however_late_the_word_of_the_fabric_comes() {
     for late in 0..=40 {
         for (place, (least, most)) in Rack::settled().restarted(true, late).into_iter().enumerate() {
             assert!(7.9 < least && most < 8.1, "m{} with a word {late} tenths late: {least} to {most}", place + 1);
+        }
+    }
+}
+
+#[test]
+fn limits_do_not_move_whenever_the_meters_count_what_is_sent() {
+    for part in 0..=20 {
+        let mut rack = Rack::settled();
+        for machine in &mut rack.machines[..2] {
+            machine.lump = LUMP.get() as f64;
+            machine.sent += machine.lump * f64::from(part) / 20.0;
+        }
+        for (place, (least, most)) in rack.restarted(true, 0).into_iter().enumerate() {
+            assert!(7.9 < least && most < 8.1, "m{}, {part} twentieths of a lump sent: {least} to {most}", place + 1);
         }
     }
 }
