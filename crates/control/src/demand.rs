@@ -24,10 +24,11 @@
 //!
 //! A meter counts in lumps: whatever a sender hands to its interface at once. So a period may show [`LUMP`] less than was let through,
 //! which in a short period or under a low limit is much of it. What would fill the limit with one lump more counts as backlogged, too,
-//! from half of the limit on: at least half of it must have been seen.
+//! from half of the limit on. Not where the limit lets less than a lump through in a period: there it would be half of every
+//! limit that stays unused, and senders in lumps are seen in one period and not in the next all the same.
 //!
 //! The price: a service that wants between nine tenths of its limit and the whole keeps a limit that it does not
-//! fill, so up to a tenth of a limit and a lump in a period can stay unused.
+//! fill, so up to a tenth of a limit and a lump in a period (half a megabit per second) can stay unused.
 //!
 //! Worked example: limit 100 Mb/s. 93 Mb/s used: backlogged. 80 Mb/s used: a demand of 80 Mb/s, and since that
 //! is below its share the limit is lifted. Limit 8 Mb/s, a period of a quarter of a second, 202 kB used: that is 6.5 Mb/s, but with
@@ -124,8 +125,9 @@ fn fills(usage: Bandwidth, limit: Bandwidth, tenths: u64) -> bool {
 pub fn estimate(before: Bytes, after: Bytes, time: Duration, limit: Bandwidth, lowered: bool) -> Demand {
     let bytes = if after >= before { after - before } else { after };
     let usage = Bandwidth::from_transfer(bytes, time);
-    let with_lump = Bandwidth::from_transfer(bytes + LUMP, time);
-    let most = lowered || fills(with_lump, limit, BACKLOGGED_TENTHS);
+    let lump = if limit.bytes_in(time) < LUMP { Bytes::ZERO } else { LUMP };
+    let seen = Bandwidth::from_transfer(bytes + lump, time);
+    let most = lowered || fills(seen, limit, BACKLOGGED_TENTHS);
     let backlogged = !time.is_zero() && fills(usage, limit, BACKLOGGED_TENTHS_AT_FIRST) && most;
     Demand { usage: rounded(usage), backlogged }
 }
@@ -158,9 +160,12 @@ mod tests {
         // Worked example, as measured; and the bounds: nine tenths of 250,000 bytes less a lump.
         assert!(quarter(202_000).backlogged && !quarter(225_000 - 65_536 - 1).backlogged);
         assert!(quarter(225_000 - 65_536).backlogged);
-        // A lump is not all of it: half of a low limit has been seen.
-        let low = |bytes| estimate(Bytes::ZERO, Bytes::new(bytes), SECOND, Bandwidth::from_bps(400_000), false);
-        assert!(low(25_000).backlogged && !low(24_999).backlogged && !low(0).backlogged);
+        // Of 66 kB in a second half has to be seen; of less, nine tenths.
+        let low = |kbps: u64, bytes| {
+            estimate(Bytes::ZERO, Bytes::new(bytes), SECOND, Bandwidth::from_bps(kbps * 1_000), false)
+        };
+        assert!(low(528, 33_000).backlogged && !low(528, 32_999).backlogged && !low(528, 0).backlogged);
+        assert!(low(520, 58_500).backlogged && !low(520, 58_499).backlogged);
     }
 
     #[test]

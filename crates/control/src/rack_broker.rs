@@ -44,7 +44,7 @@ use crate::demand::is_lowered;
 use crate::same_names::{self, OtherNames};
 use fabric_word::FabricWord;
 use growing::Growth;
-use leader::{Lead, part};
+use leader::Lead;
 use measuring::Meters;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -214,9 +214,7 @@ impl RackBroker {
             return;
         }
         // A driver that was late (a suspended host) goes on from now; it does not catch up missed periods.
-        let period = self.config.period;
-        self.next_period =
-            self.now + if self.resumes && self.round == 0 { part(period, resuming::FIRST) } else { period };
+        self.next_period = self.now + self.period();
         self.counters.dropped_outputs += self.outputs.len() as u64;
         self.outputs.clear();
         self.awaiting_meters = true;

@@ -12,7 +12,8 @@
 //!
 //! or for the timeout (5 s), whatever is missing then. Where it is the fabric's word alone, for the timeout and as long as the fabric broker may take
 //! to answer besides: a machine that is to lead its rack asks for that word only when it has listened for the timeout. Its first reading of the meters shows
-//! no usage, so it reports from the second on, which it makes a quarter of a period later: the others keep the last word of the broker before it meanwhile.
+//! no usage, so it reports from the second on, which it makes a quarter of a period later: the others keep the last word of the broker before it
+//! meanwhile. Longer, up to a period, where the lowest limit lets less than two lumps through by then, which would tell little (`demand.rs`).
 //!
 //! Worked example: `a` may send 16 over the fabric, two machines of the rack always have more, and each has 8. One's broker begins anew.
 //! After a period it has heard the other, whose demand is without bound, and not the fabric: limits of the rack alone would
@@ -23,12 +24,15 @@
 
 use super::leader::part;
 use super::{Mode, RackBroker};
+use crate::demand::LUMP;
 use weir_units::{Bandwidth, Direction, Duration, PerDirection};
 
 /// In so many periods every machine that lives has been heard, also one that has just begun; a lost report of each included.
 const PERIODS: u64 = 2;
-/// The first period, in which nothing can be told, is this part of the others.
-pub(super) const FIRST: (u64, u64) = (1, 4);
+/// The first period, in which nothing can be told, is this part of the others at least.
+const FIRST: (u64, u64) = (1, 4);
+/// And lets so many lumps through.
+const LUMPS: u64 = 2;
 /// The part of a fabric period within which the fabric broker answers a report that is not lost: it computes once a period.
 const ANSWER: (u64, u64) = (5, 4);
 
@@ -45,6 +49,18 @@ impl RackBroker {
             self.limits[direction] = limits.iter().map(|limits| limits[direction]).collect();
         }
         self.resumes = true;
+    }
+
+    /// How long the period is that begins.
+    pub(super) fn period(&self) -> Duration {
+        let whole = self.config.period;
+        if !self.resumes || self.round > 0 {
+            return whole;
+        }
+        let limits = Direction::ALL.into_iter().flat_map(|direction| &self.limits[direction]);
+        let lowest = limits.min().map_or(u64::MAX, |limit| limit.bps().max(1));
+        let lumps = Duration::from_nanos(LUMPS * LUMP.get() * 8_000_000_000 / lowest);
+        lumps.max(part(whole, FIRST)).min(whole)
     }
 
     /// Whether the limits in force are those that an earlier broker left.

@@ -22,8 +22,8 @@ fn at(tenths: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(100 * tenths)
 }
 
-fn relay(round: u64) -> LimitsRelay {
-    LimitsRelay { age: Duration::ZERO, limits: word(0, round, 16) }
+fn relay(round: u64, mbps: u64) -> LimitsRelay {
+    LimitsRelay { age: Duration::ZERO, limits: word(0, round, mbps) }
 }
 
 /// What the fabric leaves a rack, in Mb/s.
@@ -102,17 +102,25 @@ struct Rack {
     tenths: u64,
     /// By machine: when its next period is due.
     due: [u64; 3],
+    /// Mb/s that the fabric leaves the rack.
+    word: u64,
 }
 
 impl Rack {
     /// After so long that m1 and m2 have 8 Mb/s each.
     fn settled() -> Self {
+        Self::settled_under(16)
+    }
+
+    /// The same where the fabric leaves the rack so many Mb/s.
+    fn settled_under(word: u64) -> Self {
         let machines = [Machine::new(0, f64::MAX), Machine::new(1, f64::MAX), Machine::new(2, 0.0)];
-        let mut rack = Self { machines, tenths: 0, due: [0, 3, 6] };
+        let mut rack = Self { machines, tenths: 0, due: [0, 3, 6], word };
         for _ in 0..60 {
             rack.step(&[0, 1, 2], 10);
         }
-        assert!(rack.machines[..2].iter().all(|machine| (7.9..8.1).contains(&machine.limit)));
+        let each = word as f64 / 2.0;
+        assert!(rack.machines[..2].iter().all(|machine| (machine.limit / each - 1.0).abs() < 0.0125));
         rack
     }
 
@@ -134,7 +142,7 @@ impl Rack {
         }
         if self.tenths.is_multiple_of(every) {
             for place in hear {
-                let word = relay(self.tenths);
+                let word = relay(self.tenths, self.word);
                 self.machines[*place].broker.handle_input(at(self.tenths), Input::Relay(&word));
             }
         }
@@ -171,14 +179,18 @@ fn limits_do_not_move_however_late_the_word_of_the_fabric_comes() {
 
 #[test]
 fn limits_do_not_move_whenever_the_meters_count_what_is_sent() {
-    for part in 0..=20 {
-        let mut rack = Rack::settled();
-        for machine in &mut rack.machines[..2] {
-            machine.lump = LUMP.get() as f64;
-            machine.sent += machine.lump * f64::from(part) / 20.0;
-        }
-        for (place, (least, most)) in rack.restarted(true, 0).into_iter().enumerate() {
-            assert!(7.9 < least && most < 8.1, "m{}, {part} twentieths of a lump sent: {least} to {most}", place + 1);
+    for word in [4, 8, 16] {
+        for part in 0..=20 {
+            let mut rack = Rack::settled_under(word);
+            for machine in &mut rack.machines[..2] {
+                machine.lump = LUMP.get() as f64;
+                machine.sent += machine.lump * f64::from(part) / 20.0;
+            }
+            let each = word as f64 / 2.0;
+            for (place, (least, most)) in rack.restarted(true, 0).into_iter().enumerate() {
+                let stays = 0.9875 * each < least && most < 1.0125 * each;
+                assert!(stays, "m{} of {each}, {part} twentieths of a lump sent: {least} to {most}", place + 1);
+            }
         }
     }
 }

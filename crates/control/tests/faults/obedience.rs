@@ -6,6 +6,7 @@
 use crate::checkers::Checkers;
 use crate::draw::MACHINES;
 use crate::world::World;
+use weir_control::demand::LUMP;
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{Mode, RackBroker};
 use weir_units::{Bandwidth, ContentionPoint, Direction, RackId};
@@ -75,12 +76,12 @@ impl Checkers {
     /// What arrives of each service is what it is guaranteed.
     fn guarantees(&self, world: &World, direction: Direction) -> Result<(), String> {
         // What an instance may hold of a capacity, by what it uses. One that uses nine tenths of its limit counts as backlogged and
-        // keeps the limit: a ninth more than it uses. One that just told half more than it used: half more. (One that
+        // keeps the limit: a ninth more than it uses, of which a lump a second may be missing, up to half. One that just told half more than it used: half more. (One that
         // marks hold at half of a limit that it has may hold twice what it uses. No world so far needs that much, so none has it.)
         let holds = |m: usize, leaf: usize, rate: Bandwidth| {
             let told_more = direction == Direction::Rx && self.held_back.counts(self.instance(m, leaf), world.now);
-            let (holds, of) = if told_more { (3, 2) } else { (10, 9) };
-            Bandwidth::from_bps(rate.bps() / of * holds)
+            let bps = rate.bps();
+            Bandwidth::from_bps(if told_more { bps / 2 * 3 } else { ((bps + 8 * LUMP.get()) / 9 * 10).min(2 * bps) })
         };
         for (leaf, service) in self.leaves.iter().enumerate() {
             let service = world.policy.services().get(*service);
