@@ -217,7 +217,7 @@ WEIR_INLINE void weir_depart_settle(struct weir_batch *batch, struct weir_limite
 		weir_batch_return(batch, paid);
 	weir_batch_return(batch, &sender->root);
 	weir_batch_return(batch, &sender->entitled);
-	weir_batch_return(batch, &machine->limiter);
+	weir_limiter_refund(&machine->limiter, batch->charged_at, batch->ahead);
 	sender->sent += used;
 	machine->sent += used;
 	machine->entitled += used;
@@ -261,7 +261,7 @@ WEIR_INLINE void weir_depart_ahead(struct weir_batch *batch, struct weir_limiter
 	}
 	weir_batch_keep(&sender->root, batch->due, wanted);
 	weir_batch_keep(&sender->entitled, batch->due, wanted);
-	weir_batch_keep(&machine->limiter, batch->due, wanted);
+	weir_limiter_charge(&machine->limiter, wanted);
 	now = weir_batch_later(&sender->root, now);
 	now = weir_batch_later(&sender->entitled, now);
 	batch->charged_at = weir_batch_later(&machine->limiter, now);

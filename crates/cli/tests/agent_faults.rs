@@ -10,7 +10,7 @@ mod fault_network;
 use agent_pair::Flow;
 use common::{one_at_a_time, signal, skipped, wait_for};
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK};
-use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, run, say, seconds};
+use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, run, say, seconds, stay_near};
 use std::fs;
 use std::io;
 use std::net::UdpSocket;
@@ -47,7 +47,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
             "m2's agent killed, started after 2 s: in the runtime policy {took:.1} s after the kill; Mb/s each 0.5 s: {rates:.1?}"
         ));
         // What it found stays until it knows as much, and is what it measures its service's use against.
-        assert!(rates.iter().all(|rate| (7.0..9.0).contains(rate)), "what the kernel held it to: {rates:.1?}");
+        assert!(stay_near(&rates, 8.0), "what the kernel held it to: {rates:.1?}");
     }
 
     // None comes: after 5 s the kernel takes the static policy; the other machine keeps its limit.
@@ -83,7 +83,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let begun = Instant::now();
     run(&network.switch, &["ip", "link", "set", UPLINK, "down"]);
     let rates = flows[0].rates(6, 500);
-    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "the last word holds: {rates:.1?}");
+    assert!(stay_near(&rates, 8.0), "the last word holds: {rates:.1?}");
     let took = seconds(begun, "the rack's own policy", 20, || each(12.0));
     say(&format!(
         "a rack cut off: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s; the other rack goes on"
@@ -91,7 +91,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let (end, mut most) = (begun + Duration::from_secs(cut), 0.0f64);
     while Instant::now() < end {
         most = most.max(flows.iter().map(Flow::rate).sum());
-        assert!(network.hears(2), "the other rack has the fabric's word all the time");
+        assert!(network.hears_within(2, 2), "the other rack has the fabric's word all the time");
     }
     assert!(most < 24.0 * 1.1, "the rack's maximum holds: {most:.1} Mb/s");
     assert!(
@@ -127,7 +127,8 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
         return;
     }
     let _turn = one_at_a_time();
-    let network = Network::new("wfc", &[30567, 30568]);
+    // The last word holds for ten seconds: the next one comes within five.
+    let network = Network::new("wfc", &[30567, 30568]).with_period(2);
     let etcd = Etcd::start(network.at("etcd"), None, test, || network.hosts[3].command("etcd").expect("a command"));
     let Some(etcd) = etcd else { return };
     let urls = network.urls();
@@ -170,16 +171,13 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
         are_on(other) && RACK_LEADERS.map(words).iter().zip(&before).all(|(now, before)| now > before)
     });
     rates.extend(held(4));
-    let period = Duration::from_secs(1);
+    let period = Duration::from_secs(2);
     // A status is written once a second, and looked at each half.
     let seen = Duration::from_millis(1500);
     say(&format!(
         "the fabric leader killed: both racks have the other's limits after {took:.1} s; Mb/s each 0.5 s: {rates:.1?}"
     ));
-    assert!(
-        rates.iter().all(|rate| is_near(*rate, 8.0)),
-        "the last word holds, and the next is as it was: {rates:.1?}"
-    );
+    assert!(stay_near(&rates, 8.0), "the last word holds, and the next is as it was: {rates:.1?}");
     assert!(took <= (LEASE + ETCD_LOOKS + period + seen + SLACK).as_secs_f64(), "{took:.1} s");
     assert!(leads(other));
 
@@ -189,7 +187,7 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
         network.broker_status(leader)["leader"].as_str() == Some(urls[other].as_str())
     });
     let rates = held(6);
-    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "{rates:.1?}");
+    assert!(stay_near(&rates, 8.0), "{rates:.1?}");
     assert!(leads(other) && !leads(leader) && are_on(other));
     let limits = [0, 1].map(|host| network.limit(host).unwrap_or_default());
     assert!(limits.iter().all(|limit| is_near(*limit, 8.0)), "{limits:?}");

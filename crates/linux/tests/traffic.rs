@@ -122,8 +122,20 @@ fn meters_count_segments_of_offloaded_buffers() {
     let receiver = cable.b.run(|| attach(Classes::None)).expect("enter");
     let _server = cable.server(7001);
     cable.goodput(7001);
-    let sent = sender.totals(Some(ServiceId(1))).expect("meters").tx;
-    let arrived = receiver.totals(Some(ServiceId(1))).expect("meters").rx;
+    // As above: until nothing passes any more.
+    let all = || {
+        let read = |datapath: &InterfaceDatapath| datapath.totals(Some(ServiceId(1))).expect("meters");
+        (read(&sender).tx, read(&receiver).rx)
+    };
+    let (mut sent, mut arrived) = all();
+    loop {
+        pause(Duration::from_millis(50));
+        let now = all();
+        if now == (sent, arrived) {
+            break;
+        }
+        (sent, arrived) = now;
+    }
     let per_packet = sent.bytes().get() / sent.packets();
     println!("sent {} in {} packets of {per_packet} B", sent.bytes(), sent.packets());
     assert!((1400..=1514).contains(&per_packet), "{per_packet} B per packet");

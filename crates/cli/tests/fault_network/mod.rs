@@ -53,6 +53,8 @@ pub(crate) struct Network {
     directory: tempfile::TempDir,
     /// The ports of the fabric brokers on the fourth host.
     ports: Vec<u16>,
+    /// Of the fabric brokers, in seconds; racks keep their word for five.
+    period: u32,
 }
 
 impl Network {
@@ -81,8 +83,13 @@ impl Network {
             host
         });
         let hosts = hosts.collect();
-        let network =
-            Self { switch, hosts, directory: tempfile::tempdir().expect("a directory"), ports: ports.to_vec() };
+        let network = Self {
+            switch,
+            hosts,
+            directory: tempfile::tempdir().expect("a directory"),
+            ports: ports.to_vec(),
+            period: 1,
+        };
         fs::write(network.at("policy.yaml"), policy).expect("written");
         let quiet = |mut command: Command| assert!(command.stderr(Stdio::null()).status().expect("runs").success());
         let mut key = weir(&["key"]);
@@ -93,6 +100,16 @@ impl Network {
         certificates.args(["--fabric", HOSTS[3]]);
         quiet(certificates);
         network
+    }
+
+    /// With another period of the fabric brokers, in seconds.
+    pub(crate) fn with_period(mut self, period: u32) -> Self {
+        self.period = period;
+        self
+    }
+
+    fn period(&self) -> String {
+        format!("{}s", self.period)
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
@@ -124,7 +141,7 @@ impl Network {
     pub(crate) fn broker(&self, which: usize, with: &[&str]) -> Process {
         let (port, name) = (self.ports[which], self.broker_name(which));
         let mut process = self.weir(3, "fabric", &format!("fabric-{}", HOSTS[3]));
-        process.args(["--listen", &format!("{}:{port}", HOSTS[3]), "--period", "1s"]).args(with);
+        process.args(["--listen", &format!("{}:{port}", HOSTS[3]), "--period", &self.period()]).args(with);
         process.arg("--state").arg(self.at(&format!("state-{name}")));
         process.arg("--status").arg(self.at(&format!("{name}.json")));
         self.start(process, &name)
@@ -143,7 +160,7 @@ impl Network {
         let machine = format!("m{}", host + 1);
         let _ = fs::remove_file(self.at(&format!("{machine}.json")));
         let mut process = self.weir(host, "agent", &format!("machine-{machine}"));
-        process.args(["--machine", &machine, "--interface", "eth0", "--fabric-period", "1s"]);
+        process.args(["--machine", &machine, "--interface", "eth0", "--fabric-period", &self.period()]);
         process.args(["--fabric", &self.urls().join(",")]).arg("--key").arg(self.at("key"));
         process.arg("--state").arg(self.at("state")).arg("--status").arg(self.at(&format!("{machine}.json")));
         self.start(process, &machine)
@@ -172,8 +189,14 @@ impl Network {
 
     /// Whether the fabric broker's word on this host's line is of the last period.
     pub(crate) fn hears(&self, host: usize) -> bool {
+        self.hears_within(host, 1)
+    }
+
+    /// Whether it is of the last `periods`.
+    pub(crate) fn hears_within(&self, host: usize, periods: u32) -> bool {
         let status = self.status(host);
-        status["fabric"]["line"]["silent_ms"].as_u64().is_some_and(|ms| ms < 1100)
+        let most = u64::from(periods * self.period) * 1000 + 100;
+        status["fabric"]["line"]["silent_ms"].as_u64().is_some_and(|ms| ms < most)
     }
 
     /// Mb/s that the broker lets a machine send of `a`.
@@ -238,6 +261,11 @@ pub(crate) fn run(host: &Netns, command: &[&str]) {
 
 pub(crate) fn is_near(rate: f64, expected: f64) -> bool {
     (rate / expected - 1.0).abs() < 0.12
+}
+
+/// Whether rates of windows one after the other stay near: two in a row together, since a machine that is busy may stop for a part of one.
+pub(crate) fn stay_near(rates: &[f64], expected: f64) -> bool {
+    rates.len() > 1 && rates.windows(2).all(|two| is_near((two[0] + two[1]) / 2.0, expected))
 }
 
 /// Seconds from `since` on until it is so.
