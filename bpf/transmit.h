@@ -9,7 +9,7 @@
  *        own its service's holds it: the agent makes one when a receiver's rate is less than what the service may send at all
  *        (crates/linux/src/htb.rs).
  *
- * Any CPU may send for any service: all clocks of the interface have one lock (batch.h).
+ * Any CPU may send for any service: all clocks of the interface have one lock (departure.h, batches).
  */
 #ifndef WEIR_TRANSMIT_H
 #define WEIR_TRANSMIT_H
@@ -122,32 +122,14 @@ static __always_inline struct receiver transmit(struct __sk_buff *skb, const str
 	return receiver;
 }
 
-/* Writes a departure on the packet. */
-static __always_inline void stamp(struct __sk_buff *skb, u64 departure)
-{
-	/* TCP writes a time of its own, for pacing; any other kind of time says when a packet came */
-	u64 own = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
-
-	/* the helper knows IP alone, and marks the time as one of departure; fq takes any */
-	if (departure > own && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
-		skb->tstamp = departure;
-}
-
-/* Whether the packet leaves in its CPU's batch (batch.h), with its departure written on it where that is to be. */
+/* Whether the packet leaves at once, in its CPU's batch (departure.h). */
 static __always_inline int leaves_in_batch(struct __sk_buff *skb, u32 service, u32 place)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST, key = 0;
 	struct weir_batch *batch = bpf_map_lookup_elem(&weir_batches, &slot);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-	u64 departure;
-	int passes;
 
-	if (!batch || !state)
-		return 0;
-	passes = weir_batch_pass(batch, *(volatile u64 *)&state->due, place, skb->wire_len, &departure);
-	if (passes == WEIR_PASSES_LATER)
-		stamp(skb, departure);
-	return passes != WEIR_PASSES_NOT;
+	return batch && state && weir_batch_pass(batch, *(volatile u64 *)&state->due, place, skb->wire_len);
 }
 
 /*
@@ -165,7 +147,7 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 	struct weir_exit *exit = bpf_map_lookup_elem(&weir_exits, &key);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
 	struct weir_held *paid = held;
-	u64 lately, now, due, departure;
+	u64 lately, now, due, departure, own;
 
 	if (!outlet || !rules || !batch || !pacing || !exit || !state)
 		return 0;
@@ -179,7 +161,7 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 			paid = 0;
 	}
 	/* without the lock: another CPU may charge the clocks before this one has it */
-	lately = weir_departure_lately(&outlet->sender, held ? &held->destination.limiter : 0, batch, pacing, tick, due);
+	lately = weir_departure_lately(&outlet->sender, held ? &held->destination.limiter : 0, batch->unpaid, pacing, tick, due);
 	now = lately ? lately : bpf_ktime_get_ns();
 	/* one for all clocks of the interface: taking a lock costs more than what is done under it */
 	bpf_spin_lock(&exit->lock);
@@ -193,8 +175,13 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 	/* another CPU may have charged them since, and the departure be past */
 	if (lately && departure > now && departure <= due + tick)
 		now = bpf_ktime_get_ns();
-	if (departure > now)
-		stamp(skb, departure);
+	if (departure <= now)
+		return 0;
+	/* TCP writes a time of its own, for pacing; any other kind of time says when a packet came */
+	own = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
+	/* the helper knows IP alone, and marks the time as one of departure; fq takes any */
+	if (departure > own && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
+		skb->tstamp = departure;
 	return 0;
 }
 

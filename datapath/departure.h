@@ -29,8 +29,10 @@
  * The law aims at WEIR_ENTITLED_PART less than the interface's rate. While R is too high more can leave than the interface carries, and
  * that waits in the qdisc; the margin drains it, and while nothing waits it is given out as spare.
  *
- * Batches. All clocks of an interface are under one lock, which costs as much as all the rest of a departure. A CPU takes it once for some
- * packets of a service (batch.h).
+ * Batches. All clocks of an interface are under one lock, which costs as much as all the rest of a departure. So while nothing has to wait, a CPU lets
+ * some packets of a service leave before it charges them (struct weir_batch), and takes the lock once for all of them. It does so within a
+ * tick, towards one destination, and up to an eighth of the smallest burst for all CPUs together. A window carries as much more, and what
+ * the rate carries between two ticks where the last one's time stands for the clock (weir_departure_lately).
  *
  * The horizon. Nothing limits what is handed over before its time (local senders are held by their sockets' buffers, guests by nothing).
  * So a packet that would wait for longer than the horizon is dropped, unless what waits before it is less than 128 frames: at
@@ -39,6 +41,7 @@
  *
  * Bounds: those of limiter.h and interface_meter.h. When a rate rises, packets that have their time keep it, and later ones may get
  * an earlier one: by fq a flow then is out of order where its rate more than doubles between two of its packets.
+ * Where one CPU's packet has to wait, another's may leave before it what is left of a batch: once, until the next tick.
  *
  * Worked example: 100 Mb/s, two services of weight 1, so R = 49.2 Mb/s while both want everything. The first alone hands over 1,500 B each
  * 100 us: by `entitled` the n-th packet leaves at n * 244 us, by the machine's clock at n * 120 us, so it leaves by that, spare. R
@@ -51,18 +54,27 @@
 #ifndef WEIR_DEPARTURE_H
 #define WEIR_DEPARTURE_H
 
-#include "batch.h"
+#include "limiter.h"
 #include "receive_tick.h"
 
 /* The law aims at the interface's rate less this part of it. */
 #define WEIR_ENTITLED_PART 64
+/* Bytes that a rate carries in 1 ms, from bit/s: what may leave at once after a pause, at least (crates/linux/src/class.rs). */
+#define WEIR_BURST_PART 8000
+
 /* More than this part of the interface's rate above it is too much to be lowered step by step. */
 #define WEIR_ENTITLED_EXCESS 8
 /* ns after which a service that has to wait again is a newcomer: several intervals. */
 #define WEIR_NEWCOMER 100000000ULL
 
+/* Bytes that one CPU may let leave before it charges them, at most: ten frames. */
+#define WEIR_BATCH_MAX 16384
+/* Of a burst, so many bits less are for all CPUs together: an eighth. */
+#define WEIR_BATCH_SPREAD 3
 /* ns between two ticks, at most, where the last one's time does for the clock's: half of the time that a burst is of. */
 #define WEIR_LATELY 500000ULL
+/* No destination. */
+#define WEIR_NOWHERE WEIR_U32_MAX
 
 /* By which clock a packet leaves. */
 #define WEIR_LEAVES_ENTITLED 0
@@ -70,6 +82,16 @@
 #define WEIR_LEAVES_NEVER 2
 /* Beside these: its service wants more than it is entitled to, and did not lately. */
 #define WEIR_LEAVES_NEWCOMER 4
+
+/* How an interface is paced. */
+struct weir_pacing {
+	u64 rate;    /* bit/s of the interface; 0 is unlimited */
+	u64 horizon; /* ns that a packet may wait */
+	u32 queue;   /* bytes that may wait for longer */
+	u32 burst;   /* bytes that may leave at once after a pause, at least */
+	u32 sharing; /* WEIR_SHARE_* */
+	u32 spread;  /* bits: 2^-spread of a burst is one CPU's batch */
+};
 
 /* What a service may send. */
 struct weir_sending {
@@ -102,6 +124,119 @@ struct weir_machine {
 	u64 sent;     /* all */
 	u64 newcomers; /* times that a service began to want more than it is entitled to */
 };
+
+/* What one CPU has let leave of a service, and not yet charged. */
+struct weir_batch {
+	u64 due;    /* ns: when the tick is due before which it may let more leave */
+	u32 room;   /* bytes of these; 0: none */
+	u32 unpaid; /* bytes to be charged; they left as entitled */
+	u32 place;  /* the destination's slot, or WEIR_NOWHERE */
+	u32 reserved;
+};
+
+/* Gives a clock its rate, where that is another than it has. */
+WEIR_INLINE void weir_pacing_set(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u64 rate)
+{
+	u64 burst = rate / WEIR_BURST_PART;
+
+	if (limiter->rate == rate)
+		return;
+	if (burst < pacing->burst)
+		burst = pacing->burst;
+	if (burst > WEIR_CHARGE_MAX)
+		burst = WEIR_CHARGE_MAX;
+	weir_limiter_set_rate(limiter, now, rate);
+	weir_limiter_set_burst(limiter, (u32)burst);
+}
+
+/* 1: a packet that `limiter` lets leave at `departure` is beyond the horizon. */
+WEIR_INLINE int weir_pacing_beyond(const struct weir_pacing *pacing, const struct weir_limiter *limiter, u64 now, u64 departure)
+{
+	if (departure <= now || departure - now <= pacing->horizon)
+		return 0;
+	return limiter->owed > limiter->burst && limiter->owed - limiter->burst > pacing->queue * WEIR_NANOBITS_PER_BYTE;
+}
+
+/*
+ * A packet of `bytes`, offered at `now`, passes a limiter of its own before all others, a destination's. 0, and when it leaves by that;
+ * or 1: never.
+ */
+WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure)
+{
+	*departure = weir_limiter_earliest(limiter, now);
+	if (weir_pacing_beyond(pacing, limiter, now, *departure))
+		return 1;
+	weir_limiter_charge(limiter, bytes);
+	return 0;
+}
+
+/*
+ * 1: the clock says nothing new of a packet: it leaves at once whatever the time is, or later than `then` in any case and by half of the horizon
+ * at most. Its departure is the same at whatever time before that what is owed was last paid. What is near the horizon is refused by what time it is, and a
+ * tick may be late.
+ */
+WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 unpaid, u64 then, u64 horizon)
+{
+	u64 owed = limiter->owed + unpaid * WEIR_NANOBITS_PER_BYTE;
+	u64 elapsed = then > limiter->paid_at ? then - limiter->paid_at : 0;
+	u64 latest = then + horizon / 2, most;
+
+	if (!limiter->rate || owed <= limiter->burst)
+		return 1;
+	/* another packet looked at the clock, and ticks are late */
+	if (latest <= limiter->paid_at)
+		return 0;
+	most = latest - limiter->paid_at;
+	owed -= limiter->burst;
+	return most < limiter->drain_ns && owed > elapsed * limiter->rate && owed < most * limiter->rate;
+}
+
+/*
+ * The time of the last tick where that does for the clock's, which costs a fifth of what is done for a packet in all; or 0. It does where a packet leaves
+ * at once by its service's clocks and `destination`, where it has one, whatever the time is, or waits beyond the tick after the next and not for long. What was
+ * paid between the two times may be paid once more after a pause: a window carries as much more as the rate does between two ticks of `tick` ns.
+ * The next is due at `due`; `unpaid` is of the CPU's batch.
+ */
+WEIR_INLINE u64 weir_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+				      const struct weir_pacing *pacing, u64 tick, u64 due)
+{
+	u64 then = due + tick, horizon = pacing->horizon;
+
+	if (tick > WEIR_LATELY || due <= tick)
+		return 0;
+	if (destination && !weir_departure_is_clear(destination, unpaid, then, horizon))
+		return 0;
+	if (!weir_departure_is_clear(&sender->root, unpaid, then, horizon) ||
+	    !weir_departure_is_clear(&sender->entitled, unpaid, then, horizon))
+		return 0;
+	return due - tick;
+}
+
+/* 1: a packet to `place` leaves at once, and is charged later. */
+WEIR_INLINE int weir_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes)
+{
+	if (batch->due != due || batch->place != place || batch->room < bytes)
+		return 0;
+	batch->room -= bytes;
+	batch->unpaid += bytes;
+	return 1;
+}
+
+/* What `limiter` lets one CPU have as a batch, bytes. */
+WEIR_INLINE u32 weir_batch_room(const struct weir_pacing *pacing, const struct weir_limiter *limiter)
+{
+	u64 room;
+
+	if (!limiter->rate)
+		return WEIR_BATCH_MAX;
+	if (limiter->owed >= limiter->burst)
+		return 0;
+	room = limiter->burst >> (pacing->spread & 63);
+	if (room > limiter->burst - limiter->owed)
+		room = limiter->burst - limiter->owed;
+	room >>= 33; /* by 8.6 * 10^9 instead of 8 * 10^9: no division */
+	return room < WEIR_BATCH_MAX ? (u32)room : WEIR_BATCH_MAX;
+}
 
 /* What a service may send: brokers count unless `alone`. */
 WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 alone)
@@ -185,105 +320,29 @@ WEIR_INLINE void weir_machine_departure(struct weir_machine *machine, const stru
 }
 
 /*
- * The time of the last tick where that does for the clock's, which costs a fifth of what is done for a packet in all; or 0. It does where a packet leaves
- * at once by its service's clocks and `destination`, where it has one, whatever the time is, or waits beyond the tick after the next and not for long. What was
- * paid between the two times may be paid once more after a pause: a window carries as much more as the rate does between two ticks of `tick` ns.
- * The next is due at `due`; `batch` is the CPU's.
- */
-WEIR_INLINE u64 weir_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination,
-				      const struct weir_batch *batch, const struct weir_pacing *pacing, u64 tick, u64 due)
-{
-	u64 then = due + tick, horizon = pacing->horizon;
-
-	if (tick > WEIR_LATELY || due <= tick)
-		return 0;
-	if (destination && !weir_batch_is_clear(batch, destination, then, horizon))
-		return 0;
-	if (!weir_batch_is_clear(batch, &sender->root, then, horizon) ||
-	    !weir_batch_is_clear(batch, &sender->entitled, then, horizon))
-		return 0;
-	return due - tick;
-}
-
-/* A CPU's batch ends: what left is counted, what was charged ahead and not used is given back. `paid` is of its destination. */
-WEIR_INLINE void weir_depart_settle(struct weir_batch *batch, struct weir_limiter *paid, struct weir_sender *sender,
-				    struct weir_machine *machine)
-{
-	u32 used = batch->granted - batch->ahead;
-
-	if (!batch->granted)
-		return;
-	if (paid)
-		weir_batch_return(batch, paid);
-	weir_batch_return(batch, &sender->root);
-	weir_batch_return(batch, &sender->entitled);
-	weir_limiter_refund(&machine->limiter, batch->charged_at, batch->ahead);
-	sender->sent += used;
-	machine->sent += used;
-	machine->entitled += used;
-	batch->granted = 0;
-	batch->ahead = 0;
-}
-
-/* At most `wanted` bytes are charged ahead with a packet of `bytes` that leaves at `departure`; none if that is less than it has. */
-WEIR_INLINE void weir_depart_ahead(struct weir_batch *batch, struct weir_limiter *destination, struct weir_sender *sender,
-				   struct weir_machine *machine, const struct weir_pacing *pacing, u64 now, u32 bytes, u32 wanted,
-				   u64 departure)
-{
-	u64 at = 0, step = 0, slowest;
-
-	wanted = weir_batch_part(&sender->root, batch->due, wanted);
-	wanted = weir_batch_part(&sender->entitled, batch->due, wanted);
-	if (destination)
-		wanted = weir_batch_part(destination, batch->due, wanted);
-	if (wanted < bytes)
-		return;
-	if (departure <= now) {
-		if (!weir_batch_fits(&sender->root, wanted) || !weir_batch_fits(&sender->entitled, wanted))
-			return;
-		if (destination && !weir_batch_fits(destination, wanted))
-			return;
-	} else {
-		slowest = weir_batch_slower(&sender->root, WEIR_RATE_MAX);
-		slowest = weir_batch_slower(&sender->entitled, slowest);
-		if (destination)
-			slowest = weir_batch_slower(destination, slowest);
-		if (slowest < WEIR_BATCH_SLOWEST)
-			return;
-		step = (WEIR_NANOBITS_PER_BYTE << 16) / slowest + 1;
-		at = departure + ((bytes * step) >> 16);
-		if (at + ((wanted * step) >> 16) > now + pacing->horizon)
-			return;
-	}
-	if (destination) {
-		weir_batch_keep(destination, batch->due, wanted);
-		now = weir_batch_later(destination, now);
-	}
-	weir_batch_keep(&sender->root, batch->due, wanted);
-	weir_batch_keep(&sender->entitled, batch->due, wanted);
-	weir_limiter_charge(&machine->limiter, wanted);
-	now = weir_batch_later(&sender->root, now);
-	now = weir_batch_later(&sender->entitled, now);
-	batch->charged_at = weir_batch_later(&machine->limiter, now);
-	batch->granted = wanted;
-	batch->ahead = wanted;
-	batch->step = (u32)step;
-	batch->at = at;
-}
-
-/*
- * What a packet does that is not in its CPU's batch, under the lock: settles the batch, finds the packet's departure, and begins another batch.
- * `paid` is the limiter of the batch's destination and `destination` that of the packet's, at `place`; null where there is none. `due` is when the
- * next tick is. WEIR_LEAVES_*.
+ * What a packet does that its CPU's batch has no room for, under the lock: charges the batch, finds the packet's departure, and begins another
+ * batch where nothing has to wait. `paid` is the limiter of the batch's destination and `destination` that of the packet's, at `place`; null where
+ * there is none. `due` is when the next tick is. WEIR_LEAVES_*.
  */
 WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
 			    struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
 			    const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
 			    u32 alone, u64 *departure)
 {
-	u32 wanted = weir_batch_wanted(batch, due, place, bytes), leaves;
+	u32 unpaid = batch->unpaid, leaves, room, other;
 
-	weir_depart_settle(batch, paid, sender, machine);
+	batch->room = 0;
+	batch->unpaid = 0;
+	if (unpaid) {
+		if (paid)
+			weir_limiter_charge(paid, unpaid);
+		weir_limiter_charge(&sender->root, unpaid);
+		weir_limiter_charge(&sender->entitled, unpaid);
+		weir_limiter_charge(&machine->limiter, unpaid);
+		sender->sent += unpaid;
+		machine->sent += unpaid;
+		machine->entitled += unpaid;
+	}
 	*departure = now;
 	if (destination && weir_pacing_pass(pacing, destination, now, bytes, departure))
 		return WEIR_LEAVES_NEVER;
@@ -291,9 +350,21 @@ WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid,
 	if (leaves == WEIR_LEAVES_NEVER)
 		return leaves;
 	weir_machine_departure(machine, pacing, now, bytes, leaves, departure);
-	weir_batch_begin(batch, due, place, departure);
-	if (leaves == WEIR_LEAVES_ENTITLED)
-		weir_depart_ahead(batch, destination, sender, machine, pacing, now, bytes, wanted, *departure);
+	/* who hands over more than a batch at a time makes no use of one */
+	if (leaves != WEIR_LEAVES_ENTITLED || *departure > now || bytes > WEIR_BATCH_MAX)
+		return leaves;
+	room = weir_batch_room(pacing, &sender->root);
+	other = weir_batch_room(pacing, &sender->entitled);
+	if (other < room)
+		room = other;
+	if (destination) {
+		other = weir_batch_room(pacing, destination);
+		if (other < room)
+			room = other;
+	}
+	batch->due = due;
+	batch->room = room;
+	batch->place = destination ? place : WEIR_NOWHERE;
 	return leaves;
 }
 

@@ -62,8 +62,8 @@ int weir_native_destination_feedback(struct weir_destination *destination, u64 n
 int weir_native_destination_asks(struct weir_destination *destination, u64 now);
 int weir_native_destination_silent(struct weir_destination *destination, u64 now);
 int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure);
-int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes, u64 *departure);
-u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, const struct weir_batch *batch,
+int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes);
+u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
 				 const struct weir_pacing *pacing, u64 tick, u64 due);
 u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
 		       const struct weir_sending *rules, const struct weir_pacing *pacing,
@@ -287,15 +287,15 @@ u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending 
 	return leaves;
 }
 
-int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes, u64 *departure)
+int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes)
 {
-	return weir_batch_pass(batch, due, place, bytes, departure);
+	return weir_batch_pass(batch, due, place, bytes);
 }
 
-u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, const struct weir_batch *batch,
+u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
 				 const struct weir_pacing *pacing, u64 tick, u64 due)
 {
-	return weir_departure_lately(sender, destination, batch, pacing, tick, due);
+	return weir_departure_lately(sender, destination, unpaid, pacing, tick, due);
 }
 
 u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
@@ -450,9 +450,6 @@ const u32 weir_layout[] = {
 	FIELD(weir_limiter, owed),
 	FIELD(weir_limiter, paid_at),
 	FIELD(weir_limiter, drain_ns),
-	FIELD(weir_limiter, rest_at),
-	FIELD(weir_limiter, kept_due),
-	FIELD(weir_limiter, kept),
 	SIZE(weir_law),
 	FIELD(weir_law, interval),
 	FIELD(weir_law, alpha),
@@ -546,6 +543,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_pacing, queue),
 	FIELD(weir_pacing, burst),
 	FIELD(weir_pacing, sharing),
+	FIELD(weir_pacing, spread),
 	SIZE(weir_sending),
 	FIELD(weir_sending, min),
 	FIELD(weir_sending, max),
@@ -570,22 +568,16 @@ const u32 weir_layout[] = {
 	FIELD(weir_machine, newcomers),
 	SIZE(weir_batch),
 	FIELD(weir_batch, due),
-	FIELD(weir_batch, at),
-	FIELD(weir_batch, last),
-	FIELD(weir_batch, charged_at),
-	FIELD(weir_batch, granted),
-	FIELD(weir_batch, ahead),
-	FIELD(weir_batch, step),
+	FIELD(weir_batch, room),
+	FIELD(weir_batch, unpaid),
 	FIELD(weir_batch, place),
 	WEIR_ENTITLED_PART,
+	WEIR_BATCH_SPREAD,
 	WEIR_NOWHERE,
 	WEIR_LEAVES_ENTITLED,
 	WEIR_LEAVES_SPARE,
 	WEIR_LEAVES_NEVER,
 	WEIR_LEAVES_NEWCOMER,
-	WEIR_PASSES_NOT,
-	WEIR_PASSES_AT_ONCE,
-	WEIR_PASSES_LATER,
 	WEIR_FEEDBACK_WORDS,
 	WEIR_CONTROL_PORT,
 	WEIR_FEEDBACK_GOOD,

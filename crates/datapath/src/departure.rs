@@ -7,9 +7,8 @@
 //! a sixty-fourth is given out as spare.
 
 use crate::layout::{
-    ENTITLED_PART, LEAVES_ENTITLED, LEAVES_NEVER, LEAVES_NEWCOMER, NOWHERE, PASSES_AT_ONCE, PASSES_LATER, PASSES_NOT,
-    RawBatch, RawInterfaceMeter, RawLimiter, RawMachine, RawPacing, RawSender, RawSending, SHARE_ADD, SHARE_FILL,
-    native,
+    BATCH_SPREAD, ENTITLED_PART, LEAVES_ENTITLED, LEAVES_NEVER, LEAVES_NEWCOMER, NOWHERE, RawBatch, RawInterfaceMeter,
+    RawLimiter, RawMachine, RawPacing, RawSender, RawSending, SHARE_ADD, SHARE_FILL, native,
 };
 use crate::parameters::{Alpha, InterfaceParameters, Marks, ShaperParameters, limit};
 use crate::{InterfaceMeter, Limiter};
@@ -36,6 +35,8 @@ pub struct PacingConfig {
     pub queue: Bytes,
     /// What may leave at once after a pause, at least.
     pub burst: Bytes,
+    /// That may send.
+    pub cpus: u32,
 }
 
 impl PacingConfig {
@@ -51,7 +52,7 @@ impl PacingConfig {
                 Sharing::Fill => SHARE_FILL,
                 Sharing::Add => SHARE_ADD,
             },
-            reserved: 0,
+            spread: BATCH_SPREAD + self.cpus.max(1).next_power_of_two().trailing_zeros(),
         }
     }
 
@@ -113,14 +114,14 @@ impl Leaves {
     }
 }
 
-/// A CPU's batch of a service, towards one destination or none.
+/// What one CPU has let leave of a service, towards one destination or none, and not yet charged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Batch(RawBatch);
 
 impl Batch {
-    /// Bytes that left and that nobody has counted yet.
-    pub fn uncounted(&self) -> Bytes {
-        Bytes::new(self.0.uncounted())
+    /// Bytes to be charged.
+    pub fn unpaid(&self) -> Bytes {
+        Bytes::new(self.0.unpaid.into())
     }
 }
 
@@ -197,8 +198,8 @@ impl Pacer {
         }
     }
 
-    /// The same on a CPU whose packets leave in batches, as in the kernel. The next of ticks of `tick` is due at `due`. A batch is settled
-    /// with a later packet on the CPU, with `paid` where its packets went to another destination than that one.
+    /// The same on a CPU that lets packets leave in batches, as the kernel does. The next of ticks of `tick` is due at `due`. A batch's bytes
+    /// are charged with a later packet on the CPU, and to `paid` where they went to another destination than it does.
     ///
     /// # Panics
     /// If there is no such service.
@@ -215,16 +216,14 @@ impl Pacer {
             Some((place, limiter)) => (place, Some(limiter.raw_mut())),
             None => (NOWHERE, None),
         };
-        let mut departure = 0;
-        match native::weir_native_batch_pass(&mut batch.0, due.nanos(), place, bytes, &mut departure) {
-            PASSES_AT_ONCE => return Leaves::Entitled(now),
-            PASSES_LATER => return Leaves::Entitled(Instant::from_nanos(departure).max(now)),
-            passes => debug_assert_eq!(passes, PASSES_NOT),
+        if native::weir_native_batch_pass(&mut batch.0, due.nanos(), place, bytes) != 0 {
+            return Leaves::Entitled(now);
         }
         let (rules, sender) = &mut self.services[service];
-        let tick = tick.nanos();
+        let (unpaid, tick) = (batch.0.unpaid, tick.nanos());
         let lately =
-            native::weir_native_departure_lately(sender, limiter.as_deref(), &batch.0, &self.pacing, tick, due.nanos());
+            native::weir_native_departure_lately(sender, limiter.as_deref(), unpaid, &self.pacing, tick, due.nanos());
+        let mut departure = 0;
         let leaves = native::weir_native_depart(
             &mut batch.0,
             paid.map(Limiter::raw_mut),

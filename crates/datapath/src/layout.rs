@@ -91,14 +91,6 @@ pub struct RawLimiter {
     pub paid_at: u64,
     /// The time that pays the largest debt at `rate`.
     pub drain_ns: u64,
-    /// When it was last found to owe nothing, in nanoseconds, as the next one.
-    pub rest_at: u64,
-    /// When the tick is due until which `kept` counts.
-    pub kept_due: u64,
-    /// Bytes of batches, of all CPUs.
-    pub kept: u32,
-    /// Always zero.
-    pub reserved: u32,
 }
 
 /// `struct weir_law`: how the control law is run (`datapath/receive_meter.h`).
@@ -345,7 +337,7 @@ pub struct RawDestination {
     pub reserved: u32,
 }
 
-/// `struct weir_pacing`: how an interface is paced (`datapath/pacing.h`).
+/// `struct weir_pacing`: how an interface is paced (`datapath/departure.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawPacing {
@@ -359,8 +351,8 @@ pub struct RawPacing {
     pub burst: u32,
     /// How services share the interface.
     pub sharing: u32,
-    /// Always zero.
-    pub reserved: u32,
+    /// Bits: 2^-spread of a burst is one CPU's batch.
+    pub spread: u32,
 }
 
 /// `struct weir_sending`: what a service may send (`datapath/departure.h`).
@@ -421,35 +413,24 @@ pub struct RawMachine {
     pub newcomers: u64,
 }
 
-/// `struct weir_batch`: a CPU's batch of a service (`datapath/batch.h`).
+/// `struct weir_batch`: what one CPU has let leave of a service, and not yet charged (`datapath/departure.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawBatch {
-    /// When the tick is due until which it holds, in nanoseconds, as the next three.
+    /// When the tick is due before which it may let more leave, in nanoseconds.
     pub due: u64,
-    /// The departure of its next packet; 0: at once.
-    pub at: u64,
-    /// The last departure that the CPU gave.
-    pub last: u64,
-    /// When it was charged.
-    pub charged_at: u64,
-    /// Bytes charged ahead.
-    pub granted: u32,
-    /// Of them, those that are not used.
-    pub ahead: u32,
-    /// 2^-16 ns that a byte takes.
-    pub step: u32,
+    /// Bytes of these; 0: none.
+    pub room: u32,
+    /// Bytes to be charged.
+    pub unpaid: u32,
     /// The destination's slot, or `WEIR_NOWHERE`.
     pub place: u32,
+    /// Always zero.
+    pub reserved: u32,
 }
 
-impl RawBatch {
-    /// Bytes that left in it and that nobody has counted yet; of a batch that a CPU is changing perhaps none.
-    pub fn uncounted(&self) -> u64 {
-        u64::from(self.granted.saturating_sub(self.ahead))
-    }
-}
-
+/// `WEIR_BATCH_SPREAD`: an eighth of a burst is for the batches of all CPUs.
+pub(crate) const BATCH_SPREAD: u32 = 3;
 /// `WEIR_NOWHERE`: no destination.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
@@ -521,12 +502,6 @@ pub(crate) const LEAVES_SPARE: u32 = 1;
 pub(crate) const LEAVES_NEVER: u32 = 2;
 /// Beside these: its service wants more than it is entitled to, and did not lately.
 pub(crate) const LEAVES_NEWCOMER: u32 = 4;
-/// `WEIR_PASSES_NOT`: a packet is not in its CPU's batch.
-pub(crate) const PASSES_NOT: i32 = 0;
-/// `WEIR_PASSES_AT_ONCE`.
-pub(crate) const PASSES_AT_ONCE: i32 = 1;
-/// `WEIR_PASSES_LATER`.
-pub(crate) const PASSES_LATER: i32 = 2;
 /// The limiter is of no use any more.
 pub(crate) const DESTINATION_DROP: i32 = 1;
 
@@ -692,17 +667,11 @@ pub(crate) mod native {
             alone: u32,
             departure: &mut u64,
         ) -> u32;
-        pub(crate) safe fn weir_native_batch_pass(
-            batch: &mut RawBatch,
-            due: u64,
-            place: u32,
-            bytes: u32,
-            departure: &mut u64,
-        ) -> i32;
+        pub(crate) safe fn weir_native_batch_pass(batch: &mut RawBatch, due: u64, place: u32, bytes: u32) -> i32;
         pub(crate) safe fn weir_native_departure_lately(
             sender: &RawSender,
             destination: Option<&RawLimiter>,
-            batch: &RawBatch,
+            unpaid: u32,
             pacing: &RawPacing,
             tick: u64,
             due: u64,
@@ -803,7 +772,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 197];
+        pub(crate) static weir_layout: [u32; 189];
     }
 }
 
@@ -849,9 +818,6 @@ mod tests {
             offset_of!(RawLimiter, owed),
             offset_of!(RawLimiter, paid_at),
             offset_of!(RawLimiter, drain_ns),
-            offset_of!(RawLimiter, rest_at),
-            offset_of!(RawLimiter, kept_due),
-            offset_of!(RawLimiter, kept),
             size_of::<RawLaw>(),
             offset_of!(RawLaw, interval),
             offset_of!(RawLaw, alpha),
@@ -945,6 +911,7 @@ mod tests {
             offset_of!(RawPacing, queue),
             offset_of!(RawPacing, burst),
             offset_of!(RawPacing, sharing),
+            offset_of!(RawPacing, spread),
             size_of::<RawSending>(),
             offset_of!(RawSending, min),
             offset_of!(RawSending, max),
@@ -969,22 +936,16 @@ mod tests {
             offset_of!(RawMachine, newcomers),
             size_of::<RawBatch>(),
             offset_of!(RawBatch, due),
-            offset_of!(RawBatch, at),
-            offset_of!(RawBatch, last),
-            offset_of!(RawBatch, charged_at),
-            offset_of!(RawBatch, granted),
-            offset_of!(RawBatch, ahead),
-            offset_of!(RawBatch, step),
+            offset_of!(RawBatch, room),
+            offset_of!(RawBatch, unpaid),
             offset_of!(RawBatch, place),
             ENTITLED_PART as usize,
+            BATCH_SPREAD as usize,
             NOWHERE as usize,
             LEAVES_ENTITLED as usize,
             LEAVES_SPARE as usize,
             LEAVES_NEVER as usize,
             LEAVES_NEWCOMER as usize,
-            PASSES_NOT as usize,
-            PASSES_AT_ONCE as usize,
-            PASSES_LATER as usize,
             FEEDBACK_WORDS,
             usize::from(CONTROL_PORT),
             FEEDBACK_GOOD as usize,

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weir_datapath::{Limiter, Pacer, PacingConfig};
+use weir_datapath::{Batch, Leaves, Limiter, Pacer, PacingConfig};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
@@ -18,6 +18,7 @@ fn config(mbps: u64, sharing: Sharing) -> PacingConfig {
         horizon: Duration::from_millis(20),
         queue: Bytes::new(15_140),
         burst: Bytes::new(15_140),
+        cpus: 4,
     }
 }
 
@@ -316,6 +317,117 @@ proptest! {
         let departures: Vec<u64> = spare.iter().map(|packet| packet.at).collect();
         spare.sort_by_key(|packet| packet.offered);
         prop_assert!(spare.iter().map(|packet| packet.at).eq(departures));
+    }
+
+    /// On CPUs that let packets leave in batches, by the time of the last tick where that does: a limit, a service's or those of two
+    /// destinations, is exceeded by no more than its burst and an eighth, what it carries between two ticks and a packet. All bytes are charged.
+    #[test]
+    fn batches_keep_a_limit(
+        mbps in 20u64..20_000,
+        of_destinations in any::<bool>(),
+        long in any::<bool>(),
+        phases in prop::collection::vec((1u64..400, 100usize..800), 1..5),
+        packets in prop::collection::vec((0usize..4, 0usize..8, 60u32..1514), 50..200),
+    ) {
+        let limit = Bandwidth::from_mbps(mbps);
+        let tick = if long { Duration::from_millis(20) } else { TICK };
+        let mut pacer = pacer(40_000, Sharing::Fill, &[share(0, 0, 1)]);
+        let burst = limit.bytes_in(Duration::from_millis(1)).get().max(15_140);
+        let mut limiters = [Limiter::new(limit, Bytes::new(burst)), Limiter::new(limit, Bytes::new(burst))];
+        if !of_destinations {
+            pacer.set_limit(0, limit);
+        }
+        let mut batches = [(Batch::default(), 0); 4];
+        let mut now = 1_000u64;
+        let (mut left, mut in_batch) = ([Vec::new(), Vec::new()], 0);
+        for (percent, count) in phases {
+            for (cpu, run, bytes) in packets.iter().cycle().take(count) {
+                now += u64::from(*bytes) * 8_000 * 100 / (mbps * percent);
+                let due = Instant::from_nanos((now / tick.nanos() + 1) * tick.nanos());
+                let (batch, last) = &mut batches[*cpu];
+                // Some packets in a row go to one.
+                let place = if of_destinations { usize::from(*run == 0) } else { 0 };
+                let [one, other] = &mut limiters;
+                let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
+                let to = if of_destinations {
+                    (Some((place as u32, own)), (*last != place).then_some(paid))
+                } else {
+                    (None, None)
+                };
+                *last = place;
+                let before = batch.unpaid();
+                match pacer.departure_on(batch, 0, to, (tick, due), Instant::from_nanos(now), *bytes) {
+                    Leaves::Entitled(at) | Leaves::Spare(at) => left[place].push((at.nanos(), *bytes)),
+                    Leaves::Never => {}
+                }
+                in_batch += usize::from(batch.unpaid() > before);
+            }
+        }
+        let all: u64 = left.iter().flatten().map(|(_, bytes)| u64::from(*bytes)).sum();
+        let unpaid: u64 = batches.iter().map(|(batch, _)| batch.unpaid().get()).sum();
+        prop_assert_eq!(pacer.sent(0).get() + unpaid, all);
+        let more = burst * 9 / 8 + if long { 0 } else { limit.bytes_in(tick).get() } + 2 * 1514;
+        for mut left in left {
+            left.sort_unstable();
+            let (mut bucket, mut last) = (0f64, 0);
+            for (at, bytes) in left {
+                bucket = (bucket - (at - last) as f64 * mbps as f64 / 8_000.0).max(0.0) + f64::from(bytes);
+                prop_assert!(bucket <= more as f64, "{bucket} of {more} at {at}");
+                last = at;
+            }
+        }
+        // A part of a burst that is smaller than a packet is nobody's.
+        prop_assert!(burst < 200_000 || in_batch > 0);
+    }
+
+    /// Who wants more than its limit gets the departures that the clock gives, or is ahead by what passed since the last tick, which may be
+    /// late; and is refused nothing that would not wait for too long.
+    #[test]
+    fn what_waits_needs_no_clock(
+        mbps in 20u64..20_000,
+        percent in 110u64..400,
+        late in 0u64..30_000_000,
+        packets in prop::collection::vec(60u32..1514, 300..900),
+    ) {
+        let limited = || {
+            let mut pacer = pacer(40_000, Sharing::Fill, &[share(0, 0, 1)]);
+            pacer.set_limit(0, Bandwidth::from_mbps(mbps));
+            (pacer, Batch::default())
+        };
+        let (mut by_tick, mut by_clock) = (limited(), limited());
+        let (mut now, mut waited, mut refused) = (100_000_000u64, 0, 0i64);
+        // Where both refuse some, they refuse others, and as much.
+        let packet = 1514 * 8_000 / mbps;
+        // Ticks stop for a while.
+        let stop = now + 1_000_000;
+        let all: u64 = packets.iter().map(|bytes| u64::from(*bytes)).sum();
+        for bytes in packets {
+            now += u64::from(bytes) * 8_000 * 100 / (mbps * percent);
+            let seen = if now < stop { now } else { now.saturating_sub(late).max(stop) };
+            let due = Instant::from_nanos((seen / TICK.nanos() + 1) * TICK.nanos());
+            let at = |(pacer, batch): &mut (Pacer, Batch), tick| {
+                match pacer.departure_on(batch, 0, (None, None), (tick, due), Instant::from_nanos(now), bytes) {
+                    Leaves::Entitled(at) | Leaves::Spare(at) => Some(at.nanos()),
+                    Leaves::Never => None,
+                }
+            };
+            // Ticks that are further apart do not stand for the clock.
+            let (own, exact) = (at(&mut by_tick, TICK), at(&mut by_clock, Duration::from_millis(20)));
+            match (own, exact) {
+                (Some(own), Some(exact)) => {
+                    prop_assert!(own <= exact.max(now) + packet, "{own} by the tick, {exact} by the clock, at {now}");
+                    prop_assert!(exact - own.min(exact) <= 2 * TICK.nanos() + late + packet, "{own} by the tick, {exact} by the clock");
+                    waited += u64::from(own > now);
+                }
+                (own, exact) => {
+                    refused += i64::from(bytes) * (i64::from(own.is_none()) - i64::from(exact.is_none()));
+                    prop_assert!(refused <= 2 * 1514, "refused by the tick alone at {now}");
+                }
+            }
+        }
+        // What is above the limit is more than may leave at once.
+        let burst = Bandwidth::from_mbps(mbps).bytes_in(Duration::from_millis(1)).get().max(15_140);
+        prop_assert!(waited > 0 || all * (percent - 100) / percent < 2 * burst);
     }
 
     /// Who waits is no newcomer because another packet's time lies before.

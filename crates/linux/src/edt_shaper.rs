@@ -105,6 +105,7 @@ impl EdtShaper {
             horizon: QUEUE_TIME,
             queue: queue_bytes(sending),
             burst: burst_bytes(sending),
+            cpus: possible_cpus()?,
         };
         let services = rates.iter().map(|rate| (rate.slot, *rate)).collect();
         let mut shaper = Self { fq, maps, config, sending, services };
@@ -123,15 +124,15 @@ impl EdtShaper {
     pub fn level(&self) -> Result<LevelReading, ShaperError> {
         let level = self.maps.states.get(&0, 0).map_err(LoaderError::from)?.level;
         let machine = self.maps.exits.get(&0, 0).map_err(LoaderError::from)?.machine;
-        let mut uncounted = 0;
+        let mut unpaid = 0;
         for slot in self.services.keys().chain([&REST]) {
-            uncounted += self.uncounted(*slot).map_err(LoaderError::from)?;
+            unpaid += self.unpaid(*slot).map_err(LoaderError::from)?;
         }
         Ok(LevelReading {
             rate: Bandwidth::from_bps(level.rate),
             usage: Bandwidth::from_bps(level.usage),
-            sent: Bytes::new(machine.sent + uncounted),
-            entitled: Bytes::new(machine.entitled + uncounted),
+            sent: Bytes::new(machine.sent + unpaid),
+            entitled: Bytes::new(machine.entitled + unpaid),
         })
     }
 
@@ -201,10 +202,10 @@ impl EdtShaper {
         Ok(())
     }
 
-    /// What has left of a service in batches that nobody has counted yet.
-    fn uncounted(&self, slot: u32) -> Result<u64, MapError> {
+    /// What has left of a service and is not charged yet.
+    fn unpaid(&self, slot: u32) -> Result<u64, MapError> {
         let batches = self.maps.batches.get(&slot, 0)?;
-        Ok(batches.iter().map(|BatchValue(batch)| batch.uncounted()).sum())
+        Ok(batches.iter().map(|BatchValue(batch)| u64::from(batch.unpaid)).sum())
     }
 
     fn queue(&self, slot: u32, service: Option<ServiceId>, now: u64) -> Result<ServiceQueue, MapError> {
@@ -213,7 +214,7 @@ impl EdtShaper {
         let rate = rates.into_iter().filter(|rate| *rate != 0).min().unwrap_or(0);
         let waits = u128::from(sender.latest.saturating_sub(now));
         let backlog = u64::try_from(u128::from(rate) * waits / 8_000_000_000).unwrap_or(u64::MAX);
-        let sent = Bytes::new(sender.sent + self.uncounted(slot)?);
+        let sent = Bytes::new(sender.sent + self.unpaid(slot)?);
         Ok(ServiceQueue { service, sent, backlog: Bytes::new(backlog), drops: sender.dropped, destinations: 0 })
     }
 }

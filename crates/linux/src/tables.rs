@@ -10,7 +10,7 @@ use weir_datapath::{
 };
 
 /// Changes with any of these structures: what is pinned is adopted by the same version alone.
-pub(crate) const VERSION: u32 = 9;
+pub(crate) const VERSION: u32 = 8;
 /// Services that can be told apart on one host.
 pub const SERVICES_MAX: u32 = 1024;
 /// Words of a bit for each service, the unclassified in the last.
