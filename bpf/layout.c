@@ -102,6 +102,7 @@ const u32 weir_tables_layout[] = {
 	FIELD(weir_held, sent),
 	FIELD(weir_held, word_at),
 	FIELD(weir_held, coded_at),
+	FIELD(weir_held, grant),
 	SIZE(weir_outlet),
 	FIELD(weir_outlet, sender),
 	SIZE(weir_exit),

@@ -24,7 +24,7 @@
 #include "siphash.h"
 
 /* Changes whenever a value below does: what is pinned is adopted by the same version alone. */
-#define WEIR_TABLES_VERSION 8
+#define WEIR_TABLES_VERSION 9
 
 #ifndef __bpf__
 /* As the kernel has it (linux/bpf.h), for layout.c. */
@@ -190,6 +190,7 @@ struct weir_held {
 	u64 sent;  /* bytes to it */
 	u64 word_at;  /* ns: when it was last given this host's word (feedback.h) */
 	u64 coded_at; /* ns: when it last said that it has it */
+	struct weir_grant grant;
 };
 
 /* A sender that has given its word that it codes (feedback.h): a service of this host from `source` to `destination`. */

@@ -9,7 +9,7 @@
  *        own its service's holds it: the agent makes one when a receiver's rate is less than what the service may send at all
  *        (crates/linux/src/htb.rs).
  *
- * Any CPU may send for any service: all clocks of the interface have one lock (departure.h, batches).
+ * Any CPU may send for any service: all clocks of the interface have one lock (departure.h, batches; grant.h).
  */
 #ifndef WEIR_TRANSMIT_H
 #define WEIR_TRANSMIT_H
@@ -132,6 +132,17 @@ static __always_inline int leaves_in_batch(struct __sk_buff *skb, u32 service, u
 	return batch && state && weir_batch_pass(batch, *(volatile u64 *)&state->due, place, skb->wire_len);
 }
 
+/* Writes a departure on the packet. */
+static __always_inline void stamp(struct __sk_buff *skb, u64 departure)
+{
+	/* TCP writes a time of its own, for pacing; any other kind of time says when a packet came */
+	u64 own = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
+
+	/* the helper knows IP alone, and marks the time as one of departure; fq takes any */
+	if (departure > own && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
+		skb->tstamp = departure;
+}
+
 /*
  * Writes on the packet when it leaves. 1: it does not. A function of its own: what it needs of the stack, which is 512 bytes for all that call
  * each other, is free while a tick runs.
@@ -147,12 +158,18 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 	struct weir_exit *exit = bpf_map_lookup_elem(&weir_exits, &key);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
 	struct weir_held *paid = held;
-	u64 lately, now, due, departure, own;
+	struct weir_grant *grant;
+	u64 lately, now, due, departure;
 
 	if (!outlet || !rules || !batch || !pacing || !exit || !state)
 		return 0;
 	alone = state->fallback;
 	due = *(volatile u64 *)&state->due;
+	grant = held ? &held->grant : &outlet->sender.grant;
+	if (weir_grant_take(grant, due, skb->wire_len, &departure)) {
+		stamp(skb, departure);
+		return 0;
+	}
 	if (batch->place != place) {
 		key = batch->place;
 		paid = bpf_map_lookup_elem(&weir_destinations, &key);
@@ -161,12 +178,12 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 			paid = 0;
 	}
 	/* without the lock: another CPU may charge the clocks before this one has it */
-	lately = weir_departure_lately(&outlet->sender, held ? &held->destination.limiter : 0, batch->unpaid, pacing, tick, due);
+	lately = weir_departure_lately(&outlet->sender, held ? &held->destination.limiter : 0, batch->unpaid, grant, pacing, tick, due);
 	now = lately ? lately : bpf_ktime_get_ns();
 	/* one for all clocks of the interface: taking a lock costs more than what is done under it */
 	bpf_spin_lock(&exit->lock);
-	leaves = weir_depart(batch, paid ? &paid->destination.limiter : 0, held ? &held->destination.limiter : 0, place, &outlet->sender,
-			     rules, pacing, &state->level, &exit->machine, now, due, skb->wire_len, alone, &departure);
+	leaves = weir_depart(batch, paid ? &paid->destination.limiter : 0, held ? &held->destination.limiter : 0, place, grant,
+			     &outlet->sender, rules, pacing, &state->level, &exit->machine, now, due, skb->wire_len, alone, &departure);
 	bpf_spin_unlock(&exit->lock);
 	if (leaves == WEIR_LEAVES_NEVER) {
 		tally(WEIR_COUNT_BEYOND_HORIZON);
@@ -175,13 +192,8 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 	/* another CPU may have charged them since, and the departure be past */
 	if (lately && departure > now && departure <= due + tick)
 		now = bpf_ktime_get_ns();
-	if (departure <= now)
-		return 0;
-	/* TCP writes a time of its own, for pacing; any other kind of time says when a packet came */
-	own = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
-	/* the helper knows IP alone, and marks the time as one of departure; fq takes any */
-	if (departure > own && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
-		skb->tstamp = departure;
+	if (departure > now)
+		stamp(skb, departure);
 	return 0;
 }
 

@@ -34,6 +34,8 @@
  * tick, towards one destination, and up to an eighth of the smallest burst for all CPUs together. A window carries as much more, and what
  * the rate carries between two ticks where the last one's time stands for the clock (weir_departure_lately).
  *
+ * What waits takes its departure from a grant (grant.h), for which the clocks are looked at once for several packets, too.
+ *
  * The horizon. Nothing limits what is handed over before its time (local senders are held by their sockets' buffers, guests by nothing).
  * So a packet that would wait for longer than the horizon is dropped, unless what waits before it is less than 128 frames: at
  * low rates that takes longer. The numbers are those of an HTB class's queue. It is charged to the clocks above the one that
@@ -41,7 +43,8 @@
  *
  * Bounds: those of limiter.h and interface_meter.h. When a rate rises, packets that have their time keep it, and later ones may get
  * an earlier one: by fq a flow then is out of order where its rate more than doubles between two of its packets.
- * Where one CPU's packet has to wait, another's may leave before it what is left of a batch: once, until the next tick.
+ * Where one CPU's packet has to wait, another's may leave before it what is left of a batch: once, until the next tick. A limit that falls is
+ * obeyed when the batch and the grant are at an end: at the next tick at the latest.
  *
  * Worked example: 100 Mb/s, two services of weight 1, so R = 49.2 Mb/s while both want everything. The first alone hands over 1,500 B each
  * 100 us: by `entitled` the n-th packet leaves at n * 244 us, by the machine's clock at n * 120 us, so it leaves by that, spare. R
@@ -54,6 +57,7 @@
 #ifndef WEIR_DEPARTURE_H
 #define WEIR_DEPARTURE_H
 
+#include "grant.h"
 #include "limiter.h"
 #include "receive_tick.h"
 
@@ -67,8 +71,8 @@
 /* ns after which a service that has to wait again is a newcomer: several intervals. */
 #define WEIR_NEWCOMER 100000000ULL
 
-/* Bytes that one CPU may let leave before it charges them, at most: ten frames. */
-#define WEIR_BATCH_MAX 16384
+/* Bytes that one CPU may let leave before it charges them, at most: two of the largest buffers. */
+#define WEIR_BATCH_MAX WEIR_GRANT_MAX
 /* Of a burst, so many bits less are for all CPUs together: an eighth. */
 #define WEIR_BATCH_SPREAD 3
 /* ns between two ticks, at most, where the last one's time does for the clock's: half of the time that a burst is of. */
@@ -107,6 +111,7 @@ struct weir_sending {
 struct weir_sender {
 	struct weir_limiter root;
 	struct weir_limiter entitled;
+	struct weir_grant grant; /* of what no destination's limiter holds */
 	u64 level;   /* the R that `entitled` follows from */
 	u64 latest;  /* ns: the last departure */
 	u64 waited_at; /* ns: when it last wanted more than it is entitled to */
@@ -173,11 +178,12 @@ WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_l
 /*
  * 1: the clock says nothing new of a packet: it leaves at once whatever the time is, or later than `then` in any case and by half of the horizon
  * at most. Its departure is the same at whatever time before that what is owed was last paid. What is near the horizon is refused by what time it is, and a
- * tick may be late.
+ * tick may be late. `unpaid` bytes are to be charged, and `left` given back.
  */
-WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 unpaid, u64 then, u64 horizon)
+WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 unpaid, u32 left, u64 then, u64 horizon)
 {
 	u64 owed = limiter->owed + unpaid * WEIR_NANOBITS_PER_BYTE;
+	u64 least = limiter->burst + left * WEIR_NANOBITS_PER_BYTE;
 	u64 elapsed = then > limiter->paid_at ? then - limiter->paid_at : 0;
 	u64 latest = then + horizon / 2, most;
 
@@ -187,8 +193,8 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
 	if (latest <= limiter->paid_at)
 		return 0;
 	most = latest - limiter->paid_at;
-	owed -= limiter->burst;
-	return most < limiter->drain_ns && owed > elapsed * limiter->rate && owed < most * limiter->rate;
+	return most < limiter->drain_ns && limiter->owed > least && limiter->owed - least > elapsed * limiter->rate &&
+	       owed - limiter->burst < most * limiter->rate;
 }
 
 /*
@@ -198,16 +204,21 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
  * The next is due at `due`; `unpaid` is of the CPU's batch.
  */
 WEIR_INLINE u64 weir_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
-				      const struct weir_pacing *pacing, u64 tick, u64 due)
+				      const struct weir_grant *grant, const struct weir_pacing *pacing, u64 tick, u64 due)
 {
 	u64 then = due + tick, horizon = pacing->horizon;
+	u32 left = *(const volatile u64 *)&grant->left >> 32;
+	u64 last = grant->charged ? weir_grant_next(grant, left) : grant->last;
 
 	if (tick > WEIR_LATELY || due <= tick)
 		return 0;
-	if (destination && !weir_departure_is_clear(destination, unpaid, then, horizon))
+	/* whether the packet before it has left already, the clock alone knows */
+	if (last > due - tick && last <= then)
 		return 0;
-	if (!weir_departure_is_clear(&sender->root, unpaid, then, horizon) ||
-	    !weir_departure_is_clear(&sender->entitled, unpaid, then, horizon))
+	if (destination && !weir_departure_is_clear(destination, unpaid, left, then, horizon))
+		return 0;
+	if (!weir_departure_is_clear(&sender->root, unpaid, left, then, horizon) ||
+	    !weir_departure_is_clear(&sender->entitled, unpaid, left, then, horizon))
 		return 0;
 	return due - tick;
 }
@@ -319,17 +330,71 @@ WEIR_INLINE void weir_machine_departure(struct weir_machine *machine, const stru
 		*departure = spare;
 }
 
+/* A grant ends, with `left` bytes: what was used is counted, the rest given back. */
+WEIR_INLINE void weir_depart_return(const struct weir_grant *grant, u32 left, struct weir_limiter *destination, struct weir_sender *sender,
+				    struct weir_machine *machine)
+{
+	u32 used = grant->charged - left;
+
+	if (destination)
+		weir_grant_return(grant, destination, left);
+	weir_grant_return(grant, &sender->root, left);
+	weir_grant_return(grant, &sender->entitled, left);
+	weir_grant_return(grant, &machine->limiter, left);
+	sender->sent += used;
+	machine->sent += used;
+	machine->entitled += used;
+}
+
+/* A grant begins, of at most `wanted` bytes after a packet of `bytes` that waits until `departure`; none if that is less than it has. */
+WEIR_INLINE void weir_depart_grant(struct weir_grant *grant, struct weir_limiter *destination, struct weir_sender *sender,
+				   struct weir_machine *machine, const struct weir_pacing *pacing, u64 now, u32 bytes, u32 wanted,
+				   u64 departure)
+{
+	u64 end = departure, step;
+
+	wanted = weir_grant_part(&sender->root, wanted);
+	wanted = weir_grant_part(&sender->entitled, wanted);
+	if (destination)
+		wanted = weir_grant_part(destination, wanted);
+	if (wanted < bytes)
+		return;
+	end = weir_grant_after(&sender->root, wanted, end);
+	end = weir_grant_after(&sender->entitled, wanted, end);
+	if (destination)
+		end = weir_grant_after(destination, wanted, end);
+	if (end - departure > WEIR_GRANT_TIME || end > now + pacing->horizon)
+		return;
+	/* at most 2^16 * 10^6 by 120 */
+	step = ((end - departure) << 16) / ((u64)bytes + wanted) + 1;
+	if (destination) {
+		weir_grant_keep(destination, wanted);
+		now = weir_grant_later(destination, now);
+	}
+	weir_grant_keep(&sender->root, wanted);
+	weir_grant_keep(&sender->entitled, wanted);
+	weir_grant_keep(&machine->limiter, wanted);
+	now = weir_grant_later(&sender->root, now);
+	now = weir_grant_later(&sender->entitled, now);
+	grant->charged_at = weir_grant_later(&machine->limiter, now);
+	grant->charged = wanted;
+	grant->step = (u32)step;
+	grant->end = departure + (((u64)bytes + wanted) * step >> 16);
+	weir_grant_begin(grant);
+}
+
 /*
- * What a packet does that its CPU's batch has no room for, under the lock: charges the batch, finds the packet's departure, and begins another
- * batch where nothing has to wait. `paid` is the limiter of the batch's destination and `destination` that of the packet's, at `place`; null where
- * there is none. `due` is when the next tick is. WEIR_LEAVES_*.
+ * What a packet does that is neither in its CPU's batch nor in the grant of its place, under the lock: charges the batch, ends the grant, finds
+ * the packet's departure, and begins another batch where nothing has to wait and another grant where it has. `paid` is the limiter of the batch's
+ * destination and `destination` that of the packet's, at `place`; null where there is none. `due` is when the next tick is. WEIR_LEAVES_*.
  */
 WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
-			    struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
-			    const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
-			    u32 alone, u64 *departure)
+			    struct weir_grant *grant, struct weir_sender *sender, const struct weir_sending *rules,
+			    const struct weir_pacing *pacing, const struct weir_interface_meter *level,
+			    struct weir_machine *machine, u64 now, u64 due, u32 bytes, u32 alone, u64 *departure)
 {
-	u32 unpaid = batch->unpaid, leaves, room, other;
+	u32 unpaid = batch->unpaid, left = weir_grant_end(grant), wanted = weir_grant_wanted(grant, left, due, bytes), leaves, room, other;
+	u64 last = grant->last;
 
 	batch->room = 0;
 	batch->unpaid = 0;
@@ -343,6 +408,14 @@ WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid,
 		machine->sent += unpaid;
 		machine->entitled += unpaid;
 	}
+	if (grant->charged) {
+		if (left != grant->charged)
+			last = weir_grant_next(grant, left);
+		weir_depart_return(grant, left, destination, sender, machine);
+		grant->charged = 0;
+		grant->last = last;
+	}
+	grant->due = due;
 	*departure = now;
 	if (destination && weir_pacing_pass(pacing, destination, now, bytes, departure))
 		return WEIR_LEAVES_NEVER;
@@ -350,6 +423,11 @@ WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid,
 	if (leaves == WEIR_LEAVES_NEVER)
 		return leaves;
 	weir_machine_departure(machine, pacing, now, bytes, leaves, departure);
+	if (last > *departure && last - *departure <= WEIR_GRANT_TIME)
+		*departure = last;
+	grant->last = *departure > now ? *departure : 0;
+	if (leaves == WEIR_LEAVES_ENTITLED && *departure > now)
+		weir_depart_grant(grant, destination, sender, machine, pacing, now, bytes, wanted, *departure);
 	/* who hands over more than a batch at a time makes no use of one */
 	if (leaves != WEIR_LEAVES_ENTITLED || *departure > now || bytes > WEIR_BATCH_MAX)
 		return leaves;

@@ -102,6 +102,7 @@ WEIR_INLINE void weir_destination_init(struct weir_destination *destination, u64
 	__builtin_memset(destination, 0, sizeof(*destination));
 	weir_destination_set_rules(destination, rules);
 	destination->limiter.paid_at = now;
+	destination->limiter.rest_at = now;
 	destination->heard_at = now;
 	destination->halved_at = now;
 	destination->asked_at = now;

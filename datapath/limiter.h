@@ -41,6 +41,9 @@ struct weir_limiter {
 	u64 owed;   /* nanobits not yet paid at `paid_at`, the burst included; at most WEIR_OWED_MAX */
 	u64 paid_at;  /* ns */
 	u64 drain_ns; /* so much time pays WEIR_OWED_MAX at `rate`: keeps elapsed * rate inside 64 bits */
+	u64 rest_at;  /* ns: when it was last found to owe nothing; what was charged before is paid */
+	u32 kept;     /* bytes of grants that were charged since (grant.h) */
+	u32 reserved;
 };
 
 /* Pays for the time until `now`. A clock that goes back (two CPUs) pays nothing. */
@@ -52,12 +55,14 @@ WEIR_INLINE void weir_limiter_settle(struct weir_limiter *limiter, u64 now)
 		return;
 	elapsed = now - limiter->paid_at;
 	limiter->paid_at = now;
-	if (!limiter->rate || elapsed >= limiter->drain_ns) {
-		limiter->owed = 0;
+	paid = elapsed < limiter->drain_ns ? elapsed * limiter->rate : WEIR_OWED_MAX;
+	if (limiter->owed > paid) {
+		limiter->owed -= paid;
 		return;
 	}
-	paid = elapsed * limiter->rate;
-	limiter->owed = limiter->owed > paid ? limiter->owed - paid : 0;
+	limiter->owed = 0;
+	limiter->rest_at = now;
+	limiter->kept = 0;
 }
 
 /* From `now` on the rate is `rate` bit/s; 0 is unlimited and forgets what is owed. */
@@ -68,8 +73,11 @@ WEIR_INLINE void weir_limiter_set_rate(struct weir_limiter *limiter, u64 now, u6
 		rate = WEIR_RATE_MAX;
 	limiter->rate = rate;
 	limiter->drain_ns = rate ? WEIR_OWED_MAX / rate + 1 : 0;
-	if (!rate)
+	if (!rate) {
 		limiter->owed = 0;
+		limiter->rest_at = limiter->paid_at;
+		limiter->kept = 0;
+	}
 }
 
 /* From now on `bytes` may leave ahead of the rate after a pause; at most WEIR_CHARGE_MAX. */
@@ -104,6 +112,14 @@ WEIR_INLINE void weir_limiter_charge(struct weir_limiter *limiter, u32 bytes)
 	limiter->owed += bytes * WEIR_NANOBITS_PER_BYTE;
 	if (limiter->owed > WEIR_OWED_MAX)
 		limiter->owed = WEIR_OWED_MAX;
+}
+
+/* Takes back a charge of `bytes` since which it was not at rest. */
+WEIR_INLINE void weir_limiter_refund(struct weir_limiter *limiter, u32 bytes)
+{
+	u64 charged = bytes * WEIR_NANOBITS_PER_BYTE;
+
+	limiter->owed = limiter->owed > charged ? limiter->owed - charged : 0;
 }
 
 /*

@@ -63,10 +63,11 @@ int weir_native_destination_asks(struct weir_destination *destination, u64 now);
 int weir_native_destination_silent(struct weir_destination *destination, u64 now);
 int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure);
 int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes);
+int weir_native_grant_take(struct weir_grant *grant, u64 due, u32 bytes, u64 *departure);
 u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
-				 const struct weir_pacing *pacing, u64 tick, u64 due);
-u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
-		       const struct weir_sending *rules, const struct weir_pacing *pacing,
+				 const struct weir_grant *grant, const struct weir_pacing *pacing, u64 tick, u64 due);
+u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
+		       struct weir_grant *grant, struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
 		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
 		       u64 *departure);
 u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
@@ -292,20 +293,25 @@ int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 byt
 	return weir_batch_pass(batch, due, place, bytes);
 }
 
-u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
-				 const struct weir_pacing *pacing, u64 tick, u64 due)
+int weir_native_grant_take(struct weir_grant *grant, u64 due, u32 bytes, u64 *departure)
 {
-	return weir_departure_lately(sender, destination, unpaid, pacing, tick, due);
+	return weir_grant_take(grant, due, bytes, departure);
 }
 
-u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place, struct weir_sender *sender,
-		       const struct weir_sending *rules, const struct weir_pacing *pacing,
+u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+				 const struct weir_grant *grant, const struct weir_pacing *pacing, u64 tick, u64 due)
+{
+	return weir_departure_lately(sender, destination, unpaid, grant ? grant : &sender->grant, pacing, tick, due);
+}
+
+u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
+		       struct weir_grant *grant, struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
 		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
 		       u64 *departure)
 {
 	/* the caller cannot name one limiter twice */
-	return weir_depart(batch, batch->place == place ? destination : paid, destination, place, sender, rules, pacing, level,
-			   machine, now, due, bytes, 0, departure);
+	return weir_depart(batch, batch->place == place ? destination : paid, destination, place,
+			   grant ? grant : &sender->grant, sender, rules, pacing, level, machine, now, due, bytes, 0, departure);
 }
 
 void weir_native_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack)
@@ -450,6 +456,16 @@ const u32 weir_layout[] = {
 	FIELD(weir_limiter, owed),
 	FIELD(weir_limiter, paid_at),
 	FIELD(weir_limiter, drain_ns),
+	FIELD(weir_limiter, rest_at),
+	FIELD(weir_limiter, kept),
+	SIZE(weir_grant),
+	FIELD(weir_grant, left),
+	FIELD(weir_grant, due),
+	FIELD(weir_grant, end),
+	FIELD(weir_grant, last),
+	FIELD(weir_grant, charged_at),
+	FIELD(weir_grant, charged),
+	FIELD(weir_grant, step),
 	SIZE(weir_law),
 	FIELD(weir_law, interval),
 	FIELD(weir_law, alpha),
@@ -554,6 +570,7 @@ const u32 weir_layout[] = {
 	SIZE(weir_sender),
 	FIELD(weir_sender, root),
 	FIELD(weir_sender, entitled),
+	FIELD(weir_sender, grant),
 	FIELD(weir_sender, level),
 	FIELD(weir_sender, latest),
 	FIELD(weir_sender, waited_at),

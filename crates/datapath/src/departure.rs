@@ -7,8 +7,8 @@
 //! a sixty-fourth is given out as spare.
 
 use crate::layout::{
-    BATCH_SPREAD, ENTITLED_PART, LEAVES_ENTITLED, LEAVES_NEVER, LEAVES_NEWCOMER, NOWHERE, RawBatch, RawInterfaceMeter,
-    RawLimiter, RawMachine, RawPacing, RawSender, RawSending, SHARE_ADD, SHARE_FILL, native,
+    BATCH_SPREAD, ENTITLED_PART, LEAVES_ENTITLED, LEAVES_NEVER, LEAVES_NEWCOMER, NOWHERE, RawBatch, RawGrant,
+    RawInterfaceMeter, RawLimiter, RawMachine, RawPacing, RawSender, RawSending, SHARE_ADD, SHARE_FILL, native,
 };
 use crate::parameters::{Alpha, InterfaceParameters, Marks, ShaperParameters, limit};
 use crate::{InterfaceMeter, Limiter};
@@ -125,6 +125,20 @@ impl Batch {
     }
 }
 
+/// Departures that are kept for packets of a service towards one destination.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Grant(RawGrant);
+
+impl Grant {
+    /// Bytes that were used and that nobody has counted yet.
+    pub fn uncounted(&self) -> Bytes {
+        Bytes::new(self.0.uncounted())
+    }
+}
+
+/// Where a packet goes that a destination's limiter holds: its slot, the limiter, and what is kept for it.
+pub type Towards<'a> = (u32, &'a mut Limiter, &'a mut Grant);
+
 /// Paces the services of an interface, the unclassified traffic as the last of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pacer {
@@ -207,34 +221,47 @@ impl Pacer {
         &mut self,
         batch: &mut Batch,
         service: usize,
-        (destination, paid): (Option<(u32, &mut Limiter)>, Option<&mut Limiter>),
+        (destination, paid): (Option<Towards<'_>>, Option<&mut Limiter>),
         (tick, due): (Duration, Instant),
         now: Instant,
         bytes: u32,
     ) -> Leaves {
-        let (place, mut limiter) = match destination {
-            Some((place, limiter)) => (place, Some(limiter.raw_mut())),
-            None => (NOWHERE, None),
+        let (place, mut limiter, mut grant) = match destination {
+            Some((place, limiter, grant)) => (place, Some(limiter.raw_mut()), Some(&mut grant.0)),
+            None => (NOWHERE, None, None),
         };
         if native::weir_native_batch_pass(&mut batch.0, due.nanos(), place, bytes) != 0 {
             return Leaves::Entitled(now);
         }
         let (rules, sender) = &mut self.services[service];
-        let (unpaid, tick) = (batch.0.unpaid, tick.nanos());
-        let lately =
-            native::weir_native_departure_lately(sender, limiter.as_deref(), unpaid, &self.pacing, tick, due.nanos());
         let mut departure = 0;
+        let kept = grant.as_deref_mut().unwrap_or(&mut sender.grant);
+        if native::weir_native_grant_take(kept, due.nanos(), bytes, &mut departure) != 0 {
+            return Leaves::Entitled(Instant::from_nanos(departure));
+        }
+        let (unpaid, tick) = (batch.0.unpaid, tick.nanos());
+        let lately = native::weir_native_departure_lately(
+            sender,
+            limiter.as_deref(),
+            unpaid,
+            grant.as_deref(),
+            &self.pacing,
+            tick,
+            due.nanos(),
+        );
+        let seen = if lately == 0 { now.nanos() } else { lately };
         let leaves = native::weir_native_depart(
             &mut batch.0,
             paid.map(Limiter::raw_mut),
             limiter.take(),
             place,
+            grant,
             sender,
             rules,
             &self.pacing,
             &self.level,
             &mut self.machine,
-            if lately == 0 { now.nanos() } else { lately },
+            seen,
             due.nanos(),
             bytes,
             &mut departure,
@@ -245,6 +272,14 @@ impl Pacer {
             LEAVES_NEVER => Leaves::Never,
             _ => Leaves::Spare(at),
         }
+    }
+
+    /// Bytes of a service that left in grants, of what no destination's limiter holds, and that nobody has counted yet.
+    ///
+    /// # Panics
+    /// If there is no such service.
+    pub fn uncounted(&self, service: usize) -> Bytes {
+        Bytes::new(self.services[service].1.grant.uncounted())
     }
 
     /// Bytes of a service that were charged.

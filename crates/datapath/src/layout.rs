@@ -91,6 +91,39 @@ pub struct RawLimiter {
     pub paid_at: u64,
     /// The time that pays the largest debt at `rate`.
     pub drain_ns: u64,
+    /// When it was last found to owe nothing, in nanoseconds.
+    pub rest_at: u64,
+    /// Bytes of grants that were charged since.
+    pub kept: u32,
+    /// Always zero.
+    pub reserved: u32,
+}
+
+/// `struct weir_grant`: departures that are kept for the next packets of those that wait (`datapath/grant.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawGrant {
+    /// Bytes that are left, 2^32 times; below, how often another one began.
+    pub left: u64,
+    /// When the tick is due until which it holds, in nanoseconds, as the next three.
+    pub due: u64,
+    /// When what comes after it may leave.
+    pub end: u64,
+    /// The last departure that a look at the clocks gave.
+    pub last: u64,
+    /// When it was charged.
+    pub charged_at: u64,
+    /// Bytes.
+    pub charged: u32,
+    /// 2^-16 ns that a byte takes.
+    pub step: u32,
+}
+
+impl RawGrant {
+    /// Bytes that were used and that nobody has counted yet; of one that is changing perhaps none.
+    pub fn uncounted(&self) -> u64 {
+        u64::from(self.charged).saturating_sub(self.left >> 32)
+    }
 }
 
 /// `struct weir_law`: how the control law is run (`datapath/receive_meter.h`).
@@ -381,6 +414,8 @@ pub struct RawSender {
     pub root: RawLimiter,
     /// What it is entitled to.
     pub entitled: RawLimiter,
+    /// Of what no destination's limiter holds.
+    pub grant: RawGrant,
     /// The R that `entitled` follows from.
     pub level: u64,
     /// The last departure, in nanoseconds.
@@ -511,8 +546,8 @@ pub(crate) const DESTINATION_DROP: i32 = 1;
 pub(crate) mod native {
     use super::{
         FEEDBACK_WORDS, Packet, RawAnswers, RawArrivals, RawBatch, RawDestination, RawDestinationRules, RawFeedback,
-        RawInterfaceMeter, RawLaw, RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending,
-        RawSipKey, RawTaken, RawTold, Rule, STARTS,
+        RawGrant, RawInterfaceMeter, RawLaw, RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender,
+        RawSending, RawSipKey, RawTaken, RawTold, Rule, STARTS,
     };
 
     unsafe extern "C" {
@@ -668,10 +703,17 @@ pub(crate) mod native {
             departure: &mut u64,
         ) -> u32;
         pub(crate) safe fn weir_native_batch_pass(batch: &mut RawBatch, due: u64, place: u32, bytes: u32) -> i32;
+        pub(crate) safe fn weir_native_grant_take(
+            grant: &mut RawGrant,
+            due: u64,
+            bytes: u32,
+            departure: &mut u64,
+        ) -> i32;
         pub(crate) safe fn weir_native_departure_lately(
             sender: &RawSender,
             destination: Option<&RawLimiter>,
             unpaid: u32,
+            grant: Option<&RawGrant>,
             pacing: &RawPacing,
             tick: u64,
             due: u64,
@@ -681,6 +723,7 @@ pub(crate) mod native {
             paid: Option<&mut RawLimiter>,
             destination: Option<&mut RawLimiter>,
             place: u32,
+            grant: Option<&mut RawGrant>,
             sender: &mut RawSender,
             rules: &RawSending,
             pacing: &RawPacing,
@@ -772,7 +815,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 189];
+        pub(crate) static weir_layout: [u32; 200];
     }
 }
 
@@ -818,6 +861,16 @@ mod tests {
             offset_of!(RawLimiter, owed),
             offset_of!(RawLimiter, paid_at),
             offset_of!(RawLimiter, drain_ns),
+            offset_of!(RawLimiter, rest_at),
+            offset_of!(RawLimiter, kept),
+            size_of::<RawGrant>(),
+            offset_of!(RawGrant, left),
+            offset_of!(RawGrant, due),
+            offset_of!(RawGrant, end),
+            offset_of!(RawGrant, last),
+            offset_of!(RawGrant, charged_at),
+            offset_of!(RawGrant, charged),
+            offset_of!(RawGrant, step),
             size_of::<RawLaw>(),
             offset_of!(RawLaw, interval),
             offset_of!(RawLaw, alpha),
@@ -922,6 +975,7 @@ mod tests {
             size_of::<RawSender>(),
             offset_of!(RawSender, root),
             offset_of!(RawSender, entitled),
+            offset_of!(RawSender, grant),
             offset_of!(RawSender, level),
             offset_of!(RawSender, latest),
             offset_of!(RawSender, waited_at),

@@ -42,15 +42,15 @@ mod receive_meter;
 pub use answers::{Answers, Told};
 pub use classifier::{Classifier, ClassifierError, Fields, parse, starts};
 pub use config::{ServiceShaper, ShaperConfig};
-pub use departure::{Batch, Leaves, Pacer, PacingConfig};
+pub use departure::{Batch, Grant, Leaves, Pacer, PacingConfig, Towards};
 pub use destination::{Destination, Verdict};
 pub use feedback::{Address, Feedback, SipKey};
 pub use interface_meter::{InterfaceMeter, Received};
 pub use layout::{
     CONTROL_PORT, FEEDBACK_HEARD, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS,
     RULE_PROTOCOL, RULE_VNI, RULES_MAX, RawAnswers, RawArrivals, RawBatch, RawDestination, RawDestinationRules,
-    RawFeedback, RawInterfaceMeter, RawLaw, RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender,
-    RawSending, RawSipKey, RawTaken, RawTold, RawWindow, Rule, STARTS, UNCLASSIFIED,
+    RawFeedback, RawGrant, RawInterfaceMeter, RawLaw, RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter,
+    RawSender, RawSending, RawSipKey, RawTaken, RawTold, RawWindow, Rule, STARTS, UNCLASSIFIED,
 };
 pub use limiter::Limiter;
 pub use meter::{Meter, header_bytes, segments, wire_bytes};

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weir_datapath::{Batch, Leaves, Limiter, Pacer, PacingConfig};
+use weir_datapath::{Batch, Grant, Leaves, Limiter, Pacer, PacingConfig};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
@@ -334,6 +334,7 @@ proptest! {
         let mut pacer = pacer(40_000, Sharing::Fill, &[share(0, 0, 1)]);
         let burst = limit.bytes_in(Duration::from_millis(1)).get().max(15_140);
         let mut limiters = [Limiter::new(limit, Bytes::new(burst)), Limiter::new(limit, Bytes::new(burst))];
+        let mut grants = [Grant::default(); 2];
         if !of_destinations {
             pacer.set_limit(0, limit);
         }
@@ -350,7 +351,7 @@ proptest! {
                 let [one, other] = &mut limiters;
                 let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
                 let to = if of_destinations {
-                    (Some((place as u32, own)), (*last != place).then_some(paid))
+                    (Some((place as u32, own, &mut grants[place])), (*last != place).then_some(paid))
                 } else {
                     (None, None)
                 };
@@ -365,7 +366,8 @@ proptest! {
         }
         let all: u64 = left.iter().flatten().map(|(_, bytes)| u64::from(*bytes)).sum();
         let unpaid: u64 = batches.iter().map(|(batch, _)| batch.unpaid().get()).sum();
-        prop_assert_eq!(pacer.sent(0).get() + unpaid, all);
+        let used: u64 = grants.iter().map(|grant| grant.uncounted().get()).sum();
+        prop_assert_eq!(pacer.sent(0).get() + unpaid + used + pacer.uncounted(0).get(), all);
         let more = burst * 9 / 8 + if long { 0 } else { limit.bytes_in(tick).get() } + 2 * 1514;
         for mut left in left {
             left.sort_unstable();

@@ -13,7 +13,7 @@
 //! Life: programs attached, [`EdtShaper::install`], then rules with [`crate::settings::Classes::Edt`]; [`Shaper::set`] as often as wanted. Programs go
 //! first: times that nobody obeys hold nobody.
 //!
-//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s, limited to 8 by the rack's broker: its entry in `weir_sendings` says so, and from the next packet on its
+//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s, limited to 8 by the rack's broker: its entry in `weir_sendings` says so, and within a tick its
 //! clock runs at 8 Gb/s. Receiver b says 1 Gb/s: packets to b leave by b's clock, without a word from here.
 //!
 //! Source: Saeed et al., Carousel, SIGCOMM 2017; net/sched/sch_fq.c.
@@ -187,7 +187,7 @@ impl EdtShaper {
         self.write_sending(REST, self.config.unclassified())
     }
 
-    /// Another generation where what a service is entitled to is new; a limit is seen by the next packet anyway.
+    /// Another generation where what a service is entitled to is new; a limit is seen within a tick anyway.
     fn write_sending(&mut self, slot: u32, wanted: RawSending) -> Result<(), LoaderError> {
         let SendingValue(there) = self.maps.sendings.get(&slot, 0)?;
         let entitles = |sending: &RawSending| (sending.min, sending.max, sending.weight);
@@ -214,7 +214,7 @@ impl EdtShaper {
         let rate = rates.into_iter().filter(|rate| *rate != 0).min().unwrap_or(0);
         let waits = u128::from(sender.latest.saturating_sub(now));
         let backlog = u64::try_from(u128::from(rate) * waits / 8_000_000_000).unwrap_or(u64::MAX);
-        let sent = Bytes::new(sender.sent + self.unpaid(slot)?);
+        let sent = Bytes::new(sender.sent + sender.grant.uncounted() + self.unpaid(slot)?);
         Ok(ServiceQueue { service, sent, backlog: Bytes::new(backlog), drops: sender.dropped, destinations: 0 })
     }
 }

@@ -4,13 +4,13 @@
 //! compares the sizes of maps that are pinned already.
 
 use weir_datapath::{
-    RULES_MAX, RawAnswers, RawArrivals, RawBatch, RawDestination, RawDestinationRules, RawInterfaceMeter, RawLaw,
-    RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken, Rule,
-    STARTS, starts,
+    RULES_MAX, RawAnswers, RawArrivals, RawBatch, RawDestination, RawDestinationRules, RawGrant, RawInterfaceMeter,
+    RawLaw, RawLimiter, RawMachine, RawMeter, RawPacing, RawReceiveMeter, RawSender, RawSending, RawSipKey, RawTaken,
+    Rule, STARTS, starts,
 };
 
 /// Changes with any of these structures: what is pinned is adopted by the same version alone.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 /// Services that can be told apart on one host.
 pub const SERVICES_MAX: u32 = 1024;
 /// Words of a bit for each service, the unclassified in the last.
@@ -187,6 +187,7 @@ pub(crate) struct Held {
     pub(crate) sent: u64,
     pub(crate) word_at: u64,
     pub(crate) coded_at: u64,
+    pub(crate) grant: RawGrant,
 }
 
 /// `struct weir_outlet`.
@@ -287,7 +288,7 @@ mod tests {
 
     unsafe extern "C" {
         static weir_tables_layout_size: u32;
-        static weir_tables_layout: [u32; 116];
+        static weir_tables_layout: [u32; 117];
     }
 
     #[test]
@@ -384,6 +385,7 @@ mod tests {
             offset_of!(Held, sent),
             offset_of!(Held, word_at),
             offset_of!(Held, coded_at),
+            offset_of!(Held, grant),
             size_of::<Outlet>(),
             offset_of!(Outlet, sender),
             size_of::<Exit>(),

@@ -1,0 +1,188 @@
+//! Packets that wait and take their departures from a grant: limits are used in full, and packets to one place stay in order, on whatever CPU.
+
+use proptest::prelude::*;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use weir_datapath::{Batch, Grant, Limiter, Pacer, PacingConfig};
+use weir_policy::{Share, Sharing};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
+
+const FRAME: u32 = 1514;
+const TICK: Duration = Duration::from_micros(200);
+const CPUS: usize = 4;
+
+/// Of one service, on an interface of 40 Gb/s.
+fn pacer() -> Pacer {
+    let config = PacingConfig {
+        rate: Bandwidth::from_gbps(40),
+        sharing: Sharing::Fill,
+        horizon: Duration::from_millis(20),
+        queue: Bytes::new(15_140),
+        burst: Bytes::new(15_140),
+        cpus: CPUS as u32,
+    };
+    let share = Share { min: Bandwidth::ZERO, max: Bandwidth::UNLIMITED, weight: Weight::ONE };
+    Pacer::new(&config, &[share], Bytes::new(FRAME.into()))
+}
+
+fn burst(mbps: u64) -> u64 {
+    Bandwidth::from_mbps(mbps).bytes_in(Duration::from_millis(1)).get().max(15_140)
+}
+
+fn due(now: u64) -> Instant {
+    Instant::from_nanos((now / TICK.nanos() + 1) * TICK.nanos())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Senders that wait for their packets to leave, on some CPUs, get all that limits leave them, one of the service, of two destinations, or both,
+    /// whatever is kept and not used; and to each destination packets leave in the order in which they came, but for what a CPU's
+    /// batch lets leave at once.
+    #[test]
+    fn limits_are_used_in_full_and_in_order(
+        mbps in 20u64..19_000,
+        kind in 0..3,
+        percent in 30u64..300,
+        sockets in prop::collection::vec((0..CPUS, 0..2usize, 2u32..40, 60u32..1514), 1..12),
+    ) {
+        let limit = Bandwidth::from_mbps(mbps);
+        let of_destinations = kind > 0;
+        let root = match kind {
+            0 => mbps,
+            1 => 20_000_000,
+            _ => mbps * percent / 100,
+        };
+        let mut pacer = pacer();
+        if kind != 1 {
+            pacer.set_limit(0, Bandwidth::from_mbps(root));
+        }
+        let mut limiters = [Limiter::new(limit, Bytes::new(burst(mbps))), Limiter::new(limit, Bytes::new(burst(mbps)))];
+        let mut grants = [Grant::default(); 2];
+        let mut batches = [(Batch::default(), 0); CPUS];
+        let mut events = BinaryHeap::new();
+        let mut order = 0u64;
+        for (socket, (_, _, window, _)) in sockets.iter().enumerate() {
+            for _ in 0..*window {
+                order += 1;
+                events.push(Reverse((1_000_000u64, order, socket)));
+            }
+        }
+        let (start, end) = (20_000_000u64, 120_000_000u64);
+        let (mut sent, mut all, mut ticked, mut last) = (0u64, 0u64, 0, [0u64; 2]);
+        while let Some(Reverse((now, _, socket))) = events.pop() {
+            if now > end {
+                break;
+            }
+            while ticked + TICK.nanos() <= now {
+                ticked += TICK.nanos();
+                pacer.tick(Instant::from_nanos(ticked), TICK);
+            }
+            let (cpu, place, _, bytes) = sockets[socket];
+            let place = if of_destinations { place } else { 0 };
+            let (batch, before) = &mut batches[cpu];
+            let [one, other] = &mut limiters;
+            let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
+            let to = if of_destinations {
+                (Some((place as u32, own, &mut grants[place])), (*before != place).then_some(paid))
+            } else {
+                (None, None)
+            };
+            *before = place;
+            let unpaid = batch.unpaid();
+            let leaves = pacer.departure_on(batch, 0, to, (TICK, due(now)), Instant::from_nanos(now), bytes);
+            order += 1;
+            let Some(at) = leaves.at().map(Instant::nanos) else {
+                events.push(Reverse((now + 1_000_000, order, socket)));
+                continue;
+            };
+            if batch.unpaid() <= unpaid {
+                prop_assert!(at >= last[place], "{at} after {} to {place} at {now}", last[place]);
+                last[place] = at;
+            }
+            all += u64::from(bytes);
+            if (start..end).contains(&at.max(now)) {
+                sent += u64::from(bytes);
+            }
+            // The packet itself takes its time on the wire.
+            events.push(Reverse((at.max(now + 1_000), order, socket)));
+        }
+        let unpaid: u64 = batches.iter().map(|(batch, _)| batch.unpaid().get()).sum();
+        let used: u64 = grants.iter().map(|grant| grant.uncounted().get()).sum();
+        prop_assert_eq!(pacer.sent(0).get() + unpaid + used + pacer.uncounted(0).get(), all);
+        let got = sent as f64 * 8e3 / (end - start) as f64;
+        // So many packets in each microsecond, at most.
+        let mut wanted = [0f64; 2];
+        for (_, place, window, bytes) in &sockets {
+            wanted[if of_destinations { *place } else { 0 }] += f64::from(window * bytes) * 8.0;
+        }
+        let expected = wanted.map(|wanted| if of_destinations { wanted.min(mbps as f64) } else { wanted });
+        let expected = expected.iter().sum::<f64>().min(root as f64);
+        prop_assert!(got < 1.02 * expected.max(1.0) && got > 0.97 * expected, "{got} Mb/s of {expected}");
+    }
+
+    /// Where packets wait, most need no look at the clocks, on whatever CPU.
+    #[test]
+    fn what_waits_looks_at_the_clocks_once_for_several(mbps in 1_000u64..20_000, cpus in 1..=CPUS) {
+        let mut pacer = pacer();
+        pacer.set_limit(0, Bandwidth::from_mbps(mbps));
+        let (mut batches, mut looks, mut packets, mut now) = ([Batch::default(); CPUS], 0, 0usize, 1_000_000u64);
+        // Twice the limit for 10 ms.
+        while now < 11_000_000 {
+            now += u64::from(FRAME) * 4_000 / mbps;
+            let batch = &mut batches[packets % cpus];
+            let before = (batch.unpaid(), pacer.uncounted(0));
+            pacer.departure_on(batch, 0, (None, None), (TICK, due(now)), Instant::from_nanos(now), FRAME);
+            packets += 1;
+            looks += usize::from(batch.unpaid() <= before.0 && pacer.uncounted(0) <= before.1);
+        }
+        // An eighth of a burst, in frames.
+        let part = (burst(mbps) / 8 * 8 / 10).min(131_072) / u64::from(FRAME);
+        prop_assert!(looks * part.min(8) as usize <= packets * 2, "{looks} looks for {packets} packets, {part} at a time");
+    }
+
+    /// What many destinations of a service left of their grants, each in its own tick, and all come back to at once, is an eighth of a burst at most.
+    #[test]
+    fn what_comes_back_at_once_is_an_eighth(mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12) {
+        let mut pacer = pacer();
+        pacer.set_limit(0, Bandwidth::from_mbps(mbps));
+        let unlimited = || (Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Grant::default());
+        let mut destinations: Vec<(Limiter, Grant)> = (0..places).map(|_| unlimited()).collect();
+        // Each on a CPU of its own, which has no batch while what is sent waits.
+        let mut batches = vec![Batch::default(); places];
+        let (mut now, mut left) = (1_000_000u64, Vec::new());
+        let mut send = |place: usize, now: u64, bytes: u32| {
+            let (limiter, grant) = &mut destinations[place];
+            let to = (Some((place as u32, limiter, grant)), None);
+            let leaves = pacer.departure_on(&mut batches[place], 0, to, (TICK, due(now)), Instant::from_nanos(now), bytes);
+            left.extend(leaves.at().map(|at| (at.nanos().max(now), bytes)));
+        };
+        // The burst goes, and a millisecond's time waits.
+        for _ in 0..2 * burst(mbps) / u64::from(FRAME) {
+            send(0, now, FRAME);
+        }
+        // As much as the limit carries, in turn: it never rests.
+        for turn in 0..places * 4 {
+            for _ in 0..packets {
+                now += u64::from(FRAME) * 8_000 / mbps;
+                send(turn % places, now, FRAME);
+            }
+            now = due(now).nanos();
+            for _ in 0..TICK.nanos() * mbps / 8_000 / u64::from(FRAME) {
+                send(0, now, FRAME);
+            }
+        }
+        for place in 0..places {
+            send(place, now, FRAME);
+            send(place, now, FRAME);
+        }
+        left.sort_unstable();
+        let most = (burst(mbps) * 9 / 8 + 2 * u64::from(FRAME)) as f64;
+        let (mut bucket, mut last) = (0f64, 0);
+        for (at, bytes) in left {
+            bucket = (bucket - (at - last) as f64 * mbps as f64 / 8_000.0).max(0.0) + f64::from(bytes);
+            prop_assert!(bucket <= most, "{bucket} of {most} at {at}");
+            last = at;
+        }
+    }
+}
