@@ -132,6 +132,14 @@ static __always_inline int leaves_in_batch(struct __sk_buff *skb, u32 service, u
 	return batch && state && weir_batch_pass(batch, *(volatile u64 *)&state->due, place, skb->wire_len);
 }
 
+/* `departure`, or now where that is past. */
+static __always_inline u64 later(u64 departure)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	return departure > now ? departure : now;
+}
+
 /* Writes a departure on the packet. */
 static __always_inline void stamp(struct __sk_buff *skb, u64 departure)
 {
@@ -166,10 +174,8 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 	alone = state->fallback;
 	due = *(volatile u64 *)&state->due;
 	grant = held ? &held->grant : &outlet->sender.grant;
-	if (weir_grant_take(grant, due, skb->wire_len, &departure)) {
-		stamp(skb, departure);
-		return 0;
-	}
+	if (weir_grant_take(grant, due, skb->wire_len, &departure))
+		goto granted;
 	if (batch->place != place) {
 		key = batch->place;
 		paid = bpf_map_lookup_elem(&weir_destinations, &key);
@@ -182,6 +188,11 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 	now = lately ? lately : bpf_ktime_get_ns();
 	/* one for all clocks of the interface: taking a lock costs more than what is done under it */
 	bpf_spin_lock(&exit->lock);
+	/* who had it before may have begun one for all that wait for it here */
+	if (weir_grant_take(grant, due, skb->wire_len, &departure)) {
+		bpf_spin_unlock(&exit->lock);
+		goto granted;
+	}
 	leaves = weir_depart(batch, paid ? &paid->destination.limiter : 0, held ? &held->destination.limiter : 0, place, grant,
 			     &outlet->sender, rules, pacing, &state->level, &exit->machine, now, due, skb->wire_len, alone, &departure);
 	bpf_spin_unlock(&exit->lock);
@@ -189,11 +200,15 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held 
 		tally(WEIR_COUNT_BEYOND_HORIZON);
 		return 1;
 	}
+	if (departure <= now)
+		return 0;
 	/* another CPU may have charged them since, and the departure be past */
-	if (lately && departure > now && departure <= due + tick)
-		now = bpf_ktime_get_ns();
-	if (departure > now)
-		stamp(skb, departure);
+	if (lately && departure <= due + tick)
+		departure = later(departure);
+	stamp(skb, departure);
+	return 0;
+granted:
+	stamp(skb, weir_batch_ends(batch, due, place) ? later(departure) : departure);
 	return 0;
 }
 

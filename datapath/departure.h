@@ -42,7 +42,7 @@
  * refuses it, as by a queue behind a queue.
  *
  * Bounds: those of limiter.h and interface_meter.h. When a rate rises, packets that have their time keep it, and later ones may get
- * an earlier one: by fq a flow then is out of order where its rate more than doubles between two of its packets.
+ * an earlier one: by fq a flow then is out of order.
  * Where one CPU's packet has to wait, another's may leave before it what is left of a batch: once, until the next tick. A limit that falls is
  * obeyed when the batch and the grant are at an end: at the next tick at the latest.
  *
@@ -233,6 +233,16 @@ WEIR_INLINE int weir_batch_pass(struct weir_batch *batch, u64 due, u32 place, u3
 	return 1;
 }
 
+/*
+ * What waits ends its CPU's batch, so that none leaves before it. 1: packets to the same place may have left in it since the last tick, so that
+ * it must not leave before now.
+ */
+WEIR_INLINE int weir_batch_ends(struct weir_batch *batch, u64 due, u32 place)
+{
+	batch->room = 0;
+	return batch->due == due && batch->place == place;
+}
+
 /* What `limiter` lets one CPU have as a batch, bytes. */
 WEIR_INLINE u32 weir_batch_room(const struct weir_pacing *pacing, const struct weir_limiter *limiter)
 {
@@ -353,10 +363,10 @@ WEIR_INLINE void weir_depart_grant(struct weir_grant *grant, struct weir_limiter
 {
 	u64 end = departure, step;
 
-	wanted = weir_grant_part(&sender->root, wanted);
-	wanted = weir_grant_part(&sender->entitled, wanted);
+	wanted = weir_grant_part(&sender->root, now, wanted);
+	wanted = weir_grant_part(&sender->entitled, now, wanted);
 	if (destination)
-		wanted = weir_grant_part(destination, wanted);
+		wanted = weir_grant_part(destination, now, wanted);
 	if (wanted < bytes)
 		return;
 	end = weir_grant_after(&sender->root, wanted, end);

@@ -11,15 +11,16 @@
  * another one.
  *
  * How much: what was used of the last grant, and in the same tick twice as much and a packet; of each burst an eighth for all places together,
- * those that ended long ago and have not looked since among them, until the clock is at rest. Where there is no room for a packet, each
- * looks at the clocks. Nothing beyond the horizon.
+ * and no more than 1 ms carries. What places have that do not come back counts until the clock is at rest, or for 20 ms, after which nothing
+ * of it is given back. Nothing beyond the horizon.
  *
  * When: the last byte of a grant leaves when the latest of its clocks has paid all before it, and the others evenly between the packet that asked
  * for it and that. A clock that is late at first and fast, and one that is early and slow, let packets leave no sooner than that.
  *
  * Order: what is left is one number, so packets to one place have their departures in the order in which they took them, as under the lock.
  * What one place gives back lies before departures of others: their next ones are put off until the last one they gave. Only where a rate
- * rises, and one would be put off for longer than a burst takes, it leaves before.
+ * changes, and one would be put off for longer than 1 ms, it leaves before. What left of a CPU's batch meanwhile has no departure on it, so
+ * a later packet of that CPU has none before the clock's time.
  *
  * Bounds: all is charged before it leaves, so limits hold as in limiter.h, but that what is given back lies before departures that others
  * were given after it: a window carries an eighth of a burst more. A rate that falls holds the next grant.
@@ -37,6 +38,10 @@
 #define WEIR_GRANT_MAX 139264
 /* ns that a grant may take, and a departure be put off to stay in order: what a burst takes. */
 #define WEIR_GRANT_TIME 1000000ULL
+/* ns for which a clock that is never at rest knows of grants that nobody came back to. */
+#define WEIR_GRANT_AGE 20000000ULL
+/* Bits from bit/s to bytes in WEIR_GRANT_TIME, by 8,192 instead of 8,000. */
+#define WEIR_GRANT_RATE_BITS 13
 /* Bits from nanobits of a burst to bytes of an eighth, by 8.6 * 10^9 instead of 8 * 10^9: no division. */
 #define WEIR_GRANT_BITS 36
 
@@ -100,15 +105,27 @@ WEIR_INLINE u64 weir_grant_next(const struct weir_grant *grant, u32 left)
 	return grant->end - (((u64)left * grant->step) >> 16);
 }
 
-/* What `limiter` lets be kept of `wanted` bytes. */
-WEIR_INLINE u32 weir_grant_part(const struct weir_limiter *limiter, u32 wanted)
+/* Bytes that `limiter` lets be kept. */
+WEIR_INLINE u64 weir_grant_room(const struct weir_limiter *limiter)
 {
-	u64 part = limiter->burst >> WEIR_GRANT_BITS;
+	u64 part = limiter->burst >> WEIR_GRANT_BITS, in_time = limiter->rate >> WEIR_GRANT_RATE_BITS;
 
+	if (part > in_time)
+		part = in_time;
+	return part > limiter->kept ? part - limiter->kept : 0;
+}
+
+/* What it lets be kept of `wanted` bytes at `now`. */
+WEIR_INLINE u32 weir_grant_part(struct weir_limiter *limiter, u64 now, u32 wanted)
+{
 	if (!limiter->rate)
 		return wanted;
-	part = part > limiter->kept ? part - limiter->kept : 0;
-	return part < wanted ? (u32)part : wanted;
+	/* of places that have not come back, and nobody knows whether they will: time is to have paid it */
+	if (weir_grant_room(limiter) < wanted && limiter->kept && now > limiter->rest_at && now - limiter->rest_at > WEIR_GRANT_AGE) {
+		limiter->rest_at = now;
+		limiter->kept = 0;
+	}
+	return weir_grant_room(limiter) < wanted ? (u32)weir_grant_room(limiter) : wanted;
 }
 
 /* The later of `end` and when `limiter` has paid for `bytes` more. */

@@ -64,6 +64,7 @@ int weir_native_destination_silent(struct weir_destination *destination, u64 now
 int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure);
 int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes);
 int weir_native_grant_take(struct weir_grant *grant, u64 due, u32 bytes, u64 *departure);
+int weir_native_batch_ends(struct weir_batch *batch, u64 due, u32 place);
 u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
 				 const struct weir_grant *grant, const struct weir_pacing *pacing, u64 tick, u64 due);
 u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
@@ -296,6 +297,11 @@ int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 byt
 int weir_native_grant_take(struct weir_grant *grant, u64 due, u32 bytes, u64 *departure)
 {
 	return weir_grant_take(grant, due, bytes, departure);
+}
+
+int weir_native_batch_ends(struct weir_batch *batch, u64 due, u32 place)
+{
+	return weir_batch_ends(batch, due, place);
 }
 
 u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,

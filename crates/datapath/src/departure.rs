@@ -237,7 +237,9 @@ impl Pacer {
         let mut departure = 0;
         let kept = grant.as_deref_mut().unwrap_or(&mut sender.grant);
         if native::weir_native_grant_take(kept, due.nanos(), bytes, &mut departure) != 0 {
-            return Leaves::Entitled(Instant::from_nanos(departure));
+            let departure = Instant::from_nanos(departure);
+            let ended = native::weir_native_batch_ends(&mut batch.0, due.nanos(), place) != 0;
+            return Leaves::Entitled(if ended { departure.max(now) } else { departure });
         }
         let (unpaid, tick) = (batch.0.unpaid, tick.nanos());
         let lately = native::weir_native_departure_lately(

@@ -703,6 +703,7 @@ pub(crate) mod native {
             departure: &mut u64,
         ) -> u32;
         pub(crate) safe fn weir_native_batch_pass(batch: &mut RawBatch, due: u64, place: u32, bytes: u32) -> i32;
+        pub(crate) safe fn weir_native_batch_ends(batch: &mut RawBatch, due: u64, place: u32) -> i32;
         pub(crate) safe fn weir_native_grant_take(
             grant: &mut RawGrant,
             due: u64,
