@@ -150,6 +150,31 @@ proptest! {
         prop_assert!(looks * part.min(6) as usize <= packets * 2, "{looks} looks for {packets} packets, {part} at a time");
     }
 
+    /// What places keep that do not come back leaves no room for a new one, but for 20 ms.
+    #[test]
+    fn what_nobody_comes_back_to_is_forgotten(mbps in 1_000u64..10_000, silent in 2u32..24) {
+        let mut pacer = pacer();
+        pacer.set_limit(0, Bandwidth::from_mbps(mbps));
+        let place = || (Batch::default(), Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Grant::default());
+        let mut places: Vec<_> = (0..=silent).map(|_| place()).collect();
+        let mut now = 1_000_000u64;
+        let (mut taken, mut packets) = (0, 0);
+        while now < 45_000_000 {
+            now += u64::from(FRAME) * 8_000 * 10 / 11 / mbps;
+            // A tenth more than the limit: all wait from 11 ms on. From 15 ms on the last one sends alone.
+            let which = if now < 15_000_000 { (now / 10_000) as u32 % silent } else { silent };
+            let (batch, limiter, grant) = &mut places[which as usize];
+            let before = grant.uncounted();
+            let to = (Some((which, limiter, &mut *grant)), None);
+            pacer.departure_on(batch, 0, to, (TICK, due(now)), Instant::from_nanos(now), FRAME);
+            if now > 40_000_000 {
+                packets += 1;
+                taken += usize::from(grant.uncounted() > before);
+            }
+        }
+        prop_assert!(taken * 2 > packets, "{taken} of {packets} packets without a look");
+    }
+
     /// What many destinations of a service left of their grants, each in its own tick, and all come back to at once, is an eighth of a burst at most.
     #[test]
     fn what_comes_back_at_once_is_an_eighth(mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12) {
