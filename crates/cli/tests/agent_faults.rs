@@ -10,7 +10,7 @@ mod fault_network;
 use agent_pair::Flow;
 use common::{one_at_a_time, signal, skipped, wait_for};
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK};
-use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, run, say, seconds, stay_near};
+use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, run, say, seconds};
 use std::fs;
 use std::io;
 use std::net::UdpSocket;
@@ -47,7 +47,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
             "m2's agent killed, started after 2 s: in the runtime policy {took:.1} s after the kill; Mb/s each 0.5 s: {rates:.1?}"
         ));
         // What it found stays until it knows as much, and is what it measures its service's use against.
-        assert!(stay_near(&rates, 8.0), "what the kernel held it to: {rates:.1?}");
+        assert!(rates.iter().all(|rate| (7.0..9.0).contains(rate)), "what the kernel held it to: {rates:.1?}");
     }
 
     // None comes: after 5 s the kernel takes the static policy; the other machine keeps its limit.
@@ -83,7 +83,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let begun = Instant::now();
     run(&network.switch, &["ip", "link", "set", UPLINK, "down"]);
     let rates = flows[0].rates(6, 500);
-    assert!(stay_near(&rates, 8.0), "the last word holds: {rates:.1?}");
+    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "the last word holds: {rates:.1?}");
     let took = seconds(begun, "the rack's own policy", 20, || each(12.0));
     say(&format!(
         "a rack cut off: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s; the other rack goes on"
@@ -91,7 +91,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let (end, mut most) = (begun + Duration::from_secs(cut), 0.0f64);
     while Instant::now() < end {
         most = most.max(flows.iter().map(Flow::rate).sum());
-        assert!(network.hears_within(2, 2), "the other rack has the fabric's word all the time");
+        assert!(network.hears(2), "the other rack has the fabric's word all the time");
     }
     assert!(most < 24.0 * 1.1, "the rack's maximum holds: {most:.1} Mb/s");
     assert!(
@@ -177,7 +177,10 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
     say(&format!(
         "the fabric leader killed: both racks have the other's limits after {took:.1} s; Mb/s each 0.5 s: {rates:.1?}"
     ));
-    assert!(stay_near(&rates, 8.0), "the last word holds, and the next is as it was: {rates:.1?}");
+    assert!(
+        rates.iter().all(|rate| is_near(*rate, 8.0)),
+        "the last word holds, and the next is as it was: {rates:.1?}"
+    );
     assert!(took <= (LEASE + ETCD_LOOKS + period + seen + SLACK).as_secs_f64(), "{took:.1} s");
     assert!(leads(other));
 
@@ -187,7 +190,7 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
         network.broker_status(leader)["leader"].as_str() == Some(urls[other].as_str())
     });
     let rates = held(6);
-    assert!(stay_near(&rates, 8.0), "{rates:.1?}");
+    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "{rates:.1?}");
     assert!(leads(other) && !leads(leader) && are_on(other));
     let limits = [0, 1].map(|host| network.limit(host).unwrap_or_default());
     assert!(limits.iter().all(|limit| is_near(*limit, 8.0)), "{limits:?}");

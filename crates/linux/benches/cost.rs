@@ -7,8 +7,7 @@
 //! buffers, and of packets that have to wait (`datapath/grant.h`).
 //!
 //! A tenant's packet is to cost [`LEAVING`] at most where it leaves and [`ARRIVING`] where it arrives; the bench fails where a row does not reach
-//! that, and names it. What hosts tell each other is exempt: feedback that comes, and making an answer, of which there is one in 10 kB at most. So is a
-//! buffer of several packets that takes the lock by itself.
+//! that, and names it. What hosts tell each other is exempt: feedback that comes, and making an answer, of which there is one in 10 kB at most.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -235,13 +234,12 @@ impl Bench {
                 self.row(&format!("{family} leaves by departure time, {name}"), Direction::Tx, &frame, Some(LEAVING));
             }
         }
-        let buffers = PACKETS.map(|packets| (packets, "", 3, Some(LEAVING)));
-        let answered = [(1, Some(LEAVING)), (PACKETS_ALONE, None)];
-        let answered = answered.map(|(packets, most)| (packets, ", to a receiver that answered", 2, most));
-        for (packets, receiver, last, most) in buffers.into_iter().chain(answered) {
+        let buffers = PACKETS.map(|packets| (packets, "", 3));
+        let answered = [1, PACKETS_ALONE].map(|packets| (packets, ", to a receiver that answered", 2));
+        for (packets, receiver, last) in buffers.into_iter().chain(answered) {
             let frame = self.own(false, last, 7000);
             let name = format!("IPv4 leaves by departure time, {packets} × 1,494 B at once{receiver}");
-            self.row_of(&name, most, |datapath| datapath.cost_of_buffer(packets * 1_494, &frame, REPEAT));
+            self.row_of(&name, Some(LEAVING), |datapath| datapath.cost_of_buffer(packets * 1_494, &frame, REPEAT));
         }
         self.assert_none_dropped();
         drop(shaper);

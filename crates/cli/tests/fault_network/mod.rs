@@ -189,13 +189,8 @@ impl Network {
 
     /// Whether the fabric broker's word on this host's line is of the last period.
     pub(crate) fn hears(&self, host: usize) -> bool {
-        self.hears_within(host, 1)
-    }
-
-    /// Whether it is of the last `periods`.
-    pub(crate) fn hears_within(&self, host: usize, periods: u32) -> bool {
         let status = self.status(host);
-        let most = u64::from(periods * self.period) * 1000 + 100;
+        let most = u64::from(self.period) * 1000 + 100;
         status["fabric"]["line"]["silent_ms"].as_u64().is_some_and(|ms| ms < most)
     }
 
@@ -261,11 +256,6 @@ pub(crate) fn run(host: &Netns, command: &[&str]) {
 
 pub(crate) fn is_near(rate: f64, expected: f64) -> bool {
     (rate / expected - 1.0).abs() < 0.12
-}
-
-/// Whether rates of windows one after the other stay near: two in a row together, since a machine that is busy may stop for a part of one.
-pub(crate) fn stay_near(rates: &[f64], expected: f64) -> bool {
-    rates.len() > 1 && rates.windows(2).all(|two| is_near((two[0] + two[1]) / 2.0, expected))
 }
 
 /// Seconds from `since` on until it is so.
