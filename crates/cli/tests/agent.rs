@@ -3,8 +3,8 @@
 mod agent_pair;
 mod common;
 
-use agent_pair::{POLICY, Pair, backend, end};
-use common::{WEIR, one_at_a_time, signal, skipped, wait_for};
+use agent_pair::{Flow, POLICY, Pair, backend, end};
+use common::{WEIR, one_at_a_time, signal, skipped, wait_for, weir};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -429,4 +429,72 @@ fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
     let (code, errors) = end(elsewhere.spawn().expect("starts"));
     assert!(code == Some(1) && errors.contains("listen on 10.99.0.1:30566"), "{errors}");
     assert_eq!(pair.picture(), before);
+}
+
+/// What a series of m1's metrics says.
+fn series(metrics: &str, name: &str) -> Option<f64> {
+    metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[test]
+fn a_limited_service_is_seen_in_the_metrics() {
+    if skipped("the metrics of a limited service") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wth");
+    let machine = "machine: { tx: { min: 2Mb/s, max: 4Mb/s }, rx: { max: 8Mb/s } }";
+    let text = POLICY
+        .replace("protocol: tcp", "protocol: udp")
+        .replace("rack: { max: 20Mb/s }", &format!("{machine}\n    latency: {{ message: 10kB, p99: 5s }}"))
+        + "caps: { rack: 50Mb/s }\n";
+    fs::write(&pair.policy, &text).expect("written");
+    let mut watched = pair.agent(&pair.m1, "m1");
+    watched.args(["--metrics", "10.78.0.1:30566"]);
+    let (one, two) = (watched.spawn().expect("starts"), pair.running(&pair.m2, "m2"));
+    let read = |name: &str, labels: &str| {
+        series(
+            &asked(&pair.m2, "/metrics").unwrap_or_default(),
+            &format!("weir_service_{name}{{service=\"a\"{labels}}}"),
+        )
+    };
+    let sent = |name: &str| read(name, ",direction=\"tx\"");
+    wait_for("both agents to hear each other", 30, || {
+        pair.status("m2").is_some_and(|status| status["peers_heard"] == 1)
+    });
+    assert_eq!(sent("backlog_bytes"), Some(0.0));
+    let flow = Flow::start(&pair, 5001);
+    // Bytes in a second of 4 Mb/s.
+    let limited = 500_000.0;
+    wait_for("what is sent to be the maximum, and more to wait", 20, || {
+        let used = sent("usage_bytes_per_second").unwrap_or_default();
+        (used / limited - 1.0).abs() < 0.1 && sent("backlog_bytes").is_some_and(|waits| waits > 0.0)
+    });
+    let rate = flow.rates(1, 3_000)[0];
+    println!("{rate:.2} Mb/s of 4");
+    assert!((rate / 4.0 - 1.0).abs() < 0.1, "what arrives is the maximum, too: {rate} Mb/s");
+    assert_eq!(sent("demand_bytes_per_second"), Some(f64::INFINITY));
+    assert_eq!(sent("guarantee_bytes_per_second"), Some(250_000.0));
+    assert_eq!(sent("maximum_bytes_per_second"), Some(limited));
+    assert_eq!(sent("share_bytes_per_second"), Some(limited));
+    assert_eq!(sent("limit_bytes_per_second"), Some(limited));
+    let decided = |by: &str| read("decided_by", &format!(",direction=\"tx\",decided_by=\"{by}\""));
+    assert_eq!((decided("max of a at machine"), decided("demand")), (Some(1.0), None));
+    assert_eq!(read("latency_target_seconds", ""), Some(5.0));
+    let plan = weir(&["plan", "--json"]).arg(&pair.policy).output().expect("runs");
+    let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
+    let bound =
+        plan["services"][0]["answers"].as_array().and_then(|all| all.iter().find(|answer| answer["by"] == "bound"));
+    let bound = bound.and_then(|bound| bound["time_ns"].as_f64()).expect("a time");
+    assert!((read("latency_bound_seconds", "").expect("a bound") - bound * 1e-9).abs() < 1e-9, "{bound}");
+    // The receiver has told what its senders may send, and the sender has heard it.
+    wait_for("feedback", 10, || sent("feedback_received_total").is_some_and(|heard| heard > 0.0));
+    drop(flow);
+    wait_for("the rest to have left", 20, || {
+        sent("usage_bytes_per_second") == Some(0.0) && sent("backlog_bytes") == Some(0.0)
+    });
+    for agent in [one, two] {
+        signal(&agent, libc::SIGTERM);
+        assert_eq!(end(agent).0, Some(0));
+    }
 }

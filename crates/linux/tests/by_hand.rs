@@ -16,6 +16,8 @@ use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Duration, MachineId, ServiceId, Weight};
 
 const CODE: u8 = 0b10101;
+/// Bytes of feedback, and of a word, behind the headers.
+const BODY: usize = 56;
 /// A service's port, another's, and one of no service.
 const PORTS: [u16; 3] = [7000, 7001, 80];
 
@@ -97,9 +99,40 @@ fn what_arrives_is_changed_only_where_its_sender_has_given_its_word() {
         }
         let counters = datapath.control_counters().expect("counters");
         assert_eq!((counters.forged, counters.replayed), (0, 0), "{counters:?}");
-        let replayed = control(Says::Word, false, 7000, 5);
-        assert_eq!(datapath.passed(Direction::Rx, &replayed).expect("a test run"), None);
-        assert_eq!(datapath.control_counters().expect("counters").replayed, 1);
+    });
+}
+
+/// What was heard before, and what anybody has altered, is counted and changes nothing, by either family.
+#[test]
+fn what_is_replayed_or_forged_is_refused() {
+    if skipped() {
+        return;
+    }
+    with_host("n6", "10Gb/s", |_, datapath| {
+        for ipv6 in [false, true] {
+            let before = datapath.control_counters().expect("counters");
+            let mut arrive =
+                |frame: &[u8]| assert_eq!(datapath.passed(Direction::Rx, frame).expect("a test run"), None);
+            let mut altered = 0;
+            for says in [Says::Word, Says::Feedback] {
+                arrive(&control(says, ipv6, 7000, 5));
+                for old in [5, 4] {
+                    arrive(&control(says, ipv6, 7000, old));
+                }
+                let newer = control(says, ipv6, 7000, 6);
+                // What is told, and the tag, behind format and key, and two bytes that say nothing and that hardware may write.
+                for at in newer.len() - BODY + 10..newer.len() {
+                    let mut forged = newer.clone();
+                    forged[at] ^= 1;
+                    arrive(&forged);
+                    altered += 1;
+                }
+            }
+            let after = datapath.control_counters().expect("counters");
+            let refused = (after.forged - before.forged, after.replayed - before.replayed);
+            assert_eq!(refused, (altered, 4), "IPv6: {ipv6}: {after:?}");
+            assert_eq!((after.feedback - before.feedback, altered), (1, 92), "IPv6: {ipv6}: {after:?}");
+        }
     });
 }
 

@@ -484,6 +484,13 @@ fn tenants_neither_send_nor_see_control_traffic() {
     let _alone = alone();
     let cable = Cable::new("r4");
     cable.a.ip(["addr", "add", "10.77.0.4/24", "dev", "eth"]).expect("a second address");
+    cable.b.ip(["addr", "add", "10.77.0.5/24", "dev", "eth"]).expect("a second address");
+    // A tenant of `b` listens at the agents' port, at an address of its own.
+    let tenant = cable.b.run(|| UdpSocket::bind("10.77.0.5:30565")).expect("enter").expect("a socket");
+    let before = cable.a.run(|| UdpSocket::bind("10.77.0.4:0")?.send_to(b"before there are agents", "10.77.0.5:30565"));
+    before.expect("enter").expect("sent");
+    tenant.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+    tenant.recv(&mut [0; 100]).expect("nothing keeps it from the tenant yet");
     let policy = policy("machine: { rx: { max: 20Mb/s } }");
     with_hosts(&cable, &policy, [KEY; 2], |hosts| {
         // A tenant of `a` writes to the agent of `b`, and from that port.
@@ -518,12 +525,12 @@ fn tenants_neither_send_nor_see_control_traffic() {
         let arrived = counters(1);
         assert_eq!((arrived.strangers, arrived.foreign, arrived.other_version), (5, 5, 5), "{arrived:?}");
         let mut hosts = hosts.lock().expect("not poisoned");
-        let heard = |host: &Host| {
-            host.socket.set_nonblocking(true).expect("a socket");
+        let heard = |socket: &UdpSocket| {
+            socket.set_nonblocking(true).expect("a socket");
             let mut buffer = [0; 100];
-            std::iter::from_fn(|| host.socket.recv(&mut buffer).ok()).count()
+            std::iter::from_fn(|| socket.recv(&mut buffer).ok()).count()
         };
-        assert_eq!(heard(&hosts[1]), 0);
+        assert_eq!(heard(&hosts[1].socket), 0);
         // A machine of the rack is heard, and no more of it than one may send.
         let control =
             ControlSettings { peers: vec!["10.77.0.1".parse().expect("an address")], ..control(1, &hosts[1].socket) };
@@ -533,7 +540,14 @@ fn tenants_neither_send_nor_see_control_traffic() {
             hosts[0].socket.send_to(&datagram, "10.77.0.2:30565").expect("sent");
         }
         pause(Duration::from_millis(100));
-        let heard = heard(&hosts[1]);
+        // What is said to another address of `b`, be it by a machine of its rack, no tenant sees.
+        for _ in 0..5 {
+            hosts[0].socket.send_to(&datagram, "10.77.0.5:30565").expect("sent");
+        }
+        pause(Duration::from_millis(100));
+        assert_eq!(heard(&tenant), 0);
+        assert_eq!(hosts[1].datapath.control_counters().expect("counters").misdirected, 5);
+        let heard = heard(&hosts[1].socket);
         let flooded = hosts[1].datapath.control_counters().expect("counters").flooded;
         println!("{heard} heard, {flooded} refused");
         assert!((60..200).contains(&heard) && heard as u64 + flooded == 500, "{heard} and {flooded}");
