@@ -5,9 +5,10 @@
 //! and without agents. So the ratio says what both hosts' work adds to the work of both; hosts with processors of their own share it.
 //!
 //! `cargo bench -p weir --bench throughput`, as root and on an idle machine. Without agents, by hand with one HTB class that limits
-//! nothing, and with agents take turns; a row is the best of [`ROUNDS`], since what else the machine does only takes away (a shared one
-//! halves its speed for seconds); the processors' time is the least that the machine spent on a gigabyte. The ratio at the end is of these; below
-//! [`PART`] the bench ends with an error. `WEIR_ROUNDS` says another number of rounds.
+//! nothing, with an agent on one of the hosts, and with agents on both take turns; a row is the best of [`ROUNDS`], since what else the
+//! machine does only takes away (a shared one halves its speed for seconds), and the least time of processors that the machine spent on a
+//! gigabyte, each with its ratio to the row without agents. Below [`PART`] with agents on both the bench ends with an error. `WEIR_ROUNDS`
+//! says another number of rounds.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -33,8 +34,18 @@ const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Gb/s\n  racks: { r: { uplink:
 enum Enforcement {
     None,
     Hand,
+    Sender,
+    Receiver,
     Agents,
 }
+
+const KINDS: [(&str, Enforcement); 5] = [
+    ("no agent", Enforcement::None),
+    ("one HTB class by hand", Enforcement::Hand),
+    ("an agent on the sender", Enforcement::Sender),
+    ("an agent on the receiver", Enforcement::Receiver),
+    ("agents on both", Enforcement::Agents),
+];
 
 struct Run {
     gbps: f64,
@@ -90,12 +101,14 @@ impl Hosts {
 
     fn run(&self, enforcement: Enforcement) -> Run {
         let mut agents = Vec::new();
-        match enforcement {
-            Enforcement::None => {}
-            Enforcement::Hand => self.by_hand(true),
-            Enforcement::Agents => {
-                agents = vec![self.agent(&self.sender, "m1"), self.agent(&self.receiver, "m2")];
-            }
+        if enforcement == Enforcement::Hand {
+            self.by_hand(true);
+        }
+        if matches!(enforcement, Enforcement::Sender | Enforcement::Agents) {
+            agents.push(self.agent(&self.sender, "m1"));
+        }
+        if matches!(enforcement, Enforcement::Receiver | Enforcement::Agents) {
+            agents.push(self.agent(&self.receiver, "m2"));
         }
         let before = busy();
         let mut client = self.sender.command("iperf3").expect("iperf3");
@@ -163,15 +176,10 @@ fn main() -> ExitCode {
         String::from_utf8_lossy(&output.stdout).contains(":5001")
     };
     wait_for("iperf3's server", 10, listening);
-    let kinds = [
-        ("no agent", Enforcement::None),
-        ("one HTB class by hand", Enforcement::Hand),
-        ("agents", Enforcement::Agents),
-    ];
-    let mut runs: [Vec<Run>; 3] = Default::default();
+    let mut runs: [Vec<Run>; KINDS.len()] = Default::default();
     hosts.run(Enforcement::None);
     for round in 0..rounds {
-        for (of, (_, enforcement)) in runs.iter_mut().zip(kinds) {
+        for (of, (_, enforcement)) in runs.iter_mut().zip(KINDS) {
             of.push(hosts.run(enforcement));
         }
         let last: Vec<String> = runs.iter().map(|of| format!("{:.1}", of[round].gbps)).collect();
@@ -179,25 +187,15 @@ fn main() -> ExitCode {
     }
     server.kill().expect("kill");
     server.wait().expect("ends");
-    println!("{:<24} {:>10} {:>14}", "", "Gb/s", "CPU s per GB");
+    println!("{:<26} {:>10} {:>8} {:>14} {:>8}", "", "Gb/s", "", "CPU s per GB", "");
     let best = runs.map(|of| {
         let gbps = of.iter().map(|run| run.gbps).fold(0.0, f64::max);
         (gbps, of.iter().map(|run| run.seconds_per_gigabyte).fold(f64::INFINITY, f64::min))
     });
-    for ((name, _), (gbps, cpu)) in kinds.iter().zip(best) {
-        println!("{name:<24} {gbps:>10.2} {cpu:>14.3}");
+    let [none, .., agents] = best;
+    for ((name, _), (gbps, cpu)) in KINDS.iter().zip(best) {
+        println!("{name:<26} {gbps:>10.2} {:>8.3} {cpu:>14.3} {:>8.2}", gbps / none.0, cpu / none.1);
     }
-    let [none, hand, agents] = best;
-    println!(
-        "with agents {:.3} of the throughput and {:.2} of the processors' time without",
-        agents.0 / none.0,
-        agents.1 / none.1
-    );
-    println!(
-        "with agents {:.3} of the throughput and {:.2} of the processors' time of one class by hand",
-        agents.0 / hand.0,
-        agents.1 / hand.1
-    );
     if agents.0 >= PART * none.0 {
         return ExitCode::SUCCESS;
     }
