@@ -452,46 +452,47 @@ fn a_limited_service_is_seen_in_the_metrics() {
     let mut watched = pair.agent(&pair.m1, "m1");
     watched.args(["--metrics", "10.78.0.1:30566"]);
     let (one, two) = (watched.spawn().expect("starts"), pair.running(&pair.m2, "m2"));
-    let read = |name: &str, labels: &str| {
-        series(
-            &asked(&pair.m2, "/metrics").unwrap_or_default(),
-            &format!("weir_service_{name}{{service=\"a\"{labels}}}"),
-        )
+    // One status each time: another one may be of another period.
+    let said = |labels: &str, names: &[&str]| -> Option<Vec<f64>> {
+        let metrics = asked(&pair.m2, "/metrics")?;
+        names.iter().map(|name| series(&metrics, &format!("weir_service_{name}{{service=\"a\"{labels}}}"))).collect()
     };
-    let sent = |name: &str| read(name, ",direction=\"tx\"");
+    let sent = |names: &[&str]| said(",direction=\"tx\"", names);
     wait_for("both agents to hear each other", 30, || {
-        pair.status("m2").is_some_and(|status| status["peers_heard"] == 1)
+        let heard = |metrics: String| series(&metrics, "weir_peers_heard") == Some(1.0);
+        asked(&pair.m2, "/metrics").is_some_and(heard)
+            && pair.status("m2").is_some_and(|status| status["peers_heard"] == 1)
     });
-    assert_eq!(sent("backlog_bytes"), Some(0.0));
+    wait_for("nothing to be used", 10, || sent(&["usage_bytes_per_second", "backlog_bytes"]) == Some(vec![0.0, 0.0]));
     let flow = Flow::start(&pair, 5001);
     // Bytes in a second of 4 Mb/s.
     let limited = 500_000.0;
-    wait_for("what is sent to be the maximum, and more to wait", 20, || {
-        let used = sent("usage_bytes_per_second").unwrap_or_default();
-        (used / limited - 1.0).abs() < 0.1 && sent("backlog_bytes").is_some_and(|waits| waits > 0.0)
+    wait_for("what is sent to be the maximum, and more to wait", 30, || {
+        let names = ["usage_bytes_per_second", "backlog_bytes", "demand_bytes_per_second"];
+        let names = [names.as_slice(), &["share_bytes_per_second", "limit_bytes_per_second"]].concat();
+        let metrics = sent(&names);
+        let by = said(",direction=\"tx\",decided_by=\"max of a at machine\"", &["decided_by"]);
+        by == Some(vec![1.0])
+            && metrics.is_some_and(|said| {
+                (said[0] / limited - 1.0).abs() < 0.1 && said[1] > 0.0 && said[2..] == [f64::INFINITY, limited, limited]
+            })
     });
     let rate = flow.rates(1, 3_000)[0];
     println!("{rate:.2} Mb/s of 4");
     assert!((rate / 4.0 - 1.0).abs() < 0.1, "what arrives is the maximum, too: {rate} Mb/s");
-    assert_eq!(sent("demand_bytes_per_second"), Some(f64::INFINITY));
-    assert_eq!(sent("guarantee_bytes_per_second"), Some(250_000.0));
-    assert_eq!(sent("maximum_bytes_per_second"), Some(limited));
-    assert_eq!(sent("share_bytes_per_second"), Some(limited));
-    assert_eq!(sent("limit_bytes_per_second"), Some(limited));
-    let decided = |by: &str| read("decided_by", &format!(",direction=\"tx\",decided_by=\"{by}\""));
-    assert_eq!((decided("max of a at machine"), decided("demand")), (Some(1.0), None));
-    assert_eq!(read("latency_target_seconds", ""), Some(5.0));
+    let names = ["guarantee_bytes_per_second", "maximum_bytes_per_second"];
+    assert_eq!(sent(&names), Some(vec![250_000.0, limited]));
     let plan = weir(&["plan", "--json"]).arg(&pair.policy).output().expect("runs");
     let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
-    let bound =
-        plan["services"][0]["answers"].as_array().and_then(|all| all.iter().find(|answer| answer["by"] == "bound"));
-    let bound = bound.and_then(|bound| bound["time_ns"].as_f64()).expect("a time");
-    assert!((read("latency_bound_seconds", "").expect("a bound") - bound * 1e-9).abs() < 1e-9, "{bound}");
+    let answers = plan["services"][0]["answers"].as_array().expect("answers");
+    let bound = answers.iter().find(|answer| answer["by"] == "bound").and_then(|bound| bound["time_ns"].as_f64());
+    let latency = said("", &["latency_target_seconds", "latency_bound_seconds"]).expect("a target and a bound");
+    assert!(latency[0] == 5.0 && (latency[1] - bound.expect("a time") * 1e-9).abs() < 1e-9, "{latency:?}, {plan}");
     // The receiver has told what its senders may send, and the sender has heard it.
-    wait_for("feedback", 10, || sent("feedback_received_total").is_some_and(|heard| heard > 0.0));
+    wait_for("feedback", 10, || sent(&["feedback_received_total"]).is_some_and(|heard| heard[0] > 0.0));
     drop(flow);
     wait_for("the rest to have left", 20, || {
-        sent("usage_bytes_per_second") == Some(0.0) && sent("backlog_bytes") == Some(0.0)
+        sent(&["usage_bytes_per_second", "backlog_bytes"]) == Some(vec![0.0, 0.0])
     });
     for agent in [one, two] {
         signal(&agent, libc::SIGTERM);

@@ -540,7 +540,7 @@ fn tenants_neither_send_nor_see_control_traffic() {
             hosts[0].socket.send_to(&datagram, "10.77.0.2:30565").expect("sent");
         }
         pause(Duration::from_millis(100));
-        // What is said to another address of `b`, be it by a machine of its rack, no tenant sees.
+        // What a machine of its rack says to another address of `b` no tenant sees.
         for _ in 0..5 {
             hosts[0].socket.send_to(&datagram, "10.77.0.5:30565").expect("sent");
         }
