@@ -44,7 +44,7 @@ pub use classifier::{Classifier, ClassifierError, Fields, parse, starts};
 pub use config::{ServiceShaper, ShaperConfig};
 pub use departure::{Batch, Grant, Leaves, Pacer, PacingConfig, Towards};
 pub use destination::{Destination, Verdict};
-pub use feedback::{Address, Feedback, SipKey};
+pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};
 pub use interface_meter::{InterfaceMeter, Received};
 pub use layout::{
     CONTROL_PORT, FEEDBACK_HEARD, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS,
