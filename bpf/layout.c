@@ -72,7 +72,6 @@ const u32 weir_tables_layout[] = {
 	SIZE(weir_receiver),
 	FIELD(weir_receiver, meter),
 	FIELD(weir_receiver, taken),
-	FIELD(weir_receiver, counted),
 	FIELD(weir_receiver, generation),
 	FIELD(weir_receiver, name),
 	SIZE(weir_state),

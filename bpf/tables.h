@@ -24,7 +24,7 @@
 #include "siphash.h"
 
 /* Changes whenever a value below does: what is pinned is adopted by the same version alone. */
-#define WEIR_TABLES_VERSION 9
+#define WEIR_TABLES_VERSION 10
 
 #ifndef __bpf__
 /* As the kernel has it (linux/bpf.h), for layout.c. */
@@ -141,8 +141,8 @@ struct weir_counting {
 struct weir_receiver {
 	struct weir_receive_meter meter;
 	struct weir_taken taken; /* in the tick at hand */
-	u32 counted;             /* of its marks, those that count */
 	u32 generation;
+	u32 reserved;
 	u32 name[4]; /* of the service that it is of */
 };
 

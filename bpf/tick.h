@@ -129,9 +129,9 @@ static long take_cpu(u32 index, struct round *round)
 }
 
 /* What the brokers let a service receive, while they count. */
-static __always_inline u64 limit_of(const struct round *round, const struct weir_service *own)
+static __always_inline u64 limit_of(const struct weir_state *state, const struct weir_service *own)
 {
-	return round->state->fallback ? 0 : own->rx_limit;
+	return state->fallback ? 0 : own->rx_limit;
 }
 
 static __always_inline u64 smaller(u64 one, u64 other)
@@ -148,7 +148,7 @@ static __always_inline int is_another(const struct weir_receiver *receiver, cons
 	       receiver->name[2] != own->name[2] || receiver->name[3] != own->name[3];
 }
 
-/* Step 1: whose marks count. */
+/* Step 1: whose marks count at the interface. */
 static long weigh_slot(u32 index __attribute__((unused)), struct round *round)
 {
 	u32 slot = next_slot(round);
@@ -162,28 +162,64 @@ static long weigh_slot(u32 index __attribute__((unused)), struct round *round)
 	if (!receiver)
 		return 0;
 	round->bytes += receiver->taken.bytes;
-	receiver->counted = 0;
 	own = bpf_map_lookup_elem(&weir_services, &slot);
 	if (!own || !own->known)
 		return 0;
-	limit = limit_of(round, own);
+	limit = limit_of(round->state, own);
 	entitled = limit && limit < own->entitled ? limit : own->entitled;
 	weir_interface_meter_reach(&round->state->interface, &receiver->meter, round->now, receiver->taken.bytes,
 				   round->config->sharing, own->rx_min, smaller(limit, own->rx_max), own->rx_weight);
-	receiver->counted = weir_tick_marks(&round->state->interface, &receiver->meter, receiver->taken.packets,
-					    receiver->taken.marked, entitled);
+	weir_tick_marks(&round->state->interface, &receiver->meter, receiver->taken.packets, receiver->taken.marked, entitled);
 	return 0;
 }
 
-/* Steps 3 and 4: the service's capacity of now, and its law. */
+/*
+ * Steps 3 and 4: the service's capacity of now, and its law, in a tick that brought `bytes` of all services. A function that the verifier
+ * looks at once.
+ */
+__noinline int meter_at(u32 slot, u64 now, u64 bytes)
+{
+	u32 zero = 0;
+	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &zero);
+	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &zero);
+	struct weir_receiver *receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
+	struct weir_service *own = bpf_map_lookup_elem(&weir_services, &slot);
+	u64 share, limit;
+
+	if (!config || !state || !receiver || !own)
+		return 0;
+	share = weir_interface_meter_share(&state->interface, config->sharing, own->rx_min, own->rx_max, own->rx_weight);
+	limit = smaller(limit_of(state, own), own->rx_max);
+	if (receiver->generation != own->generation) {
+		if (is_another(receiver, own)) {
+			weir_receive_meter_init(&receiver->meter, now, &own->law, smaller(share, limit), own->feedback_bytes,
+						own->feedback_interval, slot);
+			/* it was idle until now: as after any long pause R is C */
+			receiver->meter.rate = receiver->meter.capacity;
+			receiver->meter.drained = receiver->meter.capacity;
+			receiver->meter.beside = state->interface.received - bytes;
+		}
+		__builtin_memcpy(receiver->name, own->name, sizeof(own->name));
+		weir_law_set(&receiver->meter.law, &own->law);
+		receiver->generation = own->generation;
+	}
+	if (limit && limit <= share)
+		weir_receive_meter_set_capacity(&receiver->meter, limit, 0);
+	else
+		weir_receive_meter_set_capacity(&receiver->meter, share, 1);
+	weir_receive_meter_set_interval(&receiver->meter,
+					weir_tick_interval(own->law.interval, receiver->meter.capacity, config->grain));
+	weir_tick_meter(&state->interface, &receiver->meter, now, receiver->taken.bytes, receiver->taken.packets,
+			receiver->taken.marked, config->tick / 2);
+	return 0;
+}
+
 static long meter_slot(u32 index __attribute__((unused)), struct round *round)
 {
 	u32 slot = next_slot(round);
-	struct weir_state *state = round->state;
 	struct weir_receiver *receiver;
 	struct weir_service *own;
 	struct weir_taken none = {};
-	u64 share, limit;
 
 	if (slot > WEIR_SERVICES_MAX)
 		return 1;
@@ -192,32 +228,8 @@ static long meter_slot(u32 index __attribute__((unused)), struct round *round)
 		return 0;
 	/* unclassified traffic is no service: it only counts at the interface */
 	own = bpf_map_lookup_elem(&weir_services, &slot);
-	if (own && own->known) {
-		share = weir_interface_meter_share(&state->interface, round->config->sharing, own->rx_min, own->rx_max,
-						   own->rx_weight);
-		limit = smaller(limit_of(round, own), own->rx_max);
-		if (receiver->generation != own->generation) {
-			if (is_another(receiver, own)) {
-				weir_receive_meter_init(&receiver->meter, round->now, &own->law, smaller(share, limit),
-							own->feedback_bytes, own->feedback_interval, slot);
-				/* it was idle until now: as after any long pause R is C */
-				receiver->meter.rate = receiver->meter.capacity;
-				receiver->meter.drained = receiver->meter.capacity;
-			}
-			__builtin_memcpy(receiver->name, own->name, sizeof(own->name));
-			weir_law_set(&receiver->meter.law, &own->law);
-			receiver->generation = own->generation;
-		}
-		if (limit && limit <= share)
-			weir_receive_meter_set_capacity(&receiver->meter, limit, 0);
-		else
-			weir_receive_meter_set_capacity(&receiver->meter, share, 1);
-		weir_receive_meter_set_interval(&receiver->meter,
-						weir_tick_interval(own->law.interval, receiver->meter.capacity,
-								   round->config->grain));
-		weir_tick_meter(&state->interface, &receiver->meter, round->now, receiver->taken.bytes,
-				receiver->taken.packets, receiver->counted, round->config->tick / 2);
-	}
+	if (own && own->known)
+		meter_at(slot, round->now, round->bytes);
 	receiver->taken = none;
 	return 0;
 }

@@ -25,13 +25,17 @@
  * 1 MB fills within one. So marks do, by who was marked. A service is entitled to what the policy's rule gives it of C
  * while all services want everything.
  *
- *                                                    at its receive meter     at the interface meter
- *   the interface is not full                        count                    -
- *   full: the service brings 5/8 or more of it       do not count             -
- *   full: the service has less than it is entitled   until it has drained     R falls to the level
- *   full: other services                             until it has drained     -
+ *                                                    at its receive meter       at the interface meter
+ *   the interface is not full                        count                      -
+ *   full: the service brings 5/8 or more of it       do not count               -
+ *   full: the service has less than it is entitled   for good by half at most   R falls to the level
+ *   full: other services                             for good by half at most   R does not rise
  *
- * The first line that fits holds.
+ * The first line that fits holds. For a receive meter (receive_meter.h) its own window tells, by what all services
+ * brought in it: to wait for the interface's, which is as long as five of them, took R to a thirtieth by marks of which
+ * nobody knew yet whose they were. Packets that were marked in the own queue come back to back, so where they come the
+ * link is full. Since senders let go of whole segments and bursts, such a window may also be a little off while the
+ * interface is full. (A service with little has windows of four bursts, which may be longer than the interface's.)
  *
  * The level is the R at which the rule shares out C while all want everything: nobody has more beside somebody who has
  * less and meets a queue. To fall there at once, and not by the law's half of the marked part window after window,
@@ -40,16 +44,17 @@
  * sent met a queue. What is marked in passing does not take others down to what they are guaranteed; one packet of a
  * service that sends no other does, for a few intervals.
  *
- * The window after one in which marks counted does not raise R: what senders did in it, they did at rates that the
- * queue had lowered, until they heard that they are back (receive_meter.h). To take that for unused capacity makes the
- * next queue: two services of three senders each can then go back and forth between queue and idle link for good.
- * Else R rises by the whole of what is unused, not by a of it: a service that wanted no more than a burst has cost
- * the others a few intervals. What the interface shares is used from one interval to the next, because receive meters
- * take their R along in proportion, so nobody has to be found out by trial.
+ * What marks leave unused, once the queue has drained and until senders hear that they are back, is not unused capacity.
+ * To take it for that raises R, and all shares with it, until they fill the queue again: two services of three senders
+ * each then go back and forth between queue and idle link for good. So a window in which a service met the own queue and
+ * marks (`peak`) counts as if as much had come in all of it, and neither it nor the one after it raises R. (Marks that come
+ * with the packet that closes the interface's window are the next one's.) Else R rises by the
+ * whole of what is unused, not by a of it: a service that wanted no more than a burst has cost the others a few
+ * intervals. What the interface shares is used from one interval to the next, because receive meters take their R
+ * along in proportion, so nobody has to be found out by trial.
  *
- * A crowd of one service has nobody to protect: its senders' own congestion control shares the link, and to
- * halve R until the queue has drained takes R far too deep. 5/8 is half and a margin: of two services that fill the
- * interface evenly none is the crowd by chance.
+ * A crowd of one service has nobody to protect: its senders' own congestion control shares the link. 5/8 is half and a
+ * margin: of two services that fill the interface evenly none is the crowd by chance.
  *
  * Overwinding. R rises to C while less than C comes, and above some R nobody has more by it: everybody is held by a maximum or
  * by the brokers, or wants no more. Their limits may still be more than C together: brokers share out the link, 20/19
@@ -92,6 +97,9 @@
 /* Most of something: 5 of 8. */
 #define WEIR_SHARE_MOST 5
 #define WEIR_SHARE_MOST_OF 8
+/* While an interface is full as much as this part of C may be missing in a service's window, or be too much: senders let go of whole
+ * segments and bursts, a quarter of a window each. */
+#define WEIR_FULL_PART 8
 /* R is taken to matter to a service up to so many times what it uses. */
 #define WEIR_REACH_USAGE 2
 /* 1,000,000 in thousandths. */
@@ -103,6 +111,8 @@ struct weir_interface_meter {
 	u64 capacity; /* bit/s; 0 is unlimited */
 	u64 rate;     /* R, bit/s for the lightest weight; 0 when unlimited */
 	u64 usage;    /* bit/s of the last window that closed */
+	u64 received; /* bytes since the start, of all services */
+	u64 peak;     /* bit/s: in this window, the most that came in a service's own with marks of the own queue; 0: none met it */
 	u64 total;    /* sum of the services' weights, thousandths, at least `lightest` */
 	u64 minima;   /* bit/s: sum of the services' guarantees */
 	u64 level;    /* bit/s: the R at which the rule shares out C while all services want everything */
@@ -112,9 +122,7 @@ struct weir_interface_meter {
 	u32 lightest; /* thousandths, 1 to WEIR_WEIGHT_MAX */
 	u32 weighs;   /* 1: while the interface is full marks count by who was marked; 0: always, and never here (EyeQ) */
 	u32 full;     /* 1: more than C came in the last window, and no more than the link can carry */
-	u32 queue;    /* 1: marks counted in this window while the interface was full */
-	u32 settling; /* 1: they did in the last one, and usage tells what they left */
-	u32 reserved;
+	u32 settling; /* 1: `peak` was not 0 in the last window, and usage tells what marks left */
 };
 
 /* `rate` * `weight` / `lightest`, at most WEIR_LAW_RATE_MAX. */
@@ -185,8 +193,8 @@ WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *
 	meter->short_packets = 0;
 	meter->short_marked = 0;
 	meter->reach = 0;
+	meter->peak = 0;
 	meter->full = 0;
-	meter->queue = 0;
 	meter->settling = 0;
 }
 
@@ -235,21 +243,29 @@ WEIR_INLINE void weir_interface_meter_reach(struct weir_interface_meter *meter, 
 		meter->reach = reach;
 }
 
+/* Whether more than C comes, and no more than the link can carry. */
+WEIR_INLINE u32 weir_interface_meter_is_full(const struct weir_interface_meter *meter, u64 usage)
+{
+	return meter->weighs && usage > meter->capacity && usage - meter->capacity <= meter->capacity / WEIR_LINK_PART;
+}
+
 /* R after a window of `elapsed` ns. */
 WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *meter, u64 elapsed)
 {
 	struct weir_law law = meter->law;
-	u64 floor = weir_interface_meter_floor(meter), rate = meter->rate, most;
+	u64 floor = weir_interface_meter_floor(meter), rate = meter->rate, usage = meter->usage, most;
 	/* marks from before a pause are old, see receive_meter.h */
 	int old = elapsed / law.interval > WEIR_PAUSE;
 
-	if (meter->weighs && meter->usage < meter->capacity)
+	if (usage < meter->peak && !old)
+		usage = meter->peak;
+	if (meter->weighs && usage < meter->capacity)
 		law.alpha = WEIR_LAW_ONE;
 	most = meter->reach > meter->level ? meter->reach : meter->level;
 	if (meter->reach && meter->usage > meter->capacity && rate > most)
 		rate = most > floor ? most : floor;
-	rate = weir_law_run(&law, rate, meter->capacity, floor, meter->usage, elapsed, 0);
-	if (meter->settling && !old && rate > meter->rate)
+	rate = weir_law_run(&law, rate, meter->capacity, floor, usage, elapsed, 0);
+	if ((meter->settling || meter->peak) && !old && rate > meter->rate)
 		rate = meter->rate;
 	if (meter->short_marked && !old && meter->short_marked * WEIR_SHARE_MOST_OF >= meter->short_packets * WEIR_SHARE_MOST &&
 	    rate > meter->level)
@@ -261,21 +277,22 @@ WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *met
  * Closes the window that is open, `elapsed` ns long and at least an interval, and opens the next. The law is run over
  * `counted` ns. 1: R was computed anew, and with it the services' capacities.
  */
-WEIR_INLINE int weir_interface_meter_close(struct weir_interface_meter *meter, u64 now, u64 elapsed, u64 counted)
+WEIR_ONCE int weir_interface_meter_close(struct weir_interface_meter *meter, u64 now, u64 elapsed, u64 counted)
 {
 	int stepped = 0;
 
+	if (!meter)
+		return 0;
 	meter->usage = weir_window_usage(&meter->window, elapsed);
 	meter->full = 0;
 	if (meter->capacity) {
-		meter->full = meter->weighs && meter->usage > meter->capacity &&
-			      meter->usage - meter->capacity <= meter->capacity / WEIR_LINK_PART;
+		meter->full = weir_interface_meter_is_full(meter, meter->usage);
 		meter->rate = weir_interface_meter_step(meter, counted);
 		stepped = 1;
 	}
 	weir_window_open(&meter->window, now);
-	meter->settling = meter->queue;
-	meter->queue = 0;
+	meter->settling = meter->peak != 0;
+	meter->peak = 0;
 	meter->short_packets = 0;
 	meter->short_marked = 0;
 	meter->reach = 0;
@@ -291,6 +308,7 @@ WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, 
 	if (elapsed >= meter->law.interval)
 		stepped = weir_interface_meter_close(meter, now, elapsed, elapsed);
 	weir_window_add(&meter->window, bytes, 0, 0);
+	meter->received += bytes;
 	return stepped;
 }
 
@@ -327,21 +345,56 @@ WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *me
 #define WEIR_RECEIVED_SHARES 2U
 
 /*
- * While the interface is full: how many of the `marked` count at the service's own meter. Those of a service that has less
- * than it is `entitled` to count at the interface too, see the table above.
+ * Notes the marks of a service while the interface is full: those of one that has less than it is `entitled` to count here, see the table
+ * above, and those of any but the crowd keep R from rising, however long the service's own windows are.
  */
-WEIR_INLINE u32 weir_weigh_marks(struct weir_interface_meter *interface, u64 usage, u32 packets, u32 marked, u64 entitled)
+WEIR_INLINE void weir_note_marks(struct weir_interface_meter *interface, u64 usage, u32 packets, u32 marked, u64 entitled)
 {
-	if (!interface->full)
-		return marked;
-	if (usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST) {
-		marked = 0;
-	} else if (usage < entitled) {
-		interface->short_packets += packets;
-		interface->short_marked += marked;
-	}
-	interface->queue |= marked != 0;
-	return marked;
+	if (!interface->full || usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
+		return;
+	if (marked && interface->peak < interface->capacity)
+		interface->peak = interface->capacity;
+	if (usage >= entitled)
+		return;
+	interface->short_packets += packets;
+	interface->short_marked += marked;
+}
+
+/* Whether the interface was full in a service's window in which it received so much. */
+WEIR_INLINE u32 weir_interface_meter_was_full(const struct weir_interface_meter *meter, u64 usage)
+{
+	u64 around = meter->capacity / WEIR_FULL_PART;
+
+	if (!meter->capacity)
+		return 0;
+	return weir_interface_meter_is_full(meter, usage) ||
+	       (meter->full && usage >= meter->capacity - around && usage <= meter->capacity + around);
+}
+
+/*
+ * The window of `meter` ends, `elapsed` ns long and more than none, when its interface has `received` so many bytes of all services:
+ * whether it met the own queue, and which of its marks count. A pause tells nothing of a queue, nor does a window that is older than the
+ * interface's meter.
+ */
+WEIR_INLINE void weir_own_queue(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 received, u64 elapsed)
+{
+	u64 most = interface->capacity + interface->capacity / WEIR_LINK_PART, usage;
+	struct weir_window all = {};
+	int known = received >= meter->beside && elapsed / meter->law.interval <= WEIR_PAUSE;
+
+	if (known)
+		weir_window_add(&all, received - meter->beside, 0, 0);
+	meter->beside = received;
+	usage = weir_window_usage(&all, elapsed);
+	meter->queued = known && weir_interface_meter_was_full(interface, usage);
+	if (!meter->queued)
+		return;
+	if (weir_window_usage(&meter->window, elapsed) >= usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
+		meter->window.marked = 0;
+	if (usage > most)
+		usage = most;
+	if (meter->window.marked && usage > interface->peak)
+		interface->peak = usage;
 }
 
 /*
@@ -351,13 +404,15 @@ WEIR_INLINE u32 weir_weigh_marks(struct weir_interface_meter *interface, u64 usa
 WEIR_INLINE u32 weir_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now,
 				    u64 bytes, u32 packets, u32 marked, u64 entitled)
 {
+	u64 elapsed = weir_window_elapsed(&meter->window, now);
 	u32 due = 0;
 
 	if (weir_interface_meter_packet(interface, now, bytes))
 		due |= WEIR_RECEIVED_SHARES;
-	meter->queued = interface->full;
 	if (interface->full)
-		marked = weir_weigh_marks(interface, weir_receive_meter_usage(meter, now), packets, marked, entitled);
+		weir_note_marks(interface, weir_receive_meter_usage(meter, now), packets, marked, entitled);
+	if (elapsed >= meter->law.interval)
+		weir_own_queue(interface, meter, interface->received - bytes, elapsed);
 	if (weir_receive_meter_packet(meter, now, bytes, packets, marked))
 		due |= WEIR_RECEIVED_FEEDBACK;
 	return due;

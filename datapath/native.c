@@ -76,10 +76,10 @@ u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending 
 			  u32 alone, u64 *departure);
 void weir_native_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack);
 void weir_native_tick_take(struct weir_arrivals *arrivals, struct weir_taken *taken);
-u32 weir_native_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
+void weir_native_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
 			   u32 marked, u64 entitled);
 int weir_native_tick_interface(struct weir_interface_meter *interface, u64 now, u64 bytes, u64 slack);
-int weir_native_tick_meter(const struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
+int weir_native_tick_meter(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
 			   u32 packets, u32 marked, u64 slack);
 int weir_native_ecn_leave_ipv4(u8 *header, u32 segments, int asks);
 int weir_native_ecn_leave_ipv6(u8 *header, int asks);
@@ -330,10 +330,10 @@ void weir_native_tick_take(struct weir_arrivals *arrivals, struct weir_taken *ta
 	weir_tick_take(arrivals, taken);
 }
 
-u32 weir_native_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
+void weir_native_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
 			   u32 marked, u64 entitled)
 {
-	return weir_tick_marks(interface, meter, packets, marked, entitled);
+	weir_tick_marks(interface, meter, packets, marked, entitled);
 }
 
 int weir_native_tick_interface(struct weir_interface_meter *interface, u64 now, u64 bytes, u64 slack)
@@ -341,7 +341,7 @@ int weir_native_tick_interface(struct weir_interface_meter *interface, u64 now, 
 	return weir_tick_interface(interface, now, bytes, slack);
 }
 
-int weir_native_tick_meter(const struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
+int weir_native_tick_meter(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
 			   u32 packets, u32 marked, u64 slack)
 {
 	return weir_tick_meter(interface, meter, now, bytes, packets, marked, slack);
@@ -498,6 +498,8 @@ const u32 weir_layout[] = {
 	FIELD(weir_receive_meter, packets),
 	FIELD(weir_receive_meter, marked),
 	FIELD(weir_receive_meter, drained),
+	FIELD(weir_receive_meter, unqueued),
+	FIELD(weir_receive_meter, beside),
 	FIELD(weir_receive_meter, queued),
 	FIELD(weir_receive_meter, shared),
 	FIELD(weir_receive_meter, answers),
@@ -507,6 +509,8 @@ const u32 weir_layout[] = {
 	FIELD(weir_interface_meter, capacity),
 	FIELD(weir_interface_meter, rate),
 	FIELD(weir_interface_meter, usage),
+	FIELD(weir_interface_meter, received),
+	FIELD(weir_interface_meter, peak),
 	FIELD(weir_interface_meter, total),
 	FIELD(weir_interface_meter, minima),
 	FIELD(weir_interface_meter, level),
@@ -516,7 +520,6 @@ const u32 weir_layout[] = {
 	FIELD(weir_interface_meter, lightest),
 	FIELD(weir_interface_meter, weighs),
 	FIELD(weir_interface_meter, full),
-	FIELD(weir_interface_meter, queue),
 	FIELD(weir_interface_meter, settling),
 	SIZE(weir_arrivals),
 	FIELD(weir_arrivals, bytes),

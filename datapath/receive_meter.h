@@ -44,7 +44,9 @@
  *
  * for capacities up to 10 Gb/s, 21.2 at 400 Gb/s, 27.2 at 8 Tb/s, whatever the senders do: Parley's sigma = C * 15 * T,
  * and 30 T at worst. Only at the floor does it end: where senders are so many that they exceed C there, or did not
- * hear. (A window above C of several intervals, whose packets are larger than C * T, counts as one here.)
+ * hear. (A window above C of several intervals, whose packets are larger than C * T, counts as one here.) Where the own
+ * queue's marks take R down for a while (below), this is said of `drained`, which is never less than R and which each
+ * window lowers as much.
  *
  * Convergence, in intervals to within 0.01 % of C/n for good, n = 1 to 100 senders that send all they may and
  * hear at once, through a link of 10/9 C that marks above 80 kB (crates/datapath/tests/rate_law.rs):
@@ -68,15 +70,17 @@
  *
  * The own queue. While the interface is full (interface_meter.h), the queue of the switch's port to it grows or
  * stands, and what a service uses is what that queue lets through: what its senders sent a while ago. Two things
- * follow, while `queued` says so:
+ * follow, while `queued` says so, which is of the window that closes:
  *
  *   - Where C is the interface's share (`shared`), usage counts as what a link carries at most, 16/15 of it. What
  *     comes above is lowered by the interface, which takes C down and R in proportion with it; to lower R for it here
  *     too, in each window until the queue has drained, would take R far below. Where C is a maximum or a broker's
  *     limit usage counts in full.
- *   - What caused the marks is gone with the queue. So they lower R only until then: the law is also run without
- *     them, from R on, that is `drained`, and from it R goes on in the first window without the queue. It does not
- *     have to climb from where a queue of a millisecond took it.
+ *   - Marks come for as long as the queue takes to drain, whatever was done about it: with a buffer of four intervals
+ *     and full marks they would take R to a sixteenth, and the link would stand idle until R has climbed back. So they
+ *     take R down as far as it goes to drain the queue, but for good by half at most, as TCP halves once for what it lost in
+ *     a window: that is `drained`, and from it R goes on in the first window without the queue. (Nothing for good is
+ *     not enough: services whose shares are more than the interface's capacity fill the queue again at once, for good.)
  *
  * Where C is a limit, the excess is bounded as above. Where it is a share, what is above C while the interface is full
  * is at most a fifteenth of it, and the interface's law takes C down with it.
@@ -125,9 +129,11 @@ struct weir_receive_meter {
 	u64 capacity; /* bit/s; 0 is unlimited */
 	u64 rate;     /* R, bit/s; 0 when unlimited */
 	u64 usage;    /* bit/s of the last window that closed */
-	u64 packets; /* since the start: those that switches could mark */
+	u64 packets; /* in all windows that closed: those that switches could mark */
 	u64 marked;  /* of them, those that were marked and count (interface_meter.h) */
 	u64 drained; /* bit/s: R once the own queue has drained; R itself while there is none */
+	u64 unqueued; /* bit/s: the most that `drained` was since the own queue began; 0 while there is none */
+	u64 beside;  /* bytes: what the interface had received of all services when the window opened */
 	u32 queued;  /* 1: usage is what the own queue lets through, see above */
 	u32 shared;  /* 1: the capacity is the interface's share, not a limit of the service's own */
 	struct weir_answers answers; /* where packets are counted one by one; the kernel has one for each CPU */
@@ -245,10 +251,13 @@ WEIR_INLINE void weir_receive_meter_set_capacity(struct weir_receive_meter *mete
 	if (capacity && before) {
 		meter->rate = weir_law_moved(meter->rate, before, capacity);
 		meter->drained = weir_law_moved(meter->drained, before, capacity);
+		if (meter->unqueued)
+			meter->unqueued = weir_law_moved(meter->unqueued, before, capacity);
 	} else {
 		/* from unlimited R starts at C, see above; unlimited there is none */
 		meter->rate = capacity;
 		meter->drained = capacity;
+		meter->unqueued = 0;
 	}
 	meter->capacity = capacity;
 }
@@ -259,21 +268,46 @@ WEIR_INLINE void weir_receive_meter_set_interval(struct weir_receive_meter *mete
 	meter->law.interval = weir_interval_clamp(interval);
 }
 
+/* R after a window of `elapsed` ns from `rate`, see weir_law_run; 0 without a meter. */
+WEIR_ONCE u64 weir_receive_meter_law(const struct weir_receive_meter *meter, u64 rate, u64 usage, u64 elapsed, u32 marked)
+{
+	if (!meter)
+		return 0;
+	return weir_law_run(&meter->law, rate, meter->capacity, weir_law_floor(meter->capacity), usage, elapsed, marked);
+}
+
+/*
+ * What R is to be once the own queue has drained, after another window of it: marks lower it as they lower R, but not below half of
+ * what it was before the queue.
+ */
+WEIR_INLINE u64 weir_receive_meter_drain(const struct weir_receive_meter *meter, u64 usage, u64 elapsed, u32 marked)
+{
+	u64 lowered = weir_receive_meter_law(meter, meter->drained, usage, elapsed, marked);
+	u64 least = weir_receive_meter_law(meter, meter->drained, usage, elapsed, 0);
+
+	if (least > meter->unqueued / 2)
+		least = meter->unqueued / 2;
+	return lowered > least ? lowered : least;
+}
+
 /* R after a window of `elapsed` ns, in which so much was used and so many of the packets were marked. */
 WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 elapsed)
 {
-	u64 floor = weir_law_floor(meter->capacity), usage = meter->usage;
+	u64 usage = meter->usage;
 	u32 marked = weir_law_fraction(meter->window.marked, meter->window.packets);
 
 	if (!meter->queued) {
-		meter->rate = weir_law_run(&meter->law, meter->drained, meter->capacity, floor, usage, elapsed, marked);
+		meter->rate = weir_receive_meter_law(meter, meter->drained, usage, elapsed, marked);
 		meter->drained = meter->rate;
+		meter->unqueued = 0;
 		return;
 	}
 	if (meter->shared && usage > meter->capacity + meter->capacity / WEIR_LINK_PART)
 		usage = meter->capacity + meter->capacity / WEIR_LINK_PART;
-	meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity, floor, usage, elapsed, marked);
-	meter->drained = weir_law_run(&meter->law, meter->drained, meter->capacity, floor, usage, elapsed, 0);
+	if (meter->unqueued < meter->drained)
+		meter->unqueued = meter->drained;
+	meter->rate = weir_receive_meter_law(meter, meter->rate, usage, elapsed, marked);
+	meter->drained = weir_receive_meter_drain(meter, usage, elapsed, marked);
 }
 
 /*
@@ -283,16 +317,11 @@ WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 e
 WEIR_INLINE void weir_receive_meter_close(struct weir_receive_meter *meter, u64 now, u64 elapsed, u64 counted)
 {
 	meter->usage = weir_window_usage(&meter->window, elapsed);
+	meter->packets += meter->window.packets;
+	meter->marked += meter->window.marked;
 	if (meter->capacity)
 		weir_receive_meter_step(meter, counted);
 	weir_window_open(&meter->window, now);
-}
-
-WEIR_INLINE void weir_receive_meter_add(struct weir_receive_meter *meter, u64 bytes, u32 packets, u32 marked)
-{
-	weir_window_add(&meter->window, bytes, packets, marked);
-	meter->packets += packets;
-	meter->marked += marked;
 }
 
 /*
@@ -305,7 +334,7 @@ WEIR_INLINE int weir_receive_meter_packet(struct weir_receive_meter *meter, u64 
 
 	if (elapsed >= meter->law.interval)
 		weir_receive_meter_close(meter, now, elapsed, elapsed);
-	weir_receive_meter_add(meter, bytes, packets, marked);
+	weir_window_add(&meter->window, bytes, packets, marked);
 	return meter->capacity ? weir_answer_due(&meter->answers, now, bytes) : 0;
 }
 

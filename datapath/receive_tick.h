@@ -23,7 +23,7 @@
  *
  * Order, for all services that received anything in this tick:
  *
- *   1. weir_tick_marks            which marks count, by the interface's last window
+ *   1. weir_tick_marks            whose marks count at the interface, by its last window
  *   2. weir_tick_interface        once, with the bytes of all services
  *   3. weir_receive_meter_set_capacity, with the service's share of now or the brokers' limit, and
  *      weir_receive_meter_set_interval, with weir_tick_interval of it
@@ -73,11 +73,11 @@ WEIR_INLINE void weir_tick_take(struct weir_arrivals *arrivals, struct weir_take
 		taken->marked = taken->packets;
 }
 
-/* How many of the `marked` count at the service's own meter; those that count at the interface are noted there. */
-WEIR_INLINE u32 weir_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
-				u32 marked, u64 entitled)
+/* Notes the marks that count at the interface. */
+WEIR_INLINE void weir_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
+				 u32 marked, u64 entitled)
 {
-	return weir_weigh_marks(interface, meter->usage, packets, marked, entitled);
+	weir_note_marks(interface, meter->usage, packets, marked, entitled);
 }
 
 /* 1: a window of `elapsed` ns, which may be `slack` short of `interval`, is over; `counted` is then at least `interval`. */
@@ -105,22 +105,23 @@ WEIR_INLINE int weir_tick_interface(struct weir_interface_meter *interface, u64 
 	u64 counted;
 
 	weir_window_add(&interface->window, bytes, 0, 0);
+	interface->received += bytes;
 	if (!weir_tick_closes(elapsed, interface->law.interval, slack, &counted))
 		return 0;
 	return weir_interface_meter_close(interface, now, elapsed, counted);
 }
 
-/* Counts what came of one service, more than no bytes, with the marks that count. 1: R was computed anew. */
-WEIR_INLINE int weir_tick_meter(const struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
+/* Counts what came of one service, more than no bytes. 1: R was computed anew. */
+WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
 				u32 packets, u32 marked, u64 slack)
 {
 	u64 elapsed = weir_window_elapsed(&meter->window, now);
 	u64 counted;
 
-	meter->queued = interface->full;
-	weir_receive_meter_add(meter, bytes, packets, marked);
+	weir_window_add(&meter->window, bytes, packets, marked);
 	if (!weir_tick_closes(elapsed, meter->law.interval, slack, &counted))
 		return 0;
+	weir_own_queue(interface, meter, interface->received, elapsed);
 	weir_receive_meter_close(meter, now, elapsed, counted);
 	return 1;
 }

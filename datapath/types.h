@@ -4,7 +4,7 @@
  *
  * Problem: the same headers are compiled by clang for the kernel's BPF machine and by cc for the
  * simulator, and a difference between the two would make the simulator lie.
- * Approach: fixed-width integers only, every function inlined (BPF has no calls into shared objects), and
+ * Approach: fixed-width integers only, nearly every function inlined (BPF has no calls into shared objects), and
  * one way to read a frame, `weir_load`, that each body provides: in the kernel it reads the linear part of an
  * skb, where headers nearly always are, and by the helper bpf_skb_load_bytes what lies outside, which never
  * changes the packet; natively it is a bounds-checked copy.
@@ -29,6 +29,16 @@ typedef uint64_t u64;
 #endif
 
 #define WEIR_INLINE static inline __attribute__((always_inline))
+/*
+ * A function that the kernel's verifier looks at once, whatever its callers know. Inlined, what is called in several ways multiplies the
+ * states that it goes through. It takes five arguments, numbers and pointers; it must ask whether a pointer is null, and gets it back
+ * as an unknown number.
+ */
+#ifdef __bpf__
+#define WEIR_ONCE __attribute__((noinline))
+#else
+#define WEIR_ONCE WEIR_INLINE
+#endif
 
 #define WEIR_U32_MAX 0xffffffffU
 #define WEIR_U64_MAX 0xffffffffffffffffULL

@@ -113,9 +113,9 @@ impl InterfaceMeter {
     }
 
     /// Where a timer takes what was counted since its last tick (`datapath/receive_tick.h`), first step, for each service that
-    /// received something: how many of the `marked` count at its own `meter`.
-    pub fn tick_marks(&mut self, meter: &ReceiveMeter, packets: u32, marked: u32, entitled: Bandwidth) -> u32 {
-        native::weir_native_tick_marks(&mut self.raw, meter.raw(), packets, marked, entitled.bps())
+    /// received something: notes the marks that count at the interface.
+    pub fn tick_marks(&mut self, meter: &ReceiveMeter, packets: u32, marked: u32, entitled: Bandwidth) {
+        native::weir_native_tick_marks(&mut self.raw, meter.raw(), packets, marked, entitled.bps());
     }
 
     /// Second step, once, with the bytes of all services, more than none. A window may close `slack` early. `true`: the
@@ -126,7 +126,7 @@ impl InterfaceMeter {
 
     /// Last step, for each service, with its share of now: counts at its own meter. `true`: R was computed anew.
     pub fn tick_meter(
-        &self,
+        &mut self,
         meter: &mut ReceiveMeter,
         now: Instant,
         bytes: Bytes,
@@ -135,7 +135,7 @@ impl InterfaceMeter {
         slack: Duration,
     ) -> bool {
         let (now, slack) = (now.nanos(), slack.nanos());
-        native::weir_native_tick_meter(&self.raw, meter.raw_mut(), now, bytes.get(), packets, marked, slack) != 0
+        native::weir_native_tick_meter(&mut self.raw, meter.raw_mut(), now, bytes.get(), packets, marked, slack) != 0
     }
 
     /// The values of the C structure, as the kernel's programs take them.

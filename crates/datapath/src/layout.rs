@@ -204,12 +204,16 @@ pub struct RawReceiveMeter {
     pub rate: u64,
     /// Bit/s of the last window that closed.
     pub usage: u64,
-    /// Packets that switches could mark, since the start.
+    /// Packets that switches could mark, in all windows that closed.
     pub packets: u64,
     /// Of them, those that were marked and count.
     pub marked: u64,
     /// Bit/s: R once the own queue has drained.
     pub drained: u64,
+    /// Bit/s: the most that `drained` was since the own queue began.
+    pub unqueued: u64,
+    /// Bytes: what the interface had received of all services when the window opened.
+    pub beside: u64,
     /// 1: usage is what the own queue lets through.
     pub queued: u32,
     /// 1: the capacity is the interface's share.
@@ -232,6 +236,10 @@ pub struct RawInterfaceMeter {
     pub rate: u64,
     /// Bit/s of the last window that closed.
     pub usage: u64,
+    /// Bytes since the start, of all services.
+    pub received: u64,
+    /// Bit/s: the most that came in a service's window that met the own queue and marks, in this window.
+    pub peak: u64,
     /// The sum of the services' weights in thousandths.
     pub total: u64,
     /// Bit/s: the sum of the services' guarantees.
@@ -250,12 +258,8 @@ pub struct RawInterfaceMeter {
     pub weighs: u32,
     /// 1: more than the capacity came in the last window, and no more than the link can carry.
     pub full: u32,
-    /// 1: marks counted in this window while the interface was full.
-    pub queue: u32,
-    /// 1: they did in the last one.
+    /// 1: some met the own queue and marks in the last window.
     pub settling: u32,
-    /// Nothing.
-    pub reserved: u32,
 }
 
 /// `struct weir_arrivals`: what one CPU has counted of a service (`datapath/receive_tick.h`).
@@ -749,7 +753,7 @@ pub(crate) mod native {
             packets: u32,
             marked: u32,
             entitled: u64,
-        ) -> u32;
+        );
         pub(crate) safe fn weir_native_tick_interface(
             interface: &mut RawInterfaceMeter,
             now: u64,
@@ -757,7 +761,7 @@ pub(crate) mod native {
             slack: u64,
         ) -> i32;
         pub(crate) safe fn weir_native_tick_meter(
-            interface: &RawInterfaceMeter,
+            interface: &mut RawInterfaceMeter,
             meter: &mut RawReceiveMeter,
             now: u64,
             bytes: u64,
@@ -816,7 +820,7 @@ pub(crate) mod native {
     #[cfg(test)]
     unsafe extern "C" {
         pub(crate) static weir_layout_size: u32;
-        pub(crate) static weir_layout: [u32; 200];
+        pub(crate) static weir_layout: [u32; 203];
     }
 }
 
@@ -898,6 +902,8 @@ mod tests {
             offset_of!(RawReceiveMeter, packets),
             offset_of!(RawReceiveMeter, marked),
             offset_of!(RawReceiveMeter, drained),
+            offset_of!(RawReceiveMeter, unqueued),
+            offset_of!(RawReceiveMeter, beside),
             offset_of!(RawReceiveMeter, queued),
             offset_of!(RawReceiveMeter, shared),
             offset_of!(RawReceiveMeter, answers),
@@ -907,6 +913,8 @@ mod tests {
             offset_of!(RawInterfaceMeter, capacity),
             offset_of!(RawInterfaceMeter, rate),
             offset_of!(RawInterfaceMeter, usage),
+            offset_of!(RawInterfaceMeter, received),
+            offset_of!(RawInterfaceMeter, peak),
             offset_of!(RawInterfaceMeter, total),
             offset_of!(RawInterfaceMeter, minima),
             offset_of!(RawInterfaceMeter, level),
@@ -916,7 +924,6 @@ mod tests {
             offset_of!(RawInterfaceMeter, lightest),
             offset_of!(RawInterfaceMeter, weighs),
             offset_of!(RawInterfaceMeter, full),
-            offset_of!(RawInterfaceMeter, queue),
             offset_of!(RawInterfaceMeter, settling),
             size_of::<RawArrivals>(),
             offset_of!(RawArrivals, bytes),

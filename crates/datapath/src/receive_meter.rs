@@ -83,7 +83,7 @@ impl ReceiveMeter {
         Bandwidth::from_bps(native::weir_native_receive_meter_usage(&self.raw, now.nanos()))
     }
 
-    /// Packets since the start that switches could mark.
+    /// Packets that switches could mark, in all windows that closed.
     pub fn packets(&self) -> u64 {
         self.raw.packets
     }

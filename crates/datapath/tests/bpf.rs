@@ -26,5 +26,10 @@ fn the_shaper_compiles_for_the_kernel() {
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
     let assembly = String::from_utf8_lossy(&output.stdout);
     assert!(assembly.contains("exit"), "two programs");
-    assert!(!assembly.contains("call "), "everything is inlined");
+    // What is not inlined is a function of ours (WEIR_ONCE, datapath/types.h): BPF has no library that a compiler could call.
+    let calls: Vec<&str> = assembly.lines().filter_map(|line| line.trim().strip_prefix("call ")).collect();
+    assert!(!calls.is_empty(), "the law is one of them");
+    for target in calls {
+        assert!(assembly.contains(&format!("\n{target}:")), "call {target}");
+    }
 }

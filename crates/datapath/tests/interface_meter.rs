@@ -228,8 +228,8 @@ impl Beside {
     /// The same with so many of a hundred packets marked.
     fn window_of(&mut self, own: f64, all: f64, marks: u32) {
         let now = Instant::from_nanos(self.window * T);
-        self.interface.receive(&mut self.others, now, bytes(all - own), 100, marks, Bandwidth::ZERO);
         self.interface.receive(&mut self.meter, now, bytes(own), 100, marks, self.entitled);
+        self.interface.receive(&mut self.others, now, bytes(all - own), 100, marks, Bandwidth::ZERO);
         self.window += 1;
     }
 
@@ -442,19 +442,19 @@ fn what_marks_left_unused_does_not_raise_r() {
     let steps = |marked: bool| {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
         beside.window(4.75e9, 10e9, false);
-        beside.window(4.75e9, 10e9, false);
-        // While this one is counted the interface is still full; it closes as one that is not.
-        beside.window(4e9, 7.6e9, marked);
-        [(); 3].map(|()| {
+        beside.window(4.75e9, 10e9, marked);
+        [(); 4].map(|()| {
             let before = beside.interface.rate().bps() as f64;
             beside.window(4e9, 7.6e9, false);
             beside.interface.rate().bps() as f64 / before
         })
     };
-    // A fifth is unused: R rises by it, except for the window after the one with marks.
-    let near = |is: [f64; 3], expected: [f64; 3]| is.iter().zip(expected).all(|(is, to)| (is - to).abs() < 0.001);
-    assert!(near(steps(false), [1.2, 1.2, 1.2]), "{:?}", steps(false));
-    assert!(near(steps(true), [1.2, 1.0, 1.2]), "{:?}", steps(true));
+    // The full window closes first. A fifth is unused then, and R rises by it. Here windows of both meters end together, the interface's
+    // first, so that marks are the next one's: as much came as in the full window, and the one after it does not raise R either.
+    let near = |is: [f64; 4], expected: [f64; 4]| is.iter().zip(expected).all(|(is, to)| (is - to).abs() < 0.001);
+    let full = 1.0 - 0.5 * 0.5 / 9.5;
+    assert!(near(steps(false), [full, 1.2, 1.2, 1.2]), "{:?}", steps(false));
+    assert!(near(steps(true), [full, full, 1.0, 1.2]), "{:?}", steps(true));
 }
 
 #[test]
@@ -462,15 +462,16 @@ fn after_a_pause_marks_are_old() {
     for (pause, old) in [(32, false), (33, true)] {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
         beside.window(4.75e9, 10e9, false);
-        beside.window(4.75e9, 10e9, false);
         beside.window(4.75e9, 10e9, true);
+        // The marked window closes, and its marks are of this one.
         beside.window(1e6, 2e6, false);
         let before = beside.interface.rate().bps() as f64;
         beside.window += pause - 1;
         beside.window(1e6, 2e6, false);
-        // R is at C, as if the law had been run in every interval of the pause; or where the marks left it.
+        // R is at C, as if the law had been run in every interval of the pause; or where the marks take it.
         let rate = beside.interface.rate().bps() as f64;
-        assert!(if old { rate > 0.99 * CAPACITY } else { rate == before }, "{pause} intervals: {rate} after {before}");
+        let marked = (rate / before - (1.0 - 0.5 * 0.5 / 9.5)).abs() < 0.001;
+        assert!(if old { rate > 0.99 * CAPACITY } else { marked }, "{pause} intervals: {rate} after {before}");
     }
 }
 
@@ -482,34 +483,109 @@ fn a_new_capacity_takes_r_along_and_forgets_marks() {
     }
     beside.window(4.75e9, 10e9, false);
     beside.window(4.75e9, 10e9, true);
+    beside.window(4.75e9, 10e9, true);
     let before = beside.interface.rate().bps();
     beside.interface.set_capacity(rate(2.0 * CAPACITY), Sharing::Fill, &[Share::default(); 8]);
     let moved = beside.interface.rate().bps();
     assert!(moved.abs_diff(2 * before) < before / 1000, "{moved}, twice {before}");
-    // The marked window closes, with half of the new capacity unused: nobody falls to the level.
+    // The marked window closes, with 9 of 19 Gb/s unused: nobody falls to the level, and R rises by them.
     beside.window(4.75e9, 9e9, false);
-    assert!(beside.interface.rate().bps() >= moved, "{}", beside.interface.rate());
+    let grown = beside.interface.rate().bps() as f64 / moved as f64;
+    assert!((grown - (1.0 + 9.0 / 19.0)).abs() < 0.001, "{grown}");
 }
 
 #[test]
-fn r_is_back_when_the_queue_has_drained() {
+fn half_of_r_is_back_when_the_queue_has_drained() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
-    beside.window(4.75e9, 10e9, false);
-    beside.window(4.75e9, 10e9, false);
+    // Half of the service's C is unused: R rises by a quarter. What closes is the window before.
+    beside.window(4.75e9, 9e9, false);
+    beside.window(4.75e9, 10e9, true);
     let before = beside.meter.rate().bps() as f64;
-    for _ in 0..4 {
-        beside.window(4.75e9, 10e9, true);
+    let mut after = |marked: bool, all: f64| {
+        beside.window(4.75e9, all, marked);
+        beside.meter.rate().bps() as f64 / before
+    };
+    // By half less for marks, as long as the queue stands.
+    for power in 1..=8 {
+        let is = after(power < 8, if power < 8 { 10e9 } else { 9e9 });
+        assert!((is / 0.75f64.powi(power) - 1.0).abs() < 0.01, "{is} after {power} marked windows");
     }
-    // Four windows have closed, at a quarter more for the half of C that is unused, three of them with half less for marks.
-    let marked = beside.meter.rate().bps() as f64;
-    assert!(marked < 1.3 * before, "{marked} after {before}");
-    // The last marked one, and two more of the same usage. Without marks it would have been 1.25 to the seventh.
+    // The first window without it.
+    let is = after(false, 9e9);
+    assert!((is - 0.5 * 1.25).abs() < 0.01, "{is}");
+    // And one marked window costs what it says.
+    after(true, 10e9);
+    let queued = after(false, 9e9);
+    let drained = after(false, 9e9);
+    assert!((drained / queued - 1.25).abs() < 0.01, "{drained} after {queued}");
+}
+
+#[test]
+fn a_pause_tells_nothing_of_a_queue() {
+    let mut beside = Beside::new(ShaperParameters::PARLEY, 0.0);
+    // The others have the interface for a minute: more than the 17 s of which a window knows.
+    for window in 0..60_000 {
+        let bytes = bytes(if window < 59_998 { CAPACITY } else { LINK });
+        let now = Instant::from_nanos(beside.window * T);
+        beside.interface.receive(&mut beside.others, now, bytes, 100, 0, Bandwidth::ZERO);
+        beside.window += 1;
+    }
+    let before = beside.interface.rate().bps() as f64;
     for _ in 0..3 {
-        beside.window(4.75e9, 9e9, false);
+        beside.window(1e9, 10e9, true);
     }
-    let after = beside.meter.rate().bps() as f64;
-    let unmarked = (before * 1.25f64.powi(7)).min(CAPACITY);
-    assert!((after / unmarked - 1.0).abs() < 0.01, "{after}, not {unmarked}");
+    // By what came and no more: three windows at the link's rate.
+    let after = beside.interface.rate().bps() as f64 / before;
+    assert!(after > 0.97f64.powi(3), "{after}");
+}
+
+#[test]
+fn bursts_below_a_cap_are_not_the_own_queue() {
+    // Of a link that carries far more: full by chance, then a service's window of twice the cap, all marked by others' queues.
+    let mut beside = Beside::new(ShaperParameters::PARLEY, 0.0);
+    beside.window(4e9, 10e9, false);
+    beside.window(4e9, 19e9, true);
+    let (meter, _) = beside.steps(4e9, 19e9, true);
+    let law = 1.0 - 0.5 * (4.0 / 9.5 - 1.0) - 0.5;
+    assert!((meter - law).abs() < 0.01, "marks count: {meter}");
+    // And for good.
+    let before = beside.meter.rate().bps() as f64;
+    beside.window(4e9, 4e9, false);
+    let after = beside.meter.rate().bps() as f64 / before;
+    assert!((after - (1.0 - 0.5 * (4.0 / 9.5 - 1.0))).abs() < 0.01, "{after}");
+}
+
+#[test]
+fn a_queue_is_known_in_the_services_window() {
+    // Five windows of the service in one of the interface's.
+    let parameters = ShaperParameters { interval: Duration::from_micros(200), ..ShaperParameters::PARLEY };
+    let mut interface =
+        InterfaceMeter::new(Instant::ZERO, &parameters, rate(CAPACITY), Sharing::Fill, &[Share::default(); 2]);
+    let mut meters = [0, 1].map(|seed| ReceiveMeter::new(Instant::ZERO, &parameters, rate(CAPACITY), seed));
+    let mut now = 0;
+    // R of the first after a window in which both bring the same, which closes with the next.
+    let mut window = |all: f64, marked: u32| {
+        for meter in &mut meters {
+            let came = Bytes::new(bytes(all).get() / 10);
+            interface.receive(meter, Instant::from_nanos(now), came, 100, marked, Bandwidth::ZERO);
+        }
+        now += T / 5;
+        meters[0].rate().bps() as f64
+    };
+    // From the start to where it can go both ways.
+    for _ in 0..12 {
+        window(5e9, 0);
+    }
+    let before = window(10e9, 100);
+    for _ in 0..3 {
+        window(10e9, 100);
+    }
+    let queued = window(5e9, 0);
+    let drained = window(5e9, 0);
+    assert!(queued < 0.4 * before, "{queued} after {before}: marks lower it window by window");
+    // The interface's windows around it tell nothing: neither is full.
+    let unused = 1.0 + 0.5 * (1.0 - 2.5 / 9.5);
+    assert!((drained / before - 0.5 * unused).abs() < 0.01, "{drained}, half of {before} by {unused}");
 }
 
 #[test]
@@ -535,30 +611,102 @@ fn usage_above_a_share_is_the_interfaces_to_lower() {
 struct Seen {
     full: u32,
     fell: u32,
+    peak: u32,
     settling: u32,
+    crowd: u32,
+    queued: u32,
     drained: u32,
+    halved: u32,
 }
 
-/// While the interface is not full both meters count as if the other were not there. While it is, R is at the level at most after a
-/// window in which most packets of those with less than they are entitled to were marked, and else where usage alone takes it; it
-/// does not rise in a window after one in which marks counted.
+/// R of a receive meter after a window of so many intervals: below C as if the law had been run in each (`datapath/receive_meter.h`, Pauses).
+fn law(rate: f64, usage: f64, marked: f64, intervals: u64) -> f64 {
+    let unused = 1.0 - usage / CAPACITY;
+    let next = (rate * (1.0 + 0.5 * unused - 0.5 * marked).max(0.0)).clamp(CAPACITY / 1000.0, CAPACITY);
+    let more = (intervals - 1) as f64;
+    if unused <= 0.0 || more == 0.0 || marked > 0.0 {
+        return next;
+    }
+    let raise = unused / 2.0;
+    let growth = 1.0 + more * raise + more * (more - 1.0) / 2.0 * raise * raise;
+    let fill = (rate * CAPACITY / usage.max(rate)).min(CAPACITY);
+    (next * growth).min(fill).max(next)
+}
+
+/// A receive meter of C beside others, in plain numbers.
+struct Metered {
+    shared: bool,
+    rate: f64,
+    drained: f64,
+    unqueued: Option<f64>,
+    opened: u64,
+    /// What the interface had received when the window opened, and what of it was the service's since.
+    beside: u64,
+    bytes: u64,
+    packets: u32,
+    marked: u32,
+}
+
+impl Metered {
+    fn new(shared: bool) -> Self {
+        let rate = CAPACITY / 512.0;
+        Self { shared, rate, drained: rate, unqueued: None, opened: 0, beside: 0, bytes: 0, packets: 0, marked: 0 }
+    }
+
+    /// Closes the window at `now`, with the interface's bytes until then. What came in it, where it met the own queue and marks that count.
+    fn close(&mut self, now: u64, received: u64, full: bool, seen: &mut Seen) -> f64 {
+        let elapsed = now - self.opened;
+        let bps = |bytes: u64| bytes as f64 * 8e9 / elapsed as f64;
+        let (own, all, intervals) = (bps(self.bytes), bps(received - self.beside), elapsed / 200_000);
+        let off = if full { (7.0 / 8.0, 9.0 / 8.0) } else { (1.0, 16.0 / 15.0) };
+        let queued = off.0 * CAPACITY < all && all <= off.1 * CAPACITY && intervals <= 32;
+        let crowd = queued && own >= all * 5.0 / 8.0;
+        let marked = if crowd { 0.0 } else { f64::from(self.marked) / f64::from(self.packets.max(1)) };
+        seen.crowd += u32::from(crowd && self.marked > 0);
+        seen.queued += u32::from(queued && marked > 0.0);
+        (self.opened, self.beside, self.bytes, self.packets, self.marked) = (now, received, 0, 0, 0);
+        if !queued {
+            seen.drained += u32::from(self.drained > self.rate);
+            self.rate = law(self.drained, own, marked, intervals);
+            (self.drained, self.unqueued) = (self.rate, None);
+            return 0.0;
+        }
+        let used = if self.shared { own.min(CAPACITY * 16.0 / 15.0) } else { own };
+        let most = self.unqueued.unwrap_or(0.0).max(self.drained);
+        self.unqueued = Some(most);
+        let half = most / 2.0;
+        self.rate = law(self.rate, used, marked, intervals);
+        let lowered = law(self.drained, used, marked, intervals);
+        seen.halved += u32::from(lowered < half && half < self.drained);
+        self.drained = lowered.max(law(self.drained, used, 0.0, intervals).min(half));
+        if marked > 0.0 { all.min(CAPACITY * 16.0 / 15.0) } else { 0.0 }
+    }
+}
+
+/// Both levels are as the table and the text say. R of the interface is at the level at most after a window in which most packets of those
+/// with less than they are entitled to were marked, and else where usage takes it, that of a service's window with marks if it is more; it
+/// does not rise in the window after.
 fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen: &mut Seen) {
     let shares = [Share::default(); 3];
     let mut interface =
         InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, rate(CAPACITY), Sharing::Fill, &shares);
     let meter = |seed| ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, rate(CAPACITY), seed);
     let mut meters = [meter(0), meter(1), meter(2)];
-    let (mut short, mut queue, mut settling, mut now) = ([0u32; 2], false, false, Instant::ZERO);
-    let mut full = false;
-    let mut lowered = [false; 3];
+    meters[2].set_share(rate(CAPACITY));
+    let mut models = [false, false, true].map(Metered::new);
+    let (mut short, mut peak, mut settling, mut now) = ([0u32; 2], 0.0f64, false, 0);
+    let (mut full, mut received) = (false, 0);
     for &(service, pause, load, marked) in packets {
-        now = now + Duration::from_nanos(pause);
-        let bytes = bytes(CAPACITY * load * pause as f64 / T as f64);
-        let (before, mut plain) = (interface.clone(), meters[service].clone());
+        now += pause;
+        let (at, bytes) = (Instant::from_nanos(now), bytes(CAPACITY * load * pause as f64 / T as f64));
+        let before = interface.clone();
+        let usage = meters[service].usage(at).bps();
+        let mut alone = meters[service].clone();
         let entitled = Bandwidth::from_bps(entitlements[service]);
-        let received = interface.receive(&mut meters[service], now, bytes, 1, u32::from(marked), entitled);
-        if received.shares {
-            let y = interface.usage().bps() as f64 / CAPACITY;
+        let due = interface.receive(&mut meters[service], at, bytes, 1, u32::from(marked), entitled);
+        if due.shares {
+            let usage = interface.usage().bps() as f64;
+            let y = usage.max(peak) / CAPACITY;
             let is = interface.rate().bps() as f64;
             let was = before.rate().bps() as f64;
             if short[1] > 0 && short[1] * 8 >= short[0] * 5 {
@@ -566,42 +714,47 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen
                 seen.fell += u32::from(is < 0.9 * was);
             } else {
                 let law = (was * (1.0 - if y < 1.0 { 1.0 } else { 0.5 } * (y - 1.0))).min(CAPACITY);
-                let law = if settling { law.min(was) } else { law };
+                let law = if settling || peak > 0.0 { law.min(was) } else { law };
                 assert!((is / law - 1.0).abs() < 1e-3, "{is}, not {law}, from {was} at {y}");
                 seen.settling += u32::from(settling && y < 1.0);
+                seen.peak += u32::from(peak > usage);
             }
-            full = y > 1.0 && y <= 16.0 / 15.0;
+            full = CAPACITY < usage && usage <= CAPACITY * 16.0 / 15.0;
             seen.full += u32::from(full);
-            (short, settling, queue) = ([0; 2], queue, false);
+            (short, settling, peak) = ([0; 2], peak > 0.0, 0.0);
         } else {
             assert_eq!(interface.rate(), before.rate());
         }
-        let usage = plain.usage(now).bps();
         let crowd = usage >= interface.usage().bps() / 8 * 5;
-        let counts = marked && !(full && crowd);
-        queue |= full && counts;
+        if full && !crowd && marked {
+            peak = peak.max(CAPACITY);
+        }
         if full && !crowd && usage < entitled.bps() {
             short = [short[0] + 1, short[1] + u32::from(marked)];
         }
-        // What a receive meter had before the queue is not seen from outside; without one both are the same.
-        let feedback = plain.packet(now, bytes, 1, u32::from(counts));
-        assert_eq!(received.feedback, feedback.is_some());
-        assert_eq!(meters[service].usage(now), plain.usage(now));
-        if full {
-            lowered[service] = true;
-        } else if lowered[service] {
-            seen.drained += u32::from(meters[service].rate() > plain.rate());
-            lowered[service] = meters[service].rate() != plain.rate();
-        } else {
-            assert_eq!(meters[service].rate(), plain.rate());
+        assert_eq!(due.feedback, alone.packet(at, bytes, 1, u32::from(marked)).is_some());
+        assert_eq!(meters[service].usage(at), alone.usage(at));
+        let model = &mut models[service];
+        if now - model.opened >= 200_000 {
+            peak = peak.max(model.close(now, received, full, seen));
         }
+        received += bytes.get();
+        model.bytes += bytes.get();
+        model.packets += 1;
+        model.marked += u32::from(marked);
+        let is = meters[service].rate().bps() as f64;
+        assert!((is / model.rate - 1.0).abs() < 1e-3, "{is}, not {}", model.rate);
     }
 }
 
 #[test]
 fn marks_count_as_the_table_says() {
-    let packet = (0..3usize, 20_000..60_000u64, prop_oneof![0.98..1.06f64, 0.5..1.2f64], prop::bool::weighted(0.7));
-    let strategy = (prop::collection::vec(packet, 200..600), prop::array::uniform3(0..10_000_000_000u64));
+    // Stretches of a full interface, of one that is not, and of any.
+    let load = || prop_oneof![1.005..1.06f64, 0.5..0.95f64, 0.5..1.2f64];
+    let packet = |load: f64| (0..3usize, 20_000..60_000u64, Just(load), prop::bool::weighted(0.7));
+    let stretch = load().prop_flat_map(move |load| prop::collection::vec(packet(load), 10..120));
+    let packets = prop::collection::vec(stretch, 4..12).prop_map(|stretches| stretches.concat());
+    let strategy = (packets, prop::array::uniform3(0..10_000_000_000u64));
     let config = ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() };
     let seen = std::cell::RefCell::new(Seen::default());
     let run = proptest::test_runner::TestRunner::new(config).run(&strategy, |(packets, entitlements)| {
@@ -610,7 +763,8 @@ fn marks_count_as_the_table_says() {
     });
     assert!(run.is_ok(), "{run:?}");
     let seen = seen.into_inner();
-    assert!([seen.full, seen.fell, seen.settling, seen.drained].iter().all(|&times| times > 50), "{seen:?}");
+    let times = [seen.full, seen.fell, seen.peak, seen.settling, seen.crowd, seen.queued, seen.drained, seen.halved];
+    assert!(times.iter().all(|&times| times > 50), "{seen:?}");
 }
 
 #[test]

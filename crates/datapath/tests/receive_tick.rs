@@ -36,17 +36,16 @@ impl Host {
         let arrived = |i: &usize| counted[*i].0 > 0;
         let active: Vec<usize> = (0..counted.len()).filter(arrived).collect();
         let entitled = Bandwidth::ZERO;
-        let marks: Vec<u32> = active
-            .iter()
-            .map(|&i| self.interface.tick_marks(&self.meters[i], counted[i].1, counted[i].2, entitled))
-            .collect();
+        for &i in &active {
+            self.interface.tick_marks(&self.meters[i], counted[i].1, counted[i].2, entitled);
+        }
         let bytes: u64 = counted.iter().map(|counted| counted.0).sum();
         if bytes > 0 {
             self.interface.tick(at(now), Bytes::new(bytes), SLACK);
         }
-        for (&i, marks) in active.iter().zip(marks) {
+        for &i in &active {
             self.meters[i].set_share(self.interface.share(&self.shares[i], Sharing::Fill));
-            let (bytes, packets, _) = counted[i];
+            let (bytes, packets, marks) = counted[i];
             self.interface.tick_meter(&mut self.meters[i], at(now), Bytes::new(bytes), packets, marks, SLACK);
         }
     }
@@ -115,6 +114,41 @@ fn early_and_late_ticks_lose_nothing() {
             }
         }
     }
+}
+
+#[test]
+fn a_queue_of_the_own_port_costs_half_at_most() {
+    let mut host = Host::new(Bandwidth::from_mbps(9500), vec![Share::default(); 3]);
+    let mut now = 100_000_000;
+    // In each tick as much of the first two services, in Mb/s, and nothing of the third.
+    let mut tick = |host: &mut Host, mbps: u64, marked: u32| {
+        now += TICK.nanos();
+        let counted = (mbps * 25, 100, marked);
+        host.tick(now, &[counted, counted, (0, 0, 0)]);
+        host.meters[0].rate().bps() as f64
+    };
+    for _ in 0..50 {
+        tick(&mut host, 4750, 0);
+    }
+    let before = tick(&mut host, 4750, 0);
+    // Two milliseconds of queue: ten windows of the services, two of the interface.
+    let queued = (0..10).map(|_| tick(&mut host, 5000, 100)).last().expect("ten");
+    // Each may have all of the interface and uses 5 of 9.5 Gb/s: 1 + 0.24 - 0.5 for marks.
+    assert!((queued / before / 0.737f64.powi(10) - 1.0).abs() < 0.2, "{queued} after {before}");
+    // What comes is little, since senders have not heard yet. Half is back, less what the interface's two windows took, and 1.45 times
+    // that, since 1 of 9 Gb/s is used.
+    let drained = tick(&mut host, 1000, 0);
+    let back = drained / before / (0.5 * 0.974f64.powi(2) * 1.45);
+    assert!((back - 1.0).abs() < 0.05, "{drained} after {before}");
+    assert_eq!(host.meters[0].rate(), host.meters[1].rate());
+    // The third has been idle for long, and what it sends now is marked: its pause was no queue, and nobody loses more than by usage.
+    let level = host.interface.rate().bps() as f64;
+    for _ in 0..50 {
+        now += TICK.nanos();
+        host.tick(now, &[(118_750, 100, 0), (118_750, 100, 0), (150, 1, 1)]);
+    }
+    let after = host.interface.rate().bps() as f64 / level;
+    assert!(after > 0.97f64.powi(10), "{after}");
 }
 
 /// Senders that send what they are told, a tick later.

@@ -20,7 +20,7 @@ pub struct ReceiveReading {
     pub rate: Bandwidth,
     /// What came in the last interval.
     pub usage: Bandwidth,
-    /// Packets since the start that switches could mark.
+    /// Packets that switches could mark, in all windows that closed.
     pub packets: u64,
     /// Of them, those that were marked and count.
     pub marked: u64,
