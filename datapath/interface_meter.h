@@ -29,13 +29,14 @@
  *   the interface is not full                        count                      -
  *   full: the service brings 5/8 or more of it       do not count               -
  *   full: the service has less than it is entitled   for good by half at most   R falls to the level
- *   full: other services                             for good by half at most   R does not rise
+ *   full: other services                             for good by half at most   R does not rise, or falls by usage
  *
- * The first line that fits holds. For a receive meter (receive_meter.h) its own window tells, by what all services
- * brought in it: to wait for the interface's, which is as long as five of them, took R to a thirtieth by marks of which
- * nobody knew yet whose they were. Packets that were marked in the own queue come back to back, so where they come the
- * link is full. Since senders let go of whole segments and bursts, such a window may also be a little off while the
- * interface is full. (A service with little has windows of four bursts, which may be longer than the interface's.)
+ * The first line that fits holds; the last one also where too few packets of those that have less were marked. For a
+ * receive meter (receive_meter.h) its own window tells, by what all services brought in it: to wait for the
+ * interface's, which is as long as five of them, took R to a thirtieth by marks of which nobody knew yet whose they
+ * were. Packets that were marked in the own queue come back to back, so where they come the link is full. Since senders
+ * let go of whole segments and bursts, such a window may also be a little off while the interface is full. (A service
+ * with little has windows of four bursts, which may be longer than the interface's.)
  *
  * The level is the R at which the rule shares out C while all want everything: nobody has more beside somebody who has
  * less and meets a queue. To fall there at once, and not by the law's half of the marked part window after window,
@@ -47,11 +48,12 @@
  * What marks leave unused, once the queue has drained and until senders hear that they are back, is not unused capacity.
  * To take it for that raises R, and all shares with it, until they fill the queue again: two services of three senders
  * each then go back and forth between queue and idle link for good. So a window in which a service met the own queue and
- * marks (`peak`) counts as if as much had come in all of it, and neither it nor the one after it raises R. (Marks that come
- * with the packet that closes the interface's window are the next one's.) Else R rises by the
- * whole of what is unused, not by a of it: a service that wanted no more than a burst has cost the others a few
- * intervals. What the interface shares is used from one interval to the next, because receive meters take their R
- * along in proportion, so nobody has to be found out by trial.
+ * marks (`peak`) does not raise R, nor does the one after it; and it counts as if as much had come in all of it, if 5/8 of C
+ * did: bursts with an idle link between them lower nobody's share, however often they meet a queue. (A service's window that
+ * ends with the interface's is closed after it: its marks are the next one's.) Else R rises by the whole of what is unused,
+ * not by a of it: a service that wanted no more than a burst has cost the others a few intervals. What the interface
+ * shares is used from one interval to the next, because receive meters take their R along in proportion, so nobody has
+ * to be found out by trial.
  *
  * A crowd of one service has nobody to protect: its senders' own congestion control shares the link. 5/8 is half and a
  * margin: of two services that fill the interface evenly none is the crowd by chance.
@@ -112,7 +114,7 @@ struct weir_interface_meter {
 	u64 rate;     /* R, bit/s for the lightest weight; 0 when unlimited */
 	u64 usage;    /* bit/s of the last window that closed */
 	u64 received; /* bytes since the start, of all services */
-	u64 peak;     /* bit/s: in this window, the most that came in a service's own with marks of the own queue; 0: none met it */
+	u64 peak;     /* bit/s: in this window, the most that came in a service's own with marks of the own queue, or C; 0: none met it */
 	u64 total;    /* sum of the services' weights, thousandths, at least `lightest` */
 	u64 minima;   /* bit/s: sum of the services' guarantees */
 	u64 level;    /* bit/s: the R at which the rule shares out C while all services want everything */
@@ -258,7 +260,7 @@ WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *met
 	int old = elapsed / law.interval > WEIR_PAUSE;
 
 	if (usage < meter->peak && !old)
-		usage = meter->peak;
+		usage = usage >= meter->capacity / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST ? meter->peak : meter->capacity;
 	if (meter->weighs && usage < meter->capacity)
 		law.alpha = WEIR_LAW_ONE;
 	most = meter->reach > meter->level ? meter->reach : meter->level;
@@ -373,14 +375,14 @@ WEIR_INLINE u32 weir_interface_meter_was_full(const struct weir_interface_meter 
 
 /*
  * The window of `meter` ends, `elapsed` ns long and more than none, when its interface has `received` so many bytes of all services:
- * whether it met the own queue, and which of its marks count. A pause tells nothing of a queue, nor does a window that is older than the
- * interface's meter.
+ * whether it met the own queue, and which of its marks count. A pause tells nothing of a queue, nor does a window that is longer than
+ * is measured, or from when the interface had another meter that received more.
  */
 WEIR_INLINE void weir_own_queue(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 received, u64 elapsed)
 {
 	u64 most = interface->capacity + interface->capacity / WEIR_LINK_PART, usage;
 	struct weir_window all = {};
-	int known = received >= meter->beside && elapsed / meter->law.interval <= WEIR_PAUSE;
+	int known = received >= meter->beside && elapsed / meter->law.interval <= WEIR_PAUSE && elapsed < WEIR_WINDOW_NS_MAX;
 
 	if (known)
 		weir_window_add(&all, received - meter->beside, 0, 0);

@@ -79,8 +79,9 @@
  *   - Marks come for as long as the queue takes to drain, whatever was done about it: with a buffer of four intervals
  *     and full marks they would take R to a sixteenth, and the link would stand idle until R has climbed back. So they
  *     take R down as far as it goes to drain the queue, but for good by half at most, as TCP halves once for what it lost in
- *     a window: that is `drained`, and from it R goes on in the first window without the queue. (Nothing for good is
- *     not enough: services whose shares are more than the interface's capacity fill the queue again at once, for good.)
+ *     a window: that is `drained`, and from it R goes on in the first window without the queue. Each such run of windows
+ *     halves anew, as each loss does. (Nothing for good is not enough: services whose shares are more than the interface's
+ *     capacity fill the queue again at once, for good.)
  *
  * Where C is a limit, the excess is bounded as above. Where it is a share, what is above C while the interface is full
  * is at most a fifteenth of it, and the interface's law takes C down with it.

@@ -27,7 +27,8 @@
  *   2. weir_tick_interface        once, with the bytes of all services
  *   3. weir_receive_meter_set_capacity, with the service's share of now or the brokers' limit, and
  *      weir_receive_meter_set_interval, with weir_tick_interval of it
- *   4. weir_tick_meter
+ *   4. weir_tick_meter            which also tells the interface whether its service's window met the own queue: after
+ *                                 the interface's window where both end with this tick, so that it is known in the next
  *
  * Worked example: C = 9 Gb/s, R = 5, a tick each 200 us. Since the last one 100 and 200 kB came on two CPUs: y = 12 Gb/s,
  * and R is 4.1667 Gb/s, at this tick.
@@ -111,7 +112,7 @@ WEIR_INLINE int weir_tick_interface(struct weir_interface_meter *interface, u64 
 	return weir_interface_meter_close(interface, now, elapsed, counted);
 }
 
-/* Counts what came of one service, more than no bytes. 1: R was computed anew. */
+/* Counts what came of one service, more than no bytes, and notes at the interface whether it met the own queue. 1: R was computed anew. */
 WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
 				u32 packets, u32 marked, u64 slack)
 {

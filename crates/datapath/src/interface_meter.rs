@@ -124,7 +124,8 @@ impl InterfaceMeter {
         native::weir_native_tick_interface(&mut self.raw, now.nanos(), bytes.get(), slack.nanos()) != 0
     }
 
-    /// Last step, for each service, with its share of now: counts at its own meter. `true`: R was computed anew.
+    /// Last step, for each service, with its share of now: counts at its own meter, and notes here whether it met the own queue.
+    /// `true`: R was computed anew.
     pub fn tick_meter(
         &mut self,
         meter: &mut ReceiveMeter,

@@ -141,14 +141,51 @@ fn a_queue_of_the_own_port_costs_half_at_most() {
     let back = drained / before / (0.5 * 0.974f64.powi(2) * 1.45);
     assert!((back - 1.0).abs() < 0.05, "{drained} after {before}");
     assert_eq!(host.meters[0].rate(), host.meters[1].rate());
-    // The third has been idle for long, and what it sends now is marked: its pause was no queue, and nobody loses more than by usage.
-    let level = host.interface.rate().bps() as f64;
-    for _ in 0..50 {
-        now += TICK.nanos();
-        host.tick(now, &[(118_750, 100, 0), (118_750, 100, 0), (150, 1, 1)]);
+}
+
+#[test]
+fn a_pause_in_which_the_interface_was_full_is_no_queue() {
+    // What marks of a service that was idle for so many windows, all but the last five full, do to R in three with little of C unused.
+    let after = |pause: u64| {
+        let mut host = Host::new(Bandwidth::from_mbps(9500), vec![Share::default(); 3]);
+        let mut now = 100_000_000;
+        let mut tick = |host: &mut Host, mbps: u64, third: (u64, u32, u32)| {
+            now += TICK.nanos();
+            host.tick(now, &[(mbps * 25, 100, 0), (mbps * 25, 100, 0), third]);
+        };
+        for i in 0..150 {
+            let third = if i < 150 - pause { (150, 1, 0) } else { (0, 0, 0) };
+            tick(&mut host, if i < 145 { 5000 } else { 4000 }, third);
+        }
+        let before = host.interface.rate().bps() as f64;
+        for _ in 0..15 {
+            tick(&mut host, 4000, (150, 1, 1));
+        }
+        host.interface.rate().bps() as f64 / before
+    };
+    assert!(after(30) < 1.0, "{}", after(30));
+    assert!(after(40) > 1.15, "{}", after(40));
+}
+
+#[test]
+fn bursts_lower_nobodys_share() {
+    // Of two services at once, 512 kB at the link's rate, all but the first packets marked; then nothing.
+    let bursts = |every: u64| {
+        let mut host = Host::new(Bandwidth::from_mbps(9500), vec![Share::default(); 2]);
+        let mut now = 100_060_000;
+        for _ in 0..400 {
+            for (tick, counted) in (0..).zip([(52_500, 35, 10), (125_000, 83, 83), (78_500, 52, 52)]) {
+                host.tick(now + tick * TICK.nanos(), &[counted, counted]);
+            }
+            now += every;
+        }
+        mbps(host.interface.rate())
+    };
+    for every in [1_200_000, 2_000_000, 10_000_000, 30_000_000, 40_000_000] {
+        assert_eq!(bursts(every), 9500, "every {every} ns");
     }
-    let after = host.interface.rate().bps() as f64 / level;
-    assert!(after > 0.97f64.powi(10), "{after}");
+    // Most of C comes: two thirds.
+    assert!(bursts(600_000) < 9500);
 }
 
 /// Senders that send what they are told, a tick later.
