@@ -184,7 +184,7 @@ fn bursts_lower_nobodys_share() {
     for every in [1_200_000, 2_000_000, 10_000_000, 30_000_000, 40_000_000] {
         assert_eq!(bursts(every), 9500, "every {every} ns");
     }
-    // Most of C comes: two thirds.
+    // Most of C comes: 7 of 10.
     assert!(bursts(600_000) < 9500);
 }
 
