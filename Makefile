@@ -42,12 +42,12 @@ uninstall:     ## Take the program and its units away; /etc/weir and /var/lib/we
 
 demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, side by side
 	@mkdir -p $(OUT)
-	./target/release/weir reproduce parley-fig14 --body both --report $(OUT)/parley-fig14 --force
+	./target/release/weir reproduce parley-fig14 --backend both --report $(OUT)/parley-fig14 --force
 
 results: build ## Run every published experiment in its quick setting: docs/results.md, and as root docs/results-lab.md (some minutes)
 	./target/release/weir reproduce --all --write docs/results.md || [ $$? = 1 ] # written; some value is not what was expected
 	@[ $$(id -u) = 0 ] || { echo "docs/results-lab.md needs root: namespaces" >&2; exit 1; }
-	./target/release/weir reproduce --all --body lab --write docs/results-lab.md || [ $$? = 1 ]
+	./target/release/weir reproduce --all --backend lab --write docs/results-lab.md || [ $$? = 1 ]
 
 test: setup lint unit fuzz-corpus ## Every check and test; those that need root are skipped with a line otherwise
 

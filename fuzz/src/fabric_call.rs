@@ -15,21 +15,21 @@ use weir_wire::{Message, decode, encode};
 /// If something does not hold that should: a finding.
 pub fn fabric_call(data: &[u8]) -> bool {
     let mut taken = false;
-    if let Ok(FromLeader { word: Some(from_leader::Word::Report(message)) }) = FromLeader::decode(data)
+    if let Ok(FromLeader { message: Some(from_leader::Message::Report(message)) }) = FromLeader::decode(data)
         && let Ok(report) = convert::report(MachineId(0), &message)
     {
-        let again = convert::from_report(&report).word;
-        assert_eq!(again, Some(from_leader::Word::Report(message)), "a value has one spelling");
+        let again = convert::from_report(&report).message;
+        assert_eq!(again, Some(from_leader::Message::Report(message)), "a value has one spelling");
         let report = Message::from(report);
         assert_eq!(decode(&encode(&report, &key()), &key()), Ok(report.clone()), "it would fit a datagram");
         take(&report);
         taken = true;
     }
-    if let Ok(FromBroker { word: Some(from_broker::Word::Limits(message)) }) = FromBroker::decode(data)
+    if let Ok(FromBroker { message: Some(from_broker::Message::Limits(message)) }) = FromBroker::decode(data)
         && let Ok(limits) = convert::limits(&message)
     {
-        let again = convert::from_limits(&limits).word;
-        assert_eq!(again, Some(from_broker::Word::Limits(message)), "a value has one spelling");
+        let again = convert::from_limits(&limits).message;
+        assert_eq!(again, Some(from_broker::Message::Limits(message)), "a value has one spelling");
         // Whoever gets limits tells them in its rack.
         let relay = Message::from(LimitsRelay { age: Duration::ZERO, limits: limits.clone() });
         assert_eq!(decode(&encode(&relay, &key()), &key()), Ok(relay));
@@ -67,6 +67,6 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("broken-rate", report(rows(untold)).encode_to_vec()),
         ("broken-unbounded-demand", report(rows(Bandwidth::UNLIMITED)).encode_to_vec()),
         ("broken-too-many", limits(many(168)).encode_to_vec()),
-        ("broken-without-a-word", FromLeader { word: None }.encode_to_vec()),
+        ("broken-without-a-word", FromLeader { message: None }.encode_to_vec()),
     ]
 }

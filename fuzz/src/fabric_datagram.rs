@@ -25,16 +25,16 @@ pub(crate) fn take(message: &Message) {
     match message {
         Message::Usage(_) => {}
         Message::RackReport(report) => {
-            hear_report(report);
-            hear_report(&RackReport { policy: POLICY.digest(), ..report.clone() });
+            receive_report(report);
+            receive_report(&RackReport { policy: POLICY.digest(), ..report.clone() });
         }
         Message::RackLimits(limits) => {
-            hear_limits(limits, Duration::ZERO);
-            hear_limits(&RackLimits { policy: POLICY.digest(), rack: RackId(0), ..limits.clone() }, Duration::ZERO);
+            receive_limits(limits, Duration::ZERO);
+            receive_limits(&RackLimits { policy: POLICY.digest(), rack: RackId(0), ..limits.clone() }, Duration::ZERO);
         }
         Message::Relay(LimitsRelay { age, limits }) => {
-            hear_limits(limits, *age);
-            hear_limits(&RackLimits { policy: POLICY.digest(), rack: RackId(0), ..limits.clone() }, *age);
+            receive_limits(limits, *age);
+            receive_limits(&RackLimits { policy: POLICY.digest(), rack: RackId(0), ..limits.clone() }, *age);
         }
     }
 }
@@ -44,7 +44,7 @@ fn at(seconds: u64) -> Instant {
 }
 
 /// A fabric broker hears a report twice, computes, and answers who is to be answered.
-fn hear_report(report: &RackReport) {
+fn receive_report(report: &RackReport) {
     let mut broker = FabricBroker::new(&POLICY, 1, FabricBrokerConfig::default(), Instant::ZERO);
     for heard in 1..=2 {
         broker.handle_input(at(1), FabricInput::Report(report));
@@ -75,7 +75,7 @@ fn hear_report(report: &RackReport) {
 }
 
 /// A rack broker hears limits twice and holds them until they are too old.
-fn hear_limits(limits: &RackLimits, age: Duration) {
+fn receive_limits(limits: &RackLimits, age: Duration) {
     let config = RackBrokerConfig::default();
     let mut broker = RackBroker::new(&POLICY, SELF, 1, config, Instant::ZERO);
     let relay = LimitsRelay { age, limits: limits.clone() };

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use weir_document::Source;
 use weir_experiment::language::{MAX_FILE, MAX_SEEDS};
 use weir_experiment::{
-    Counted, Expected, Experiment, FigureKind, Measure, PerSetting, Published, Setting, Stretch, Value, compute,
+    Counted, Expected, Experiment, FigureKind, Measure, PerSetting, Published, Setting, Window, Value, compute,
     outcomes,
 };
 use weir_scenario::{Enforcement, Scenario};
@@ -88,9 +88,9 @@ fn scenarios(experiment: &Experiment, run: usize) -> [&Scenario; 2] {
     Setting::ALL.map(|setting| &**run.scenario.get(setting))
 }
 
-fn within(experiment: &Experiment, run: usize, stretch: &PerSetting<Stretch>) {
+fn within(experiment: &Experiment, run: usize, window: &PerSetting<Window>) {
     for (setting, scenario) in Setting::ALL.iter().zip(scenarios(experiment, run)) {
-        let Stretch { from, to } = *stretch.get(*setting);
+        let Window { from, to } = *window.get(*setting);
         assert!(from < to && to <= scenario.duration(), "{from} to {to} of {}", scenario.duration());
     }
 }
@@ -137,25 +137,25 @@ fn link(experiment: &Experiment, run: usize, name: &str) {
 fn measure(experiment: &Experiment, measure: &Measure) {
     let entry = |run: usize, name: &str| counted(experiment, run, &Counted::Entry(name.to_owned()));
     match measure {
-        Measure::Bandwidth { run, of, stretch } | Measure::Settling { run, of, stretch, .. } => {
+        Measure::Bandwidth { run, of, window } | Measure::Settling { run, of, window, .. } => {
             counted(experiment, *run, of);
-            within(experiment, *run, stretch);
+            within(experiment, *run, window);
         }
-        Measure::CompletionTime { run, entry: name, stretch, .. } => {
+        Measure::CompletionTime { run, entry: name, window, .. } => {
             entry(*run, name);
-            within(experiment, *run, stretch);
+            within(experiment, *run, window);
         }
-        Measure::MeterRate { run, service, machine, stretch } => {
+        Measure::MeterRate { run, service, machine, window } => {
             counted(experiment, *run, &Counted::Received(*service, Some(*machine)));
-            within(experiment, *run, stretch);
+            within(experiment, *run, window);
         }
-        Measure::Fairness { run, of, stretch } => {
+        Measure::Fairness { run, of, window } => {
             of.iter().for_each(|of| counted(experiment, *run, of));
-            within(experiment, *run, stretch);
+            within(experiment, *run, window);
         }
-        Measure::Queue { run, link: name, stretch, .. } => {
+        Measure::Queue { run, link: name, window, .. } => {
             link(experiment, *run, name);
-            within(experiment, *run, stretch);
+            within(experiment, *run, window);
         }
         _ => assert!(measure.run().is_none()),
     }
@@ -187,18 +187,18 @@ fn figures(experiment: &Experiment) {
                 assert!(!of.is_empty(), "a figure of nothing");
                 of.iter().for_each(|of| counted(experiment, *run, of));
             }
-            FigureKind::CompletionTimes { runs, entry, stretch } => {
+            FigureKind::CompletionTimes { runs, entry, window } => {
                 assert!(!runs.is_empty(), "a figure of nothing");
                 for run in runs {
                     counted(experiment, *run, &Counted::Entry(entry.clone()));
-                    within(experiment, *run, stretch);
+                    within(experiment, *run, window);
                 }
             }
-            FigureKind::Queues { runs, link: name, stretch, .. } => {
+            FigureKind::Queues { runs, link: name, window, .. } => {
                 assert!(!runs.is_empty(), "a figure of nothing");
                 for run in runs {
                     link(experiment, *run, name);
-                    within(experiment, *run, stretch);
+                    within(experiment, *run, window);
                 }
             }
             FigureKind::Values { values } => {

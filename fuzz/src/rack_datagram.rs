@@ -6,7 +6,7 @@ use sha2::Sha256;
 use std::sync::{Arc, LazyLock};
 use weir_control::parts::ROWS_PER_PART;
 use weir_control::rack_broker::LOWEST_LIMIT;
-use weir_control::rate::{CodedRate, rounded};
+use weir_control::rate::{QuantisedRate, rounded};
 use weir_control::{Demand, Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, UsageReport, UsageRow};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
@@ -249,7 +249,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let idle = UsageReport { rows: Vec::new(), ..report.clone() };
     let part =
         UsageReport { first: leaves[1], last: leaves[1], rows: vec![row(leaves[1], 10_000, true)], ..idle.clone() };
-    let largest = Demand { usage: CodedRate::of(Bandwidth::MAX).bandwidth(), backlogged: true };
+    let largest = Demand { usage: QuantisedRate::of(Bandwidth::MAX).bandwidth(), backlogged: true };
     let full = UsageReport {
         rows: (0..ROWS_PER_PART as u32).map(|i| UsageRow { service: ServiceId(i), tx: largest, rx: largest }).collect(),
         ..idle.clone()

@@ -17,18 +17,18 @@ mod reload;
 pub use config::{AgentConfig, AgentError};
 pub use counters::DatagramCounters;
 
-use crate::fabric_line::FabricLine;
-use crate::host::{self, Host, Standing};
+use crate::fabric_session::FabricSession;
+use crate::host::{self, Host, HostContext};
 use crate::notify;
-use crate::status::{self, Period, Teller};
-use crate::terms::Terms;
+use crate::runtime_config::RuntimeConfig;
+use crate::status::{self, Period, StatusReporter};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RuntimeLimit};
-use weir_fabric::Line;
+use weir_fabric::Session;
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
@@ -49,14 +49,15 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let mut terminate = signal(SignalKind::terminate()).map_err(io_error("listen for SIGTERM"))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(io_error("listen for SIGINT"))?;
         let hangup = signal(SignalKind::hangup()).map_err(io_error("listen for SIGHUP"))?;
-        let listening = config.terms.listen;
+        let listening = config.runtime_config.listen;
         let socket =
             UdpSocket::bind(listening).await.map_err(|error| AgentError::Listen { address: listening, error })?;
         let watched = config.metrics.map(listen).transpose()?;
-        let line = config.fabric.clone().map(Line::start).transpose()?;
+        let session = config.fabric.clone().map(Session::start).transpose()?;
         let cookie = settings::cookie(&socket).map_err(io_error("ask for the socket's cookie"))?;
-        let standing = standing(&config.terms, config.backend, cookie, config.epoch, config.broker.timeout);
-        let mut host = Host::install(&config.interface, &standing, config.force)?;
+        let host_context =
+            host_context(&config.runtime_config, config.backend, cookie, config.epoch, config.broker.timeout);
+        let mut host = Host::install(&config.interface, &host_context, config.force)?;
         if config.keep {
             host.keep();
         }
@@ -70,7 +71,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
             }
             _ => None,
         };
-        let mut daemon = Daemon::new(config, host, socket, cookie, line, publisher);
+        let mut daemon = Daemon::new(config, host, socket, cookie, session, publisher);
         notify::ready();
         let result = tokio::select! {
             result = daemon.serve(hangup) => result,
@@ -78,7 +79,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
             _ = interrupt.recv() => Ok(()),
         };
         notify::stopping();
-        daemon.teller.end();
+        daemon.reporter.end();
         let removed = match daemon.host.take() {
             Some(host) if daemon.config.keep => {
                 info!("leaving what was put on {} in force", daemon.config.interface);
@@ -105,10 +106,22 @@ fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
 }
 
 /// What this machine is to the rest of the network, by the terms.
-fn standing(terms: &Terms, backend: Option<Backend>, cookie: u64, epoch: u64, timeout: Duration) -> Standing<'_> {
-    let peers = terms.peers.iter().map(|(_, address)| address.ip()).collect();
-    let control = ControlSettings { listen: terms.listen, cookie, epoch, peers, timeout };
-    Standing { policy: &terms.policy, machine: terms.machine, keys: &terms.keys, control, backend }
+fn host_context(
+    runtime_config: &RuntimeConfig,
+    backend: Option<Backend>,
+    cookie: u64,
+    epoch: u64,
+    timeout: Duration,
+) -> HostContext<'_> {
+    let peers = runtime_config.peers.iter().map(|(_, address)| address.ip()).collect();
+    let control = ControlSettings { listen: runtime_config.listen, cookie, epoch, peers, timeout };
+    HostContext {
+        policy: &runtime_config.policy,
+        machine: runtime_config.machine,
+        keys: &runtime_config.keys,
+        control,
+        backend,
+    }
 }
 
 struct Daemon {
@@ -120,7 +133,7 @@ struct Daemon {
     cookie: u64,
     epoch: u64,
     broker: RackBroker,
-    line: FabricLine,
+    session: FabricSession,
     started: tokio::time::Instant,
     /// When the interface, and what was put on it, is looked for again.
     look: Instant,
@@ -135,7 +148,7 @@ struct Daemon {
     /// Last readings and when, to show usage.
     meters: (Instant, Vec<MeterReading>),
     usage: Vec<PerDirection<Bandwidth>>,
-    teller: Teller,
+    reporter: StatusReporter,
 }
 
 impl Daemon {
@@ -144,10 +157,10 @@ impl Daemon {
         host: Host,
         socket: UdpSocket,
         cookie: u64,
-        line: Option<Line>,
+        session: Option<Session>,
         publisher: Option<Publisher>,
     ) -> Self {
-        let Terms { policy, machine, listen, .. } = &config.terms;
+        let RuntimeConfig { policy, machine, listen, .. } = &config.runtime_config;
         let epoch = config.epoch;
         let mut broker = RackBroker::new(policy, *machine, epoch, config.broker, Instant::ZERO);
         let name = policy.network().machine(*machine).name();
@@ -167,10 +180,10 @@ impl Daemon {
         if host.is_of_another_version() {
             info!("took the place of an agent of another version: brokers' limits ended with it");
         }
-        let mut line = FabricLine::new(line);
-        line.concern(policy);
+        let mut session = FabricSession::new(session);
+        session.concern(policy);
         let outline = status::outline(&config, Some(&host), epoch);
-        let teller = Teller::new(outline, config.status.clone(), publisher);
+        let reporter = StatusReporter::new(outline, config.status.clone(), publisher);
         let daemon = Self {
             mode: broker.mode(),
             resumed: broker.resumes(),
@@ -179,7 +192,7 @@ impl Daemon {
             cookie,
             epoch,
             broker,
-            line,
+            session,
             started: tokio::time::Instant::now(),
             look: Instant::ZERO,
             not_enforced: None,
@@ -187,24 +200,24 @@ impl Daemon {
             datagrams: DatagramCounters::default(),
             meters: (Instant::ZERO, Vec::new()),
             usage: Vec::new(),
-            teller,
+            reporter,
             config,
         };
-        daemon.tell_absent();
+        daemon.report_absent();
         daemon
     }
 
     /// Says which services are not on the interface.
-    fn tell_absent(&self) {
+    fn report_absent(&self) {
         for absent in self.host.iter().flat_map(Host::absent) {
-            let service = self.config.terms.policy.services().get(*absent).path();
+            let service = self.config.runtime_config.policy.services().get(*absent).path();
             warn!("packets of `{service}` are not on {}: not limited here", self.config.interface);
         }
     }
 
     /// A broker that knows nothing yet but what is in force, if anything is, with an epoch of its own.
     fn begin_anew(&mut self, epoch: u64, in_force: Option<&[PerDirection<Bandwidth>]>) {
-        let Terms { policy, machine, .. } = &self.config.terms;
+        let RuntimeConfig { policy, machine, .. } = &self.config.runtime_config;
         self.epoch = epoch;
         self.broker = RackBroker::new(policy, *machine, epoch, self.config.broker, self.now());
         if let Some(limits) = in_force {
@@ -233,7 +246,7 @@ impl Daemon {
                     // An ICMP error of an earlier datagram: that peer does not listen yet.
                     Err(error) => debug!("receive: {error}"),
                 },
-                limits = self.line.limits() => {
+                limits = self.session.limits() => {
                     let now = self.now();
                     self.broker.handle_input(now, Input::Fabric(&limits));
                 }
@@ -256,7 +269,7 @@ impl Daemon {
     }
 
     fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
-        match weir_wire::decode(datagram, &self.config.terms.keys) {
+        match weir_wire::decode(datagram, &self.config.runtime_config.keys) {
             Ok(message) => match message.rack_input() {
                 // The fabric broker's own word comes by the line, which knows its certificate: the key here is every machine's.
                 None | Some(Input::Fabric(_)) => {
@@ -283,17 +296,17 @@ impl Daemon {
                     let Some(host) = &mut self.host else { continue };
                     let readings = host.read_meters()?;
                     self.measure(now, &readings);
-                    self.tell_delay();
+                    self.report_delay();
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
                 Output::Broadcast(report) => self.broadcast(&report.into()).await,
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
-                Output::ReportRack(report) => self.line.report(report),
+                Output::ReportRack(report) => self.session.report(report),
                 Output::SetLimits(limits) => {
                     let Some(host) = &mut self.host else { continue };
                     let changed = host.set_limits(&limits)?;
-                    self.tell(&changed);
-                    self.tell_status();
+                    self.report(&changed);
+                    self.report_status();
                 }
             }
         }
@@ -316,7 +329,7 @@ impl Daemon {
     }
 
     async fn broadcast(&mut self, message: &Message) {
-        let Terms { policy, peers, keys, .. } = &self.config.terms;
+        let RuntimeConfig { policy, peers, keys, .. } = &self.config.runtime_config;
         let datagram = weir_wire::encode(message, keys.signing());
         for (machine, address) in peers {
             if let Err(error) = self.socket.send_to(&datagram, address).await {
@@ -328,7 +341,7 @@ impl Daemon {
     }
 
     /// Says once where classes of destinations are not set by a thread that wakes at once.
-    fn tell_delay(&mut self) {
+    fn report_delay(&mut self) {
         let late = |host: &Host| host.backend() == Backend::Htb && !host.is_prompt();
         if !self.warned_of_delay && self.host.as_ref().is_some_and(late) {
             self.warned_of_delay = true;
@@ -339,7 +352,7 @@ impl Daemon {
     }
 
     /// Says what changed in the words of the policy.
-    fn tell(&mut self, changed: &[RuntimeLimit]) {
+    fn report(&mut self, changed: &[RuntimeLimit]) {
         if !self.broker.resumes() && (self.resumed || self.mode != self.broker.mode()) {
             self.resumed = false;
             self.mode = self.broker.mode();
@@ -352,19 +365,19 @@ impl Daemon {
             }
         }
         for limit in changed {
-            let service = self.config.terms.policy.services().get(limit.service).path();
+            let service = self.config.runtime_config.policy.services().get(limit.service).path();
             debug!("{service} {}: limit {}", limit.direction, limit.limit);
         }
     }
 
-    fn tell_status(&mut self) {
+    fn report_status(&mut self) {
         let uptime = self.now().saturating_since(Instant::ZERO);
         let kernel = self.host.as_mut().map(Host::kernel_readings);
         if let Some(Err(error)) = &kernel {
             debug!("the kernel's readings: {error}");
         }
         let left = self.host.as_ref().filter(|_| self.broker.resumes()).map(Host::limits);
-        self.teller.tell(&Period {
+        self.reporter.report(&Period {
             left,
             kernel: kernel.and_then(Result::ok).as_ref(),
             idle: self.host.is_none(),
@@ -375,7 +388,7 @@ impl Daemon {
             readings: &self.meters.1,
             usage: &self.usage,
             datagrams: &self.datagrams,
-            line: &self.line,
+            session: &self.session,
         });
     }
 }

@@ -95,7 +95,7 @@ impl DestinationLimits {
     }
 
     /// Feedback of all destinations, by the service's slot.
-    pub(crate) fn told(&self) -> Result<BTreeMap<u32, u64>, HostError> {
+    pub(crate) fn reported(&self) -> Result<BTreeMap<u32, u64>, HostError> {
         Ok(lock(&self.destinations).told()?)
     }
 

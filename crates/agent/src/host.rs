@@ -43,7 +43,7 @@ use weir_wire::Keys;
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 
 /// What this machine is to the rest of the network.
-pub struct Standing<'a> {
+pub struct HostContext<'a> {
     /// The policy in force.
     pub policy: &'a Policy,
     /// The machine that this is.
@@ -76,12 +76,12 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(standing: &Standing<'_>, interface: &Interface) -> Result<Self, HostError> {
-        let (classifier, leaves) = classes_of(standing.policy, interface.name())?;
+    fn new(host_context: &HostContext<'_>, interface: &Interface) -> Result<Self, HostError> {
+        let (classifier, leaves) = classes_of(host_context.policy, interface.name())?;
         let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
         let absent = absent.copied().collect();
-        let nic = standing.policy.machine_capacity(standing.machine, Direction::Tx);
-        let sharing = standing.policy.sharing();
+        let nic = host_context.policy.machine_capacity(host_context.machine, Direction::Tx);
+        let sharing = host_context.policy.sharing();
         Ok(Self { classifier, leaves, absent, sending: Sending::over(interface)?, nic, sharing })
     }
 }
@@ -146,13 +146,13 @@ pub struct Host {
 impl Host {
     /// Brings the interface under the policy. What an earlier agent left in force is taken over. On failure the
     /// interface is left as it was found, what an earlier agent left goes on, with what was already changed of it.
-    pub fn install(interface: &str, standing: &Standing<'_>, force: bool) -> Result<Self, HostError> {
+    pub fn install(interface: &str, host_context: &HostContext<'_>, force: bool) -> Result<Self, HostError> {
         let interface = Interface::named(interface)?;
         // Declared first and so released last, also on failure.
         let lock = lock(Path::new(LOCKS), &interface)?;
-        let plan = Plan::new(standing, &interface)?;
+        let plan = Plan::new(host_context, &interface)?;
         let possible = shaper::probe();
-        let backend = shaper::choose(&possible, standing.backend)?;
+        let backend = shaper::choose(&possible, host_context.backend)?;
         let first = possible.iter().take_while(|possible| possible.backend != backend);
         let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
         // The programs come first: they refuse an interface that another holds, even one that does not see our lock because its
@@ -166,18 +166,18 @@ impl Host {
         datapath.set_kept(succeeds);
         // Where no agent was alive for the timeout the kernel has gone back to the static policy: limits are from then on nobody's word.
         let resumes = datapath.is_adopted() && !datapath.timer()?.fallback;
-        configure(&mut datapath, standing, plan.sending)?;
+        configure(&mut datapath, host_context, plan.sending)?;
         if !resumes {
             lift(&mut datapath, &plan.leaves)?;
         }
-        let rates = rates(&datapath, standing, &plan)?;
+        let rates = rates(&datapath, host_context, &plan)?;
         let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let held = destinations.held()?;
         let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &held, force)?;
         shaper.set_kept(succeeds);
         let shaper = Arc::new(Mutex::new(Some(shaper)));
-        trust(&mut datapath, standing)?;
+        trust(&mut datapath, host_context)?;
         // Last, so that no packet is sent to a class that is not there yet.
         datapath.set_rules(&plan.classifier, classes(backend))?;
         datapath.start_timer()?;
@@ -210,12 +210,12 @@ impl Host {
     /// broker that has just begun.
     ///
     /// An error of [`HostError::is_refusal`] means that nothing has changed; after another one, it takes the old policy again.
-    pub fn renew(&mut self, standing: &Standing<'_>, anew: bool) -> Result<(), HostError> {
-        let plan = Plan::new(standing, &self.interface)?;
-        configure(&mut self.datapath, standing, plan.sending)?;
+    pub fn renew(&mut self, host_context: &HostContext<'_>, anew: bool) -> Result<(), HostError> {
+        let plan = Plan::new(host_context, &self.interface)?;
+        configure(&mut self.datapath, host_context, plan.sending)?;
         let old: Vec<(u32, PerDirection<Bytes>)> =
             self.rates.iter().zip(&self.before).map(|(rate, before)| (rate.slot, *before)).collect();
-        let rates = rates(&self.datapath, standing, &plan)?;
+        let rates = rates(&self.datapath, host_context, &plan)?;
         let mut before = totals(&self.datapath, &plan.leaves)?;
         if !anew {
             // The broker goes on with its meters as they were.
@@ -230,7 +230,7 @@ impl Host {
             Err(HostError::Shaper(ShaperError::Foreign(_))) => {}
             reshaped => reshaped?,
         }
-        trust(&mut self.datapath, standing)?;
+        trust(&mut self.datapath, host_context)?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
         self.receive_limits = receive_limits(&self.datapath, &plan.leaves)?;
         (self.rates, self.leaves, self.absent, self.before) = (rates, plan.leaves, plan.absent, before);
@@ -277,9 +277,9 @@ impl Host {
 
     /// Puts the qdisc back that somebody took away; programs and meters have gone on meanwhile. Another one in its place is an error,
     /// unless `force` replaces it.
-    pub fn restore(&mut self, standing: &Standing<'_>, force: bool) -> Result<(), HostError> {
-        let plan = Plan::new(standing, &self.interface)?;
-        let rates = rates(&self.datapath, standing, &plan)?;
+    pub fn restore(&mut self, host_context: &HostContext<'_>, force: bool) -> Result<(), HostError> {
+        let plan = Plan::new(host_context, &self.interface)?;
+        let rates = rates(&self.datapath, host_context, &plan)?;
         let reshaped = self.reshape(&plan, &rates, force);
         if !self.destinations.is_running() {
             // It ended when it found its classes gone.
@@ -460,28 +460,36 @@ fn classes(backend: Backend) -> Classes {
 }
 
 /// Slots, meters and feedback by the policy.
-fn configure(datapath: &mut InterfaceDatapath, standing: &Standing<'_>, sending: Sending) -> Result<(), HostError> {
-    let policy = standing.policy;
+fn configure(
+    datapath: &mut InterfaceDatapath,
+    host_context: &HostContext<'_>,
+    sending: Sending,
+) -> Result<(), HostError> {
+    let policy = host_context.policy;
     datapath.set_slots(policy.services().leaves().map(|(id, service)| (id, service.path())))?;
-    Ok(datapath.set_shaper(policy, standing.machine, &ShaperConfig::parley(policy, None, None), sending)?)
+    Ok(datapath.set_shaper(policy, host_context.machine, &ShaperConfig::parley(policy, None, None), sending)?)
 }
 
 /// Whom to believe, and that the agent is alive.
-fn trust(datapath: &mut InterfaceDatapath, standing: &Standing<'_>) -> Result<(), HostError> {
-    let secrets = standing.keys.all().iter().map(weir_wire::Key::feedback);
+fn trust(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>) -> Result<(), HostError> {
+    let secrets = host_context.keys.all().iter().map(weir_wire::Key::feedback);
     let keys: Vec<FeedbackKey> =
         secrets.map(|secret| FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }).collect();
     datapath.set_keys(&keys)?;
-    datapath.set_control(&standing.control)?;
+    datapath.set_control(&host_context.control)?;
     Ok(datapath.tell_alive()?)
 }
 
 /// What services may send: by the policy, and the brokers' limits that are in force.
-fn rates(datapath: &InterfaceDatapath, standing: &Standing<'_>, plan: &Plan) -> Result<Vec<ServiceRate>, HostError> {
+fn rates(
+    datapath: &InterfaceDatapath,
+    host_context: &HostContext<'_>,
+    plan: &Plan,
+) -> Result<Vec<ServiceRate>, HostError> {
     let in_force = datapath.limits()?;
     let rate = |leaf: &ServiceId| -> Result<ServiceRate, HostError> {
-        let ceiling = standing.policy.machine_ceiling(*leaf, Direction::Tx).min(plan.nic);
-        let share = standing.policy.services().get(*leaf).share(ContentionPoint::Machine, Direction::Tx);
+        let ceiling = host_context.policy.machine_ceiling(*leaf, Direction::Tx).min(plan.nic);
+        let share = host_context.policy.services().get(*leaf).share(ContentionPoint::Machine, Direction::Tx);
         let slot = datapath.slot(*leaf)?;
         let limit = in_force.iter().find(|(service, _)| service == leaf);
         Ok(ServiceRate {

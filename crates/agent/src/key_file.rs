@@ -23,12 +23,12 @@ pub enum KeyFileError {
     #[error(transparent)]
     File(#[from] SecretError),
     /// It does not hold a key.
-    #[error("{path}{}: {error}; make one with `weir key {path}`", line.map(|line| format!(":{line}")).unwrap_or_default())]
+    #[error("{path}{}: {error}; make one with `weir key {path}`", session.map(|session| format!(":{session}")).unwrap_or_default())]
     Key {
         /// The file.
         path: String,
         /// The line, counted from 1.
-        line: Option<usize>,
+        session: Option<usize>,
         /// What is wrong with it.
         #[source]
         error: KeyError,
@@ -60,7 +60,11 @@ pub fn read(path: &Path) -> Result<Keys, KeyFileError> {
 }
 
 fn parse(path: &Path, text: &str) -> Result<Keys, KeyFileError> {
-    Keys::from_text(text).map_err(|(line, error)| KeyFileError::Key { path: path.display().to_string(), line, error })
+    Keys::from_text(text).map_err(|(session, error)| KeyFileError::Key {
+        path: path.display().to_string(),
+        session,
+        error,
+    })
 }
 
 /// Writes a new random key to a file that does not exist yet.
@@ -72,7 +76,7 @@ pub fn create(path: &Path) -> Result<(), KeyFileError> {
 pub fn turn(path: &Path, step: Step) -> Result<usize, KeyFileError> {
     let text = secret::read(path, LONGEST)?;
     parse(path, &text)?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = text.lines().map(str::trim).filter(|session| !session.is_empty() && !session.starts_with('#'));
     let mut keys: Vec<String> = lines.map(str::to_owned).collect();
     let refuse = |reason| KeyFileError::Step { path: path.display().to_string(), reason };
     match step {

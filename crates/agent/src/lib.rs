@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`host`] | the interface under policy: classifier, meters, rates |
 //! | `destination_limits` | the thread that holds destinations to what their receivers say |
-//! | `fabric_line` | what goes to the fabric broker and comes back, if there is one |
+//! | `fabric_session` | what goes to the fabric broker and comes back, if there is one |
 //! | [`daemon`] | the loop: socket, timer, signals; reloads; interfaces that come and go |
 //! | [`terms`] | what a reload reads again |
 //! | [`key_file`] | the shared keys on disk |
@@ -23,15 +23,15 @@
 
 pub mod daemon;
 mod destination_limits;
-mod fabric_line;
+mod fabric_session;
 pub mod host;
 pub mod key_file;
 mod notify;
+pub mod runtime_config;
 mod status;
-pub mod terms;
 
 pub use daemon::{AgentConfig, AgentError, run};
-pub use terms::{Source, Terms};
+pub use runtime_config::{RuntimeConfig, Source};
 
 /// The port on which agents listen for rack datagrams unless told otherwise: 0x7765, `we` in ASCII, which is
 /// the number of Weir's HTB handle too.

@@ -5,20 +5,20 @@ use tracing::debug;
 
 /// The agent is ready.
 pub(crate) fn ready() {
-    tell(&[NotifyState::Ready]);
+    report(&[NotifyState::Ready]);
 }
 
 /// The agent ends.
 pub(crate) fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    report(&[NotifyState::Stopping]);
 }
 
 /// What `systemctl status` shows.
-pub(crate) fn status(line: &str) {
-    tell(&[NotifyState::Status(line)]);
+pub(crate) fn status(session: &str) {
+    report(&[NotifyState::Status(session)]);
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn report(states: &[NotifyState<'_>]) {
     // Nobody listens where systemd did not start it, which is no error.
     if let Err(error) = sd_notify::notify(false, states) {
         debug!("tell systemd: {error}");

@@ -5,7 +5,7 @@
 //! which never makes the loop wait. Nothing reads either to decide.
 
 use crate::daemon::{AgentConfig, DatagramCounters};
-use crate::fabric_line::FabricLine;
+use crate::fabric_session::FabricSession;
 use crate::host::{Host, KernelReadings};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,7 +27,7 @@ pub(crate) struct Period<'a> {
     /// Since the readings before, by leaf; empty in the first period.
     pub(crate) usage: &'a [PerDirection<Bandwidth>],
     pub(crate) datagrams: &'a DatagramCounters,
-    pub(crate) line: &'a FabricLine,
+    pub(crate) session: &'a FabricSession,
     /// By leaf: limits that are in force instead of the broker's, if some are.
     pub(crate) left: Option<Vec<PerDirection<Bandwidth>>>,
     /// Whether nothing is in force that the broker decided.
@@ -41,7 +41,7 @@ pub(crate) struct Period<'a> {
 }
 
 /// Tells what the agent is doing.
-pub(crate) struct Teller {
+pub(crate) struct StatusReporter {
     status: AgentStatus,
     file: Option<PathBuf>,
     publisher: Option<Publisher>,
@@ -70,7 +70,7 @@ impl Total {
     }
 }
 
-impl Teller {
+impl StatusReporter {
     /// Tells into a file, to a publisher, to both or to nobody. `status` is the machine's, as far as it does not change.
     pub(crate) fn new(status: AgentStatus, file: Option<PathBuf>, publisher: Option<Publisher>) -> Self {
         Self { status, file, publisher, warned: false, dropped: [Total::default(); 2] }
@@ -92,7 +92,7 @@ impl Teller {
 
     /// Tells a period. A status that cannot be written ends nothing: limits matter more than who reads about them. It is
     /// told once until it works again.
-    pub(crate) fn tell(&mut self, period: &Period<'_>) {
+    pub(crate) fn report(&mut self, period: &Period<'_>) {
         if self.file.is_none() && self.publisher.is_none() {
             return;
         }
@@ -114,12 +114,12 @@ impl Teller {
         counters.datagrams_forged = datagrams.forged;
         counters.datagrams_misdirected = datagrams.misdirected;
         counters.datagrams_unsent = datagrams.unsent;
-        counters.rack_reports_unsent = period.line.unsent();
-        status.fabric = period.line.status(period.broker);
+        counters.rack_reports_unsent = period.session.unsent();
+        status.fabric = period.session.status(period.broker);
         status.interface_absent = period.interface_absent;
         status.not_enforced = period.not_enforced.map(str::to_owned);
         if let Some(kernel) = period.kernel {
-            tell_kernel(status, kernel);
+            report_kernel(status, kernel);
             self.dropped[0].take(kernel.counters.foreign);
             self.dropped[1].take(kernel.counters.other_version);
         }
@@ -155,7 +155,7 @@ impl Teller {
 }
 
 /// What the kernel counted and computed.
-fn tell_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
+fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
     for (service, meter) in status.services.iter_mut().zip(&kernel.meters) {
         let held = |rate: Bandwidth| (!rate.is_unlimited()).then_some(rate);
         service.rx.meter_capacity = held(meter.capacity);
@@ -164,11 +164,11 @@ fn tell_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         service.rx.packets_marked = Some(meter.marked);
         service.rx.feedback_sent = Some(meter.answered);
     }
-    for ((service, queue), told) in status.services.iter_mut().zip(&kernel.queues).zip(&kernel.told) {
-        service.tx.feedback_received = Some(*told);
+    for ((service, queue), reported) in status.services.iter_mut().zip(&kernel.queues).zip(&kernel.reported) {
+        service.tx.feedback_received = Some(*reported);
         service.tx.backlog_bytes = queue.map(|queue| queue.backlog.get());
         service.tx.drops = queue.map(|queue| queue.drops);
-        service.tx.destinations_held = queue.map(|queue| u64::from(queue.destinations));
+        service.tx.destinations_limited = queue.map(|queue| u64::from(queue.destinations));
     }
     let counted = &kernel.counters;
     status.kernel = Some(KernelCounters {
@@ -202,7 +202,7 @@ pub(crate) fn outline(config: &AgentConfig, host: Option<&Host>, epoch: u64) -> 
             .collect(),
         epoch,
         period_ms: config.broker.period.nanos() / 1_000_000,
-        ..AgentStatus::outline(&config.terms.policy, config.terms.machine)
+        ..AgentStatus::outline(&config.runtime_config.policy, config.runtime_config.machine)
     }
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
-use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, Source, Terms, host};
+use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, RuntimeConfig, Source, host};
 use weir_control::RackBrokerConfig;
 use weir_linux::interface::Interface;
 use weir_linux::loader::InterfaceDatapath;
@@ -27,13 +27,13 @@ enum Fault {
 }
 
 struct Faulty {
-    terms: Terms,
+    runtime_config: RuntimeConfig,
     fault: Fault,
     files: Rc<Cell<Option<libc::rlimit>>>,
 }
 
 impl Source for Faulty {
-    fn terms(&self) -> Result<Terms, String> {
+    fn runtime_config(&self) -> Result<RuntimeConfig, String> {
         assert!(self.fault != Fault::Panic, "this panic is a test's");
         // SAFETY: plain system calls with a structure that lives meanwhile.
         unsafe {
@@ -42,7 +42,7 @@ impl Source for Faulty {
             self.files.set(Some(limit));
             assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: 3, ..limit }), 0);
         }
-        Ok(self.terms.clone())
+        Ok(self.runtime_config.clone())
     }
 
     fn next_epoch(&self) -> io::Result<u64> {
@@ -55,7 +55,7 @@ fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
     let text = "weir: 1\nnetwork: { nic: 100Mb/s, racks: { r: { uplink: 100Mb/s, machines: [m1] } } }\n\
                 services: { a: { match: [ { protocol: udp, port: 5001 } ], machine: { max: 20Mb/s } } }\n";
     let keys = Keys::new(vec![Key::new([7; 32]).expect("a key")]).expect("keys");
-    let terms = Terms {
+    let runtime_config = RuntimeConfig {
         policy: Arc::new(Policy::parse("policy.yaml", text).expect("valid").0),
         machine: MachineId(0),
         listen: ([10, 78, 0, 1], DEFAULT_PORT).into(),
@@ -64,8 +64,8 @@ fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
     };
     let files = Rc::new(Cell::new(None));
     let config = AgentConfig {
-        source: Box::new(Faulty { terms: terms.clone(), fault, files: Rc::clone(&files) }),
-        terms,
+        source: Box::new(Faulty { runtime_config: runtime_config.clone(), fault, files: Rc::clone(&files) }),
+        runtime_config,
         interface: "eth0".into(),
         epoch: 1,
         broker: RackBrokerConfig::default(),
@@ -113,8 +113,8 @@ fn ignore_hangups() {
 fn limits_end_with_the_time_that_they_hold_without_an_agent() {
     if !check(Purpose::Lab).is_empty() {
         assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
-        let line = "skipped: limits that an agent finds need root and Linux's network parts\n";
-        std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+        let session = "skipped: limits that an agent finds need root and Linux's network parts\n";
+        std::io::stderr().write_all(session.as_bytes()).expect("standard error takes a line");
         return;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,8 +168,8 @@ fn a_panic_and_an_error_leave_in_force_what_a_kill_would() {
     let missing = check(Purpose::Lab);
     if !missing.is_empty() {
         assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
-        let line = "skipped: an agent that panics needs root and Linux's network parts\n";
-        std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+        let session = "skipped: an agent that panics needs root and Linux's network parts\n";
+        std::io::stderr().write_all(session.as_bytes()).expect("standard error takes a line");
         return;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -112,7 +112,7 @@ impl CommandError {
         for hint in &self.hints {
             text.push_str(&format!("{hint_title} {hint}\n"));
         }
-        let _ = ui.tell(&text);
+        let _ = ui.notice(&text);
     }
 }
 

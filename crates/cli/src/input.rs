@@ -50,11 +50,11 @@ pub(crate) fn for_the_simulator(scenario: &Scenario) -> Result<(), CommandError>
 }
 
 /// Writes notes to standard error, in one line each.
-pub(crate) fn tell_notes(notes: &[Diagnostic], ui: &mut Ui) -> Result<(), CommandError> {
+pub(crate) fn print_notes(notes: &[Diagnostic], ui: &mut Ui) -> Result<(), CommandError> {
     for note in notes {
         let title = ui.on_err(crate::output::Style::Strong, "note:");
         let place = note.position();
-        ui.tell(&format!("{title} {}:{}:{}: {}\n", note.file(), place.line, place.column, note.cause()))?;
+        ui.notice(&format!("{title} {}:{}:{}: {}\n", note.file(), place.line, place.column, note.cause()))?;
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ pub(crate) fn policy_and_demands(
             .hint("write one of them to a file"));
     }
     let (policy, notes) = policy(policy_path)??;
-    tell_notes(&notes, ui)?;
+    print_notes(&notes, ui)?;
     let demands = Demands::from_source(&policy, &source(demands_path, Demands::MAX_FILE)?)?;
     Ok((Arc::new(policy), demands))
 }

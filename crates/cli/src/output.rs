@@ -117,7 +117,7 @@ impl Ui {
         &mut self.out
     }
     /// Writes to standard error.
-    pub(crate) fn tell(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn notice(&mut self, text: &str) -> io::Result<()> {
         self.err.write_all(text.as_bytes())
     }
     /// Writes a table to standard output.

@@ -65,7 +65,7 @@ impl Watch {
             bar.set_position((done * STEPS) as u64);
         } else {
             // Progress that nobody reads is no reason to end a run.
-            let _ = ui.tell(&format!("{text}\n"));
+            let _ = ui.notice(&format!("{text}\n"));
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct RunFile {
     pub(crate) measure: MeasureEntry,
     /// Those that send, in the policy's order.
     pub(crate) services: Vec<String>,
-    /// The stretches between starts and stops.
+    /// The windows between starts and stops.
     pub(crate) phases: Vec<PhaseEntry>,
     pub(crate) samples: Vec<SampleEntry>,
     /// By service, in the order of `services`.
@@ -68,7 +68,7 @@ pub(crate) struct MeasureEntry {
     pub(crate) capacity_bps: u64,
 }
 
-/// A stretch in which the same services send.
+/// A window in which the same services send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PhaseEntry {
     pub(crate) from_s: f64,

@@ -2,7 +2,7 @@
 
 use crate::error::CommandError;
 use std::net::SocketAddr;
-use weir_observe::{Sighting, Source};
+use weir_observe::{Liveness, Source};
 use weir_policy::Policy;
 
 /// A source on the command line.
@@ -11,7 +11,7 @@ pub(crate) fn source(text: &str) -> Result<Source, CommandError> {
 }
 
 /// A policy's machines: as given, else at the policy's addresses, port 30566.
-pub(crate) fn machines(policy: &Policy, given: &[String]) -> Result<Vec<Sighting>, CommandError> {
+pub(crate) fn machines(policy: &Policy, given: &[String]) -> Result<Vec<Liveness>, CommandError> {
     let mut sources: Vec<Option<Source>> = vec![None; policy.network().machines().len()];
     for text in given {
         let hint = "write --agent MACHINE=URL, for example --agent m2=http://10.0.0.2:30566/status";
@@ -32,7 +32,7 @@ pub(crate) fn machines(policy: &Policy, given: &[String]) -> Result<Vec<Sighting
                 "write `network: {{ machines: {{ {name}: {{ address: 10.0.0.1 }} }} }}` in the policy, or use --agent"
             ))
         })?;
-        Ok(Sighting::new(source, Some(machine.name().to_owned())))
+        Ok(Liveness::new(source, Some(machine.name().to_owned())))
     };
     policy.network().machines().iter().zip(sources).map(one).collect()
 }

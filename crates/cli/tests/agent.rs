@@ -267,7 +267,7 @@ fn two_agents_hear_each_other_over_ipv6_and_nobody_else() {
         agent.spawn().expect("starts")
     };
     let (one, two) = (start(&pair.m1, ("m1", 1), ("m2", 2)), start(&pair.m2, ("m2", 2), ("m1", 1)));
-    let heard = |machine: &str| pair.status(machine).is_some_and(|s| s["mode"] == "runtime" && s["peers_heard"] == 1);
+    let heard = |machine: &str| pair.status(machine).is_some_and(|s| s["mode"] == "runtime" && s["peers_alive"] == 1);
     wait_for("both in the runtime policy", 20, || heard("m1") && heard("m2"));
     // A tenant of m2 writes to the agent of m1: the kernel of m2 does not let it leave, whoever it says it is.
     let accepted = |status: &Value| status["counters"]["reports_accepted"].as_u64().unwrap_or(0);
@@ -387,7 +387,7 @@ fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
         Ok(Status::Fabric(_)) => panic!("an agent says that it is a fabric broker"),
         Err(_) => None,
     };
-    wait_for("m1 heard by m2's side", 20, || read().is_some_and(|status| status.peers_heard == 1));
+    wait_for("m1 heard by m2's side", 20, || read().is_some_and(|status| status.peers_alive == 1));
     let status = read().expect("a status");
     assert_eq!((status.machine.as_str(), status.rack.as_str(), status.interface.as_str()), ("m1", "r", "eth0"));
     assert_eq!((status.backend.as_str(), status.peers, status.fabric), (backend().0.as_str(), 1, None));
@@ -402,7 +402,7 @@ fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
         )),
         "{metrics}"
     );
-    assert!(metrics.contains("weir_peers_heard 1.0\n"), "{metrics}");
+    assert!(metrics.contains("weir_peers_alive 1.0\n"), "{metrics}");
     // The dashboard of one agent shows all machines of the policy: itself at the address where it is watched.
     let page = asked_at(&pair.m2, 30_568, "/").expect("a page");
     assert!(page.contains("<html") && page.contains("<script"), "{page}");
@@ -459,9 +459,9 @@ fn a_limited_service_is_seen_in_the_metrics() {
     };
     let sent = |names: &[&str]| said(",direction=\"tx\"", names);
     wait_for("both agents to hear each other", 30, || {
-        let heard = |metrics: String| series(&metrics, "weir_peers_heard") == Some(1.0);
+        let heard = |metrics: String| series(&metrics, "weir_peers_alive") == Some(1.0);
         asked(&pair.m2, "/metrics").is_some_and(heard)
-            && pair.status("m2").is_some_and(|status| status["peers_heard"] == 1)
+            && pair.status("m2").is_some_and(|status| status["peers_alive"] == 1)
     });
     wait_for("nothing to be used", 10, || sent(&["usage_bytes_per_second", "backlog_bytes"]) == Some(vec![0.0, 0.0]));
     let flow = Flow::start(&pair, 5001);

@@ -55,7 +55,7 @@ impl Racks {
         for (option, file) in [("--certificate", format!("{holder}.pem")), ("--private-key", format!("{holder}.key"))] {
             process.arg(option).arg(self.at("pki").join(file));
         }
-        process.arg("--authority").arg(self.at("pki/authority.pem")).arg("--state").arg(self.at("state"));
+        process.arg("--ca").arg(self.at("pki/ca.pem")).arg("--state").arg(self.at("state"));
         process.stdout(Stdio::null()).stderr(Stdio::null());
         process
     }
@@ -118,23 +118,26 @@ fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() 
     wait_for("both racks to have half", 60, || (0..2).all(|place| half(racks.limit(place))));
     let status = racks.status(0);
     assert_eq!(status["services"][0]["tx"]["decided_by"], "fabric", "{status:#}");
-    assert_eq!((&status["fabric"]["leads"], &status["fabric"]["hears"]), (&true.into(), &true.into()));
-    assert_eq!(status["fabric"]["line"]["state"], "up");
-    assert_eq!(status["fabric"]["line"]["broker"], "https://10.79.0.2:30567");
+    assert_eq!((&status["fabric"]["leads"], &status["fabric"]["receives"]), (&true.into(), &true.into()));
+    assert_eq!(status["fabric"]["session"]["state"], "up");
+    assert_eq!(status["fabric"]["session"]["broker"], "https://10.79.0.2:30567");
     wait_for("the traffic to follow", 20, || {
         let usage = racks.status(0)["services"][0]["tx"]["usage_bps"].as_u64();
         usage.is_some_and(|usage| (8_000_000..=11_000_000).contains(&usage))
     });
     // Killed: the limits hold for five periods, then each rack's own policy does.
     signal(&broker.0, libc::SIGKILL);
-    wait_for("the line to break", 10, || racks.status(0)["fabric"]["line"]["state"] != "up");
+    wait_for("the line to break", 10, || racks.status(0)["fabric"]["session"]["state"] != "up");
     assert!(half(racks.limit(0)), "the limit stays meanwhile");
     wait_for("the limits to end", 30, || {
         let status = racks.status(0);
-        status["fabric"]["hears"] == false && racks.limit(0).is_none()
+        status["fabric"]["receives"] == false && racks.limit(0).is_none()
     });
     let status = racks.status(0);
-    assert!(status["fabric"]["line"]["last_failure"].as_str().is_some_and(|why| why.contains("refused")), "{status:#}");
+    assert!(
+        status["fabric"]["session"]["last_failure"].as_str().is_some_and(|why| why.contains("refused")),
+        "{status:#}"
+    );
     assert_eq!(status["counters"]["fabric_fallbacks"], 1);
     // Back: limits again.
     let _broker = racks.broker();

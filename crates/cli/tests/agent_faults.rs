@@ -74,7 +74,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     assert!(rate < 16.0 * 1.12, "the fabric's limit on the rack holds");
     let started = Instant::now();
     agents[0] = Some(network.agent(0));
-    let took = seconds(started, "8 Mb/s each", 40, || each(8.0) && network.leads(0) && network.hears(0));
+    let took = seconds(started, "8 Mb/s each", 40, || each(8.0) && network.leads(0) && network.receives_limits(0));
     say(&format!("the rack's leader started again: it leads, and 8 Mb/s each, after {took:.1} s"));
 
     // The rack is cut off: from the fabric broker and from the other rack. The broker's word holds five periods of 1 s, then the rack's
@@ -91,7 +91,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let (end, mut most) = (begun + Duration::from_secs(cut), 0.0f64);
     while Instant::now() < end {
         most = most.max(flows.iter().map(Flow::rate).sum());
-        assert!(network.hears(2), "the other rack has the fabric's word all the time");
+        assert!(network.receives_limits(2), "the other rack has the fabric's word all the time");
     }
     assert!(most < 24.0 * 1.1, "the rack's maximum holds: {most:.1} Mb/s");
     assert!(
@@ -104,7 +104,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     say(&format!("back after {cut} s: 8 Mb/s each after {took:.1} s"));
 
     // The fabric broker is killed, and started again within its five periods.
-    let calls = || network.status(0)["fabric"]["line"]["counters"]["calls"].as_u64();
+    let calls = || network.status(0)["fabric"]["session"]["counters"]["streams"].as_u64();
     let (killed, before) = (Instant::now(), calls());
     broker.kill();
     let _broker = network.broker(0, &[]);
@@ -112,7 +112,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let took = seconds(killed, "a new broker's limits", 30, || {
         let rate = flows[0].rates(1, 500)[0];
         (lowest, highest) = (lowest.min(rate), highest.max(rate));
-        calls() > before && network.hears(0) && network.limit(0).is_some_and(|limit| is_near(limit, 8.0))
+        calls() > before && network.receives_limits(0) && network.limit(0).is_some_and(|limit| is_near(limit, 8.0))
     });
     say(&format!(
         "the fabric broker killed and started: on the line {took:.1} s after the kill; m1 had {lowest:.1} to {highest:.1} Mb/s"
@@ -152,11 +152,11 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
     // How many words of brokers each rack's leader has taken, and from whom it hears.
     let (words, line) = (
         |host: usize| network.counter(host, "counters", "limits_accepted"),
-        |host: usize| network.status(host)["fabric"]["line"]["broker"].as_str().map(str::to_owned),
+        |host: usize| network.status(host)["fabric"]["session"]["broker"].as_str().map(str::to_owned),
     );
     let are_on = |which: usize| RACK_LEADERS.iter().all(|&host| line(host).as_ref() == Some(&urls[which]));
     wait_for("the racks' leaders to hear the fabric's", 20, || {
-        are_on(leader) && RACK_LEADERS.iter().all(|&host| network.hears(host))
+        are_on(leader) && RACK_LEADERS.iter().all(|&host| network.receives_limits(host))
     });
 
     // The lease runs out, etcd sees it, and the next one answers within its period: less than the five periods for which the

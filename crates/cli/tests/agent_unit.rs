@@ -209,7 +209,7 @@ fn the_fabric_broker_lives_by_its_unit() {
     assert!(certificates.stdout(Stdio::null()).status().expect("runs").success());
     let made = |name: &str| fs::read(pki.join(name)).expect("made");
     manager.write("policy.yaml", with_fabric, 0o644, 0);
-    manager.write("authority.pem", made("authority.pem"), 0o644, 0);
+    manager.write("ca.pem", made("ca.pem"), 0o644, 0);
     manager.write("fabric.pem", made("fabric-fabric.example.org.pem"), 0o644, 0);
     manager.write("fabric.key", made("fabric-fabric.example.org.key"), 0o600, USER);
     let settings = include_str!("../../../packaging/fabric.conf").replace("10.0.0.1:", "10.78.0.1:");

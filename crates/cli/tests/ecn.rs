@@ -68,7 +68,7 @@ impl Place {
             place.agents.push(command.spawn().expect("an agent"));
         }
         for name in ["a", "b"] {
-            wait_for("agents that hear each other", 30, || status(directory, name)["peers_heard"] == 1);
+            wait_for("agents that hear each other", 30, || status(directory, name)["peers_alive"] == 1);
         }
         place
     }

@@ -1,15 +1,15 @@
 //! `weir certificate` and `weir fabric` as an operator would run them, on loopback. No root is needed.
 
 mod common;
-mod fabric_place;
+mod fabric_setup;
 
 use common::{signal, wait_for};
-use fabric_place::{Place, gbps, next, of_a, policy};
+use fabric_setup::{Place, gbps, next, of_a, policy};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use weir_fabric::LineState;
+use weir_fabric::SessionState;
 
 /// Where no etcd is: port 1 is reserved and nobody listens there.
 const ALONE_AMONG_SEVERAL: [&str; 4] = ["--etcd", "http://127.0.0.1:1", "--advertise", "https://127.0.0.1:30567"];
@@ -19,7 +19,7 @@ fn limits_return_and_a_restart_goes_on_with_a_higher_epoch() {
     let place = Place::new();
     let broker = place.start("127.0.0.1:0");
     let url = broker.url();
-    let (mut one, two) = (place.line("m1", &[&url]), place.line("m3", &[&url]));
+    let (mut one, two) = (place.session("m1", &[&url]), place.session("m3", &[&url]));
     one.report(place.report("m1", 1, 8));
     two.report(place.report("m3", 1, 8));
     wait_for("the limit", 20, || of_a(&next(&mut one)) == gbps(5));
@@ -27,7 +27,7 @@ fn limits_return_and_a_restart_goes_on_with_a_higher_epoch() {
     // Killed without a word, and started again at the same place.
     let (code, _) = broker.end(libc::SIGKILL);
     assert_eq!(code, None);
-    wait_for("the line to notice", 20, || !matches!(one.status().state, LineState::Up(_)));
+    wait_for("the line to notice", 20, || !matches!(one.status().state, SessionState::Up(_)));
     let listen = url.trim_start_matches("https://").to_owned();
     let broker = place.start(&listen);
     one.report(place.report("m1", 2, 8));
@@ -45,9 +45,9 @@ fn limits_return_and_a_restart_goes_on_with_a_higher_epoch() {
 fn sighup_takes_a_policy_whole_or_not_at_all() {
     let place = Place::new();
     let broker = place.start("127.0.0.1:0");
-    let mut line = place.line("m1", &[&broker.url()]);
-    line.report(place.report("m1", 1, 8));
-    wait_for("an answer", 20, || next(&mut line).policy == place.report("m1", 1, 8).policy);
+    let mut session = place.session("m1", &[&broker.url()]);
+    session.report(place.report("m1", 1, 8));
+    wait_for("an answer", 20, || next(&mut session).policy == place.report("m1", 1, 8).policy);
     let epoch = |status: &Value| status["epoch"].as_u64().expect("an epoch");
     let before = broker.status().expect("a status");
     // A policy with a mistake: refused, said, nothing changes.
@@ -66,9 +66,9 @@ fn sighup_takes_a_policy_whole_or_not_at_all() {
     assert!(taken["policy_refused"].is_null());
     assert_eq!(epoch(&taken), epoch(&before));
     let digest = place.report("m1", 2, 8).policy;
-    line.report(place.report("m1", 2, 8));
+    session.report(place.report("m1", 2, 8));
     wait_for("its limit", 20, || {
-        let limits = next(&mut line);
+        let limits = next(&mut session);
         limits.policy == digest && of_a(&limits) == gbps(4)
     });
     // Another rack: the broker begins anew with a higher epoch, and who is on the line stays there.
@@ -80,9 +80,9 @@ fn sighup_takes_a_policy_whole_or_not_at_all() {
     assert!(epoch(&broker.status().expect("a status")) > epoch(&before));
     let report = place.report("m1", 3, 8);
     assert_ne!(report.machine.0, 0, "r0's machine is before it now");
-    line.report(report);
-    wait_for("its limit", 20, || of_a(&next(&mut line)) == gbps(4));
-    assert_eq!(line.status().calls, 1, "one call all the time");
+    session.report(report);
+    wait_for("its limit", 20, || of_a(&next(&mut session)) == gbps(4));
+    assert_eq!(session.status().streams, 1, "one call all the time");
     // Certificates that cannot be read are refused by themselves, and taken when they can.
     let (key, away) = (place.at("pki/fabric-127.0.0.1.key"), place.at("pki/away.key"));
     fs::rename(&key, &away).expect("renamed");
@@ -142,9 +142,9 @@ fn a_fabric_broker_takes_as_many_descriptors_as_it_may() {
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let broker = place.start_as("fabric", command);
     let limits = fs::read_to_string(format!("/proc/{}/limits", broker.child().id())).expect("limits");
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("a line");
-    let [soft, hard] = [0, 1].map(|place| line.split_whitespace().nth(place).expect("two numbers"));
-    assert!(soft == hard && soft != "64", "{line}");
+    let session = limits.lines().find_map(|session| session.strip_prefix("Max open files")).expect("a line");
+    let [soft, hard] = [0, 1].map(|place| session.split_whitespace().nth(place).expect("two numbers"));
+    assert!(soft == hard && soft != "64", "{session}");
 }
 
 #[test]
@@ -155,22 +155,22 @@ fn another_fabric_broker_is_told_the_newest_report_again() {
     let start = |name| place.start_as(name, place.fabric_timed(name, "127.0.0.1:0", "policy.yaml", period));
     let (one, two) = (start("one"), start("two"));
     let urls = [one.url(), two.url()];
-    let mut line = place.line_timed("m1", &[&urls[0], &urls[1]], period);
+    let mut session = place.session_timed("m1", &[&urls[0], &urls[1]], period);
     // The other rack is known to the second one.
-    let other = place.line_timed("m3", &[&urls[1]], period);
+    let other = place.session_timed("m3", &[&urls[1]], period);
     other.report(place.report("m3", 1, 8));
     wait_for("the other rack", 20, || other.status().reports_sent == 1);
     // A word, and then none.
-    line.report(place.report("m1", 1, 8));
-    wait_for("the report", 20, || line.status().reports_sent == 1);
-    assert_eq!(line.status().state, LineState::Up(urls[0].clone()));
+    session.report(place.report("m1", 1, 8));
+    wait_for("the report", 20, || session.status().reports_sent == 1);
+    assert_eq!(session.status().state, SessionState::Up(urls[0].clone()));
     one.end(libc::SIGKILL);
-    let first = next(&mut line);
+    let first = next(&mut session);
     let epoch = two.status().expect("a status")["epoch"].as_u64();
     assert_eq!(Some(first.epoch), epoch, "of the second one");
     assert_eq!(of_a(&first), gbps(5), "which knows what the first was told");
-    let status = line.status();
-    assert_eq!((status.reports_sent, status.calls, status.state), (2, 2, LineState::Up(urls[1].clone())));
+    let status = session.status();
+    assert_eq!((status.reports_sent, status.streams, status.state), (2, 2, SessionState::Up(urls[1].clone())));
 }
 
 #[test]

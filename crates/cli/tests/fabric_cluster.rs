@@ -2,17 +2,17 @@
 
 mod common;
 mod etcd_server;
-mod fabric_place;
+mod fabric_setup;
 
 use common::{signal, wait_for};
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK, free_port};
-use fabric_place::{Daemon, Place, gbps, of_a, policy};
+use fabric_setup::{Daemon, Place, gbps, of_a, policy};
 use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use weir_control::RackLimits;
-use weir_fabric::{IdentityFiles, Line};
+use weir_fabric::{IdentityFiles, Session};
 use weir_units::Bandwidth;
 
 /// So long that the lines of both racks are up again before a successor's first word, on a busy machine too.
@@ -39,9 +39,9 @@ impl Broker {
         let mut command = place.fabric_timed(&self.name, self.url.trim_start_matches("https://"), policy, PERIOD);
         command.args(["--etcd", etcd.url(), "--advertise", &self.url, "--lease", "2s"]);
         // Any certificate for calling will do for etcd.
-        let IdentityFiles { certificate, private_key, authority } = place.identity("machine-m4");
+        let IdentityFiles { certificate, private_key, ca } = place.identity("machine-m4");
         command.arg("--etcd-certificate").arg(certificate).arg("--etcd-private-key").arg(private_key);
-        command.arg("--etcd-authority").arg(authority);
+        command.arg("--etcd-ca").arg(ca);
         self.daemon = Some(place.start_as(&self.name, command));
     }
 
@@ -67,7 +67,7 @@ impl Broker {
 
 /// Leaders of both racks, who report as real ones do: twice in a period.
 struct Racks {
-    lines: [Line; 2],
+    lines: [Session; 2],
     round: u64,
 }
 
@@ -75,27 +75,27 @@ impl Racks {
     /// Reports until both racks have limits as wanted: the first such of each.
     fn until(&mut self, place: &Place, what: &str, wanted: impl Fn(&RackLimits) -> bool) -> [RackLimits; 2] {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let mut heard = [None, None];
+        let mut received = [None, None];
         for _ in 0..100 {
             self.round += 1;
-            for (line, machine) in self.lines.iter_mut().zip(["m1", "m3"]) {
-                line.report(place.report(machine, self.round, 8));
+            for (session, machine) in self.lines.iter_mut().zip(["m1", "m3"]) {
+                session.report(place.report(machine, self.round, 8));
             }
             runtime.block_on(async {
                 tokio::time::sleep(Duration::from_millis(200)).await;
-                for (line, heard) in self.lines.iter_mut().zip(&mut heard) {
-                    while let Ok(limits) = tokio::time::timeout(Duration::from_millis(1), line.limits()).await {
-                        if heard.is_none() && wanted(&limits) {
-                            *heard = Some(limits);
+                for (session, received) in self.lines.iter_mut().zip(&mut received) {
+                    while let Ok(limits) = tokio::time::timeout(Duration::from_millis(1), session.limits()).await {
+                        if received.is_none() && wanted(&limits) {
+                            *received = Some(limits);
                         }
                     }
                 }
             });
-            if let [Some(one), Some(two)] = &heard {
+            if let [Some(one), Some(two)] = &received {
                 return [one.clone(), two.clone()];
             }
         }
-        panic!("waited 20 s for {what}; lines: {:?}", self.lines.each_ref().map(Line::status));
+        panic!("waited 20 s for {what}; lines: {:?}", self.lines.each_ref().map(Session::status));
     }
 }
 
@@ -186,7 +186,7 @@ fn a_leader_that_is_killed_costs_a_period() {
 
     // The racks' leaders begin with brokers that do not answer, and are sent to the one that does.
     let others: Vec<&str> = (1..=3).map(|step| brokers[(leader + step) % 3].url.as_str()).collect();
-    let lines = [place.line_timed("m1", &others, PERIOD), place.line_timed("m3", &others, PERIOD)];
+    let lines = [place.session_timed("m1", &others, PERIOD), place.session_timed("m3", &others, PERIOD)];
     let mut racks = Racks { lines, round: 0 };
     let limited_to = |rate: Bandwidth| move |limits: &RackLimits| of_a(limits) == rate;
     let before = racks.until(&place, "the limits", limited_to(gbps(5)));
@@ -199,9 +199,9 @@ fn a_leader_that_is_killed_costs_a_period() {
     let after = racks.until(&place, "a successor", |limits| limits.epoch > before[0].epoch);
     let recovered = killed.elapsed();
     let period = Duration::from_secs(1);
-    let line = format!("the next fabric broker answered {:.1} s after the kill\n", recovered.as_secs_f64());
-    std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
-    assert!(recovered <= LEASE + ETCD_LOOKS + period + SLACK, "{line}");
+    let session = format!("the next fabric broker answered {:.1} s after the kill\n", recovered.as_secs_f64());
+    std::io::stderr().write_all(session.as_bytes()).expect("standard error takes a line");
+    assert!(recovered <= LEASE + ETCD_LOOKS + period + SLACK, "{session}");
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(
             (of_a(after), after.rack, after.round),
@@ -238,6 +238,6 @@ fn a_leader_that_is_killed_costs_a_period() {
     let (code, said) = brokers[leader].daemon.take().expect("it runs").end(libc::SIGTERM);
     assert_eq!(code, Some(0), "{said}");
     racks.until(&place, "the next", |limits| limits.epoch > again[0].epoch);
-    let line = format!("the next fabric broker answered {:.1} s after SIGTERM\n", ended.elapsed().as_secs_f64());
-    std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+    let session = format!("the next fabric broker answered {:.1} s after SIGTERM\n", ended.elapsed().as_secs_f64());
+    std::io::stderr().write_all(session.as_bytes()).expect("standard error takes a line");
 }

@@ -47,7 +47,7 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
     let mut broker = Some(network.broker(0, &[]));
     let mut agents = MACHINES.map(|host| (host, Some(network.agent(host))));
     let in_force = || MACHINES.iter().all(|&host| network.status(host)["mode"] == "runtime" || host == RECEIVER.0);
-    wait_for("the guarantee", 60, || in_force() && network.hears(0) && web.rate() > GUARANTEE);
+    wait_for("the guarantee", 60, || in_force() && network.receives_limits(0) && web.rate() > GUARANTEE);
 
     let holds = |what: &str, seconds: usize| {
         let rates = web.rates(seconds, 1000);
@@ -77,5 +77,5 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
     // The fabric's limit ends five periods of 1 s later: floods that want more are no matter.
     broker.take().expect("it runs").kill();
     holds("the fabric broker killed, its limits forgotten meanwhile", 8);
-    assert!(!network.hears(0));
+    assert!(!network.receives_limits(0));
 }

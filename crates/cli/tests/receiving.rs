@@ -1,4 +1,4 @@
-//! What the lab shows of the receiving side: real agents, real TCP, UDP and redis, as `weir reproduce --body lab` and `weir lab` run
+//! What the lab shows of the receiving side: real agents, real TCP, UDP and redis, as `weir reproduce --backend lab` and `weir lab` run
 //! them. What is expected of a value stands in `papers/`, its reason beside it.
 
 mod common;
@@ -25,7 +25,8 @@ struct Reproduced {
 fn reproduced(id: &str, runs: &[&str]) -> Reproduced {
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("out");
-    let output = weir(&["reproduce", id, "--body", "lab", "--json", "--report"]).arg(&report).output().expect("runs");
+    let output =
+        weir(&["reproduce", id, "--backend", "lab", "--json", "--report"]).arg(&report).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(lab_namespaces(), Vec::<String>::new());
     let object: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
@@ -134,7 +135,7 @@ fn mean(result: &Value, service: &str, from: f64, to: f64) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64 / 1e6
 }
 
-/// Figure 14 where the paper has it, at the receiving rack: its three phases, shorter than `weir reproduce parley-fig14 --body lab`
+/// Figure 14 where the paper has it, at the receiving rack: its three phases, shorter than `weir reproduce parley-fig14 --backend lab`
 /// has them.
 #[test]
 fn receivers_of_a_rack_share_its_uplink() {

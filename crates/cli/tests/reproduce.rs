@@ -32,7 +32,7 @@ fn json_has_the_rows_that_programs_expect() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let object = json(&output);
     assert_eq!(
-        (&object["id"], &object["body"], &object["setting"]),
+        (&object["id"], &object["backend"], &object["setting"]),
         (&"parley-fig5".into(), &"sim".into(), &"quick".into())
     );
     assert!(object["seed"].is_u64() && object["wall_s"].is_f64());
@@ -85,7 +85,7 @@ fn refusals() {
             shown(&["reproduce"]),
             shown(&["reproduce", "parley-fig1", "--all"]),
             shown(&["reproduce", "parley-fig1", "--write", "results.md"]),
-            shown(&["reproduce", "parley-fig1", "--body", "lab"]),
+            shown(&["reproduce", "parley-fig1", "--backend", "lab"]),
         ]
         .join("\n")
     );

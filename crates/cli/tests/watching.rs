@@ -1,10 +1,10 @@
 //! `weir top` and `weir dashboard` as somebody would run them, over status files and made-up servers.
 
 mod common;
-mod fabric_place;
+mod fabric_setup;
 
 use common::{signal, weir};
-use fabric_place::{Place, policy};
+use fabric_setup::{Place, policy};
 use serde_json::Value;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -28,7 +28,7 @@ fn now_ms() -> u64 {
 fn status(machine: &str) -> Status {
     let (policy, _) = Policy::parse("policy.yaml", POLICY).expect("sound");
     let mut status = AgentStatus::outline(&policy, policy.network().machine_named(machine).expect("there"));
-    (status.mode, status.peers_heard, status.written_ms) = (Some(Mode::Runtime), 1, now_ms());
+    (status.mode, status.peers_alive, status.written_ms) = (Some(Mode::Runtime), 1, now_ms());
     let tx = &mut status.services[0].tx;
     (tx.usage, tx.limit) = (Some(Bandwidth::from_mbps(310)), Bandwidth::from_mbps(320));
     (tx.decided_by, tx.demand) = (Some("rack r1".into()), Some(Bandwidth::UNLIMITED));

@@ -23,9 +23,9 @@ fn main() {
 }
 
 /// One in `held` services may have half of what is asked for on average.
-fn policy(held: u32) -> Arc<Policy> {
+fn policy(limited: u32) -> Arc<Policy> {
     let racks: String = (0..RACKS).map(|r| format!("    r{r}: {{ uplink: 100Gb/s, machines: [m{r}] }}\n")).collect();
-    let max = |i: u32| if i.is_multiple_of(held) { ", fabric: { max: 250Gb/s, weight: 2 }" } else { "" };
+    let max = |i: u32| if i.is_multiple_of(limited) { ", fabric: { max: 250Gb/s, weight: 2 }" } else { "" };
     let services: String = (0..SERVICES)
         .map(|i| format!("  s{i}: {{ match: [ {{ protocol: tcp, port: {} }} ]{} }}\n", i + 1, max(i)))
         .collect();
@@ -56,8 +56,8 @@ fn reports(policy: &Policy, rack: u32, round: u64) -> Vec<RackReport> {
 }
 
 /// A broker that every rack has reported to, one period on.
-fn loaded(held: u32) -> (FabricBroker, Instant) {
-    let policy = policy(held);
+fn loaded(limited: u32) -> (FabricBroker, Instant) {
+    let policy = policy(limited);
     let mut broker = FabricBroker::new(&policy, 1, FabricBrokerConfig::default(), Instant::ZERO);
     for rack in 0..RACKS {
         for report in reports(&policy, rack, 1) {

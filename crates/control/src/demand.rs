@@ -22,7 +22,7 @@
 //! nothing on: where the queue is far away, others would lose all of a limit that is not used, for as long as it marks. From half on
 //! they lose at most as much as the service uses.
 //!
-//! A meter counts in lumps: whatever a sender hands to its interface at once. So a period may show [`LUMP`] less than was let through,
+//! A meter counts in lumps: whatever a sender hands to its interface at once. So a period may show [`BURST`] less than was let through,
 //! which in a short period or under a low limit is much of it. What would fill the limit with one lump more counts as backlogged, too,
 //! from half of the limit on. Not where the limit lets less than a lump through in a period: there it would be half of every
 //! limit that stays unused, and senders in lumps are seen in one period and not in the next all the same.
@@ -54,7 +54,7 @@ use weir_units::{Bandwidth, Bytes, Duration};
 /// Tenths of a limit from which a service counts as backlogged.
 pub const BACKLOGGED_TENTHS: u64 = 9;
 
-/// The same in the period after the limit was lowered, and in every period with a [`LUMP`] besides. Where an uplink is offered 110 %, with
+/// The same in the period after the limit was lowered, and in every period with a [`BURST`] besides. Where an uplink is offered 110 %, with
 /// retransmission timeouts of 200 ms, some machines receive 70 to 80 % of a limit of 4.9 Gb/s in its first second, and all of it from the
 /// next on: `rx_bytes` and `rx_capacity_bps` of `b` at `m87` and `m88` in `out/over/network/meters.csv`, after `weir sim
 /// scenarios/parley-table3.scenario.yaml --set 'traffic[1].rate=76.8Gb/s' --set duration=4s --report out/over`. Half leaves room below
@@ -67,12 +67,12 @@ pub const BACKLOGGED_TENTHS_AT_FIRST: u64 = 5;
 /// of ten crashed, the other eight use 54 to 58 % of a limit of 6.4 Gb/s: `weir sim scenarios/parley-table3.scenario.yaml --set enforcement=parley
 /// --set 'traffic[1].rate=76.8Gb/s' --set 'events=[{ at: 1ms, do: crash, broker: [m81, m82] }]' --set duration=8s --report out/crashed`,
 /// `rx_bytes` and `rx_capacity_bps` of `b` in `out/crashed/network/meters.csv`, from 4 s on.
-pub const BACKLOGGED_TENTHS_HELD_BACK: u64 = 5;
+pub const BACKLOGGED_TENTHS_THROTTLED: u64 = 5;
 
 /// What a meter may count at once, in bytes: a packet before its segmentation, or after segments were put together, at its largest. A socket of
 /// UDP with Linux's default buffer (212,992 bytes) sends about as much at once: it goes on when half of the buffer is free again. Seen by a
 /// meter under a limit of 8 Mb/s, 250 ms after 250 ms: 6.5 or 8.65 Mb/s, one time 67 kB more than the other.
-pub const LUMP: Bytes = Bytes::new(65_536);
+pub const BURST: Bytes = Bytes::new(65_536);
 
 /// Whether `now` holds a service so much lower than `before` that the next period shows the change, not the demand: by more than
 /// a tenth, which is what a steady share varies by.
@@ -82,7 +82,7 @@ pub fn is_lowered(before: Bandwidth, now: Bandwidth) -> bool {
 
 /// One of so many packets marked in a period says that the network holds a service back: an uplink that is offered nearly
 /// nine tenths of its rate, as measured above.
-const HELD_BACK_PART: u64 = 4;
+const THROTTLED_PART: u64 = 4;
 /// One of so many marked goes on holding it back: more than three quarters. Limits made of demands that are too large by half leave
 /// unused at most half of what those use that they do not hold; where that is a quarter of the uplink or less, they stay.
 /// Were a quarter of the packets the end of it, with an eighth of the uplink unused they would come and go every other period.
@@ -93,22 +93,22 @@ const RELIEVED_PART: u64 = 16;
 /// --set duration=2s --json | jq '.samples[10:][].bandwidth_bps | add'`), 0.97 and more in the mean, so 1.5 is enough for f up to 0.31: three of ten
 /// machines, not four. More would find the cap with more silent, and cost others more where the queue is elsewhere: of what a
 /// service uses, they may lose the half that it does not use.
-const HELD_BACK_PERCENT: u128 = 150;
+const THROTTLED_PERCENT: u128 = 150;
 
 /// Whether the network held a service back that received `usage` between two readings of its meter; `already` if it did before.
-pub fn is_held_back(before: &NetworkReading, after: &NetworkReading, usage: Bandwidth, already: bool) -> bool {
+pub fn is_throttled(before: &NetworkReading, after: &NetworkReading, usage: Bandwidth, already: bool) -> bool {
     // A meter that was started anew counts from zero.
     let since = |before: u64, after: u64| if after >= before { after - before } else { after };
     let (packets, marked) = (since(before.packets, after.packets), since(before.marked, after.marked));
-    let part = if already { RELIEVED_PART } else { HELD_BACK_PART };
+    let part = if already { RELIEVED_PART } else { THROTTLED_PART };
     packets > 0 && marked.saturating_mul(part) >= packets && after.rate.is_some_and(|rate| rate < usage)
 }
 
 /// The demand of what the network held back under a runtime `limit`: [`Demand::usage`] is then more than was used.
-pub fn held_back(demand: Demand, limit: Bandwidth) -> Demand {
-    let more = u128::from(demand.usage.bps()) * HELD_BACK_PERCENT / 100;
+pub fn throttled(demand: Demand, limit: Bandwidth) -> Demand {
+    let more = u128::from(demand.usage.bps()) * THROTTLED_PERCENT / 100;
     // The usage is rounded already: half of a limit is not less than half.
-    let backlogged = demand.backlogged || fills(demand.usage, rounded(limit), BACKLOGGED_TENTHS_HELD_BACK);
+    let backlogged = demand.backlogged || fills(demand.usage, rounded(limit), BACKLOGGED_TENTHS_THROTTLED);
     Demand { usage: rounded(Bandwidth::from_bps(u64::try_from(more).unwrap_or(u64::MAX))), backlogged }
 }
 
@@ -125,8 +125,8 @@ fn fills(usage: Bandwidth, limit: Bandwidth, tenths: u64) -> bool {
 pub fn estimate(before: Bytes, after: Bytes, time: Duration, limit: Bandwidth, lowered: bool) -> Demand {
     let bytes = if after >= before { after - before } else { after };
     let usage = Bandwidth::from_transfer(bytes, time);
-    let lump = if limit.bytes_in(time) < LUMP { Bytes::ZERO } else { LUMP };
-    let seen = Bandwidth::from_transfer(bytes + lump, time);
+    let burst = if limit.bytes_in(time) < BURST { Bytes::ZERO } else { BURST };
+    let seen = Bandwidth::from_transfer(bytes + burst, time);
     let most = lowered || fills(seen, limit, BACKLOGGED_TENTHS);
     let backlogged = !time.is_zero() && fills(usage, limit, BACKLOGGED_TENTHS_AT_FIRST) && most;
     Demand { usage: rounded(usage), backlogged }
@@ -145,12 +145,12 @@ mod tests {
     #[test]
     fn usage_is_demand_below_nine_tenths_of_the_limit() {
         let limit = Bandwidth::from_mbps(100);
-        let told = |mbps| rounded(Bandwidth::from_mbps(mbps));
+        let reported = |mbps| rounded(Bandwidth::from_mbps(mbps));
         // With a lump, 89.5 Mb/s.
-        assert_eq!(used(89, limit), Demand { usage: told(89), backlogged: false });
-        assert_eq!(used(90, limit), Demand { usage: told(90), backlogged: true });
+        assert_eq!(used(89, limit), Demand { usage: reported(89), backlogged: false });
+        assert_eq!(used(90, limit), Demand { usage: reported(90), backlogged: true });
         assert_eq!(used(90, limit).bandwidth(), Bandwidth::UNLIMITED);
-        assert_eq!(used(5_000, Bandwidth::UNLIMITED).bandwidth(), told(5_000));
+        assert_eq!(used(5_000, Bandwidth::UNLIMITED).bandwidth(), reported(5_000));
     }
 
     #[test]
@@ -186,28 +186,28 @@ mod tests {
             |packets, marked, mbps| NetworkReading { packets, marked, rate: Some(Bandwidth::from_mbps(mbps)) };
         let usage = Bandwidth::from_mbps(1000);
         let before = reading(1000, 900, 10);
-        assert!(is_held_back(&before, &reading(2000, 1150, 10), usage, false));
-        assert!(!is_held_back(&before, &reading(2000, 1149, 10), usage, false));
+        assert!(is_throttled(&before, &reading(2000, 1150, 10), usage, false));
+        assert!(!is_throttled(&before, &reading(2000, 1149, 10), usage, false));
         // One sender alone is not held by an R of all that came.
-        assert!(!is_held_back(&before, &reading(2000, 1150, 1000), usage, false));
-        assert!(!is_held_back(&before, &NetworkReading { rate: None, ..reading(2000, 1900, 10) }, usage, false));
-        assert!(!is_held_back(&before, &before, usage, false));
+        assert!(!is_throttled(&before, &reading(2000, 1150, 1000), usage, false));
+        assert!(!is_throttled(&before, &NetworkReading { rate: None, ..reading(2000, 1900, 10) }, usage, false));
+        assert!(!is_throttled(&before, &before, usage, false));
         // What was held back before is until fewer than a sixteenth are marked.
-        assert!(is_held_back(&before, &reading(2600, 1000, 10), usage, true));
-        assert!(!is_held_back(&before, &reading(2600, 999, 10), usage, true));
-        assert!(!is_held_back(&before, &reading(2600, 1000, 10), usage, false));
+        assert!(is_throttled(&before, &reading(2600, 1000, 10), usage, true));
+        assert!(!is_throttled(&before, &reading(2600, 999, 10), usage, true));
+        assert!(!is_throttled(&before, &reading(2600, 1000, 10), usage, false));
         // Started anew: 100 of 200.
-        assert!(is_held_back(&before, &reading(200, 100, 10), usage, false));
-        let demand = held_back(Demand { usage, backlogged: false }, Bandwidth::UNLIMITED);
+        assert!(is_throttled(&before, &reading(200, 100, 10), usage, false));
+        let demand = throttled(Demand { usage, backlogged: false }, Bandwidth::UNLIMITED);
         assert_eq!(demand, Demand { usage: rounded(Bandwidth::from_mbps(1500)), backlogged: false });
     }
 
     #[test]
     fn half_of_a_limit_is_enough_while_held_back() {
         let usage = Bandwidth::from_mbps(1000);
-        let under = |mbps| held_back(Demand { usage, backlogged: false }, Bandwidth::from_mbps(mbps));
+        let under = |mbps| throttled(Demand { usage, backlogged: false }, Bandwidth::from_mbps(mbps));
         assert!(under(2000).backlogged && !under(2001).backlogged);
-        assert!(held_back(Demand { usage, backlogged: true }, Bandwidth::from_mbps(2001)).backlogged);
+        assert!(throttled(Demand { usage, backlogged: true }, Bandwidth::from_mbps(2001)).backlogged);
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod racks;
 pub use interface::{FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
 
 use crate::rack_broker::Stale;
-use crate::rate::CodedRate;
+use crate::rate::QuantisedRate;
 use crate::same_names::{self, OtherNames};
 use answers::Answers;
 use racks::Rack;
@@ -53,8 +53,8 @@ pub struct FabricBroker {
     next_period: Instant,
     racks: Vec<Rack>,
     /// By leaf, then by rack.
-    demands: PerDirection<Vec<CodedRate>>,
-    limits: PerDirection<Vec<CodedRate>>,
+    demands: PerDirection<Vec<QuantisedRate>>,
+    limits: PerDirection<Vec<QuantisedRate>>,
     answers: Answers,
     counters: FabricBrokerCounters,
 }
@@ -72,8 +72,8 @@ impl FabricBroker {
             now,
             next_period: now + config.period,
             racks: vec![Rack::new(allocator.leaves().len()); allocator.racks()],
-            demands: PerDirection::both(vec![CodedRate::ZERO; parts]),
-            limits: PerDirection::both(vec![CodedRate::UNLIMITED; parts]),
+            demands: PerDirection::both(vec![QuantisedRate::ZERO; parts]),
+            limits: PerDirection::both(vec![QuantisedRate::UNLIMITED; parts]),
             answers: Answers::default(),
             counters: FabricBrokerCounters::default(),
             allocator,
@@ -117,7 +117,7 @@ impl FabricBroker {
         self.round
     }
     /// How many racks reported within the timeout.
-    pub fn racks_heard(&self) -> usize {
+    pub fn racks_reporting(&self) -> usize {
         self.racks.iter().filter(|rack| rack.is_heard(self.now, self.config.timeout)).count()
     }
     /// What a rack asks for of the `leaf`-th leaf service.
@@ -153,9 +153,9 @@ impl FabricBroker {
                 |leaf, rows| {
                     let limits = &mut limits[leaf * racks..(leaf + 1) * racks];
                     match rows {
-                        RackRows::Demands => limits.fill(CodedRate::UNLIMITED),
+                        RackRows::Demands => limits.fill(QuantisedRate::UNLIMITED),
                         RackRows::Limits(rates) => {
-                            limits.iter_mut().zip(rates).for_each(|(limit, rate)| *limit = CodedRate::of(*rate));
+                            limits.iter_mut().zip(rates).for_each(|(limit, rate)| *limit = QuantisedRate::of(*rate));
                         }
                     }
                 },

@@ -28,12 +28,12 @@
 //! reports nothing. Both machines compute A 30, B nothing. Machine 1 limits A to 30. In the next period A
 //! uses 29.5 of 30: backlogged. B starts and uses 50: A 30 and B 30 (rule `fill`); machine 2 limits B to 30.
 
-mod fabric_word;
+mod fabric_limits_relay;
 mod growing;
-mod hearing;
 mod interface;
 mod leader;
 mod measuring;
+mod peers;
 mod resuming;
 
 pub use interface::{
@@ -42,7 +42,7 @@ pub use interface::{
 
 use crate::demand::is_lowered;
 use crate::same_names::{self, OtherNames};
-use fabric_word::FabricWord;
+use fabric_limits_relay::FabricRelay;
 use growing::Growth;
 use leader::Lead;
 use measuring::Meters;
@@ -72,7 +72,7 @@ pub struct RackBroker {
     awaiting_meters: bool,
     meters: Meters,
     /// By place: when it was last heard.
-    heard: Vec<Option<Instant>>,
+    received: Vec<Option<Instant>>,
     /// By instance: which (epoch, round) its demand is from.
     stamps: Vec<(u64, u64)>,
     demands: PerDirection<Vec<Bandwidth>>,
@@ -81,7 +81,7 @@ pub struct RackBroker {
     limits: PerDirection<Vec<Bandwidth>>,
     /// By leaf: whether the last period's end lowered the limit much.
     lowered: PerDirection<Vec<bool>>,
-    fabric: FabricWord,
+    fabric: FabricRelay,
     lead: Lead,
     growth: Growth,
     mode: Mode,
@@ -111,13 +111,13 @@ impl RackBroker {
             next_period: now,
             awaiting_meters: false,
             meters: Meters::new(leaves),
-            heard: vec![None; machines],
+            received: vec![None; machines],
             stamps: vec![(0, 0); instances],
             demands: PerDirection::both(vec![Bandwidth::ZERO; instances]),
             shares: PerDirection::default(),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]),
             lowered: PerDirection::both(vec![false; leaves]),
-            fabric: FabricWord::new(leaves),
+            fabric: FabricRelay::new(leaves),
             lead: Lead::new(policy, leaves, now, config.fabric_period),
             growth: Growth::new(leaves),
             mode: if machines == 1 { Mode::Runtime } else { Mode::Static },
@@ -172,8 +172,8 @@ impl RackBroker {
         &self.counters
     }
     /// How many other machines spoke within the timeout.
-    pub fn peers_heard(&self) -> usize {
-        (0..self.heard.len()).filter(|place| self.is_heard(*place)).count()
+    pub fn peers_alive(&self) -> usize {
+        (0..self.received.len()).filter(|place| self.is_heard(*place)).count()
     }
     /// The allocator, for the order of instances.
     pub fn allocator(&self) -> &RackAllocator {
@@ -206,7 +206,7 @@ impl RackBroker {
     }
 
     fn is_alone(&self) -> bool {
-        self.heard.len() == 1
+        self.received.len() == 1
     }
 
     fn start_period(&mut self) {
@@ -273,8 +273,8 @@ mod fabric_tests;
 #[cfg(test)]
 mod growing_tests;
 #[cfg(test)]
-mod held_back_tests;
-#[cfg(test)]
 mod resuming_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod throttled_tests;

@@ -24,9 +24,9 @@ const UNLIMITED: u32 = (1 << 23) - 1;
 
 /// A rate in 23 bits. The order is the rates'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct CodedRate(u32);
+pub struct QuantisedRate(u32);
 
-impl CodedRate {
+impl QuantisedRate {
     /// No bandwidth at all.
     pub const ZERO: Self = Self(0);
     /// No limit.
@@ -72,7 +72,7 @@ impl CodedRate {
 
 /// `rate` as brokers tell it: rounded down by at most 1/2^17 of itself.
 pub const fn rounded(rate: Bandwidth) -> Bandwidth {
-    CodedRate::of(rate).bandwidth()
+    QuantisedRate::of(rate).bandwidth()
 }
 
 #[cfg(test)]
@@ -93,25 +93,25 @@ mod tests {
         }
         assert_eq!(rounded(Bandwidth::UNLIMITED), Bandwidth::UNLIMITED);
         assert!(!rounded(Bandwidth::MAX).is_unlimited());
-        assert_eq!(CodedRate::from_bits(CodedRate::of(Bandwidth::MAX).bits() + 1), None);
-        assert_eq!(CodedRate::from_bits(UNLIMITED + 1), None);
+        assert_eq!(QuantisedRate::from_bits(QuantisedRate::of(Bandwidth::MAX).bits() + 1), None);
+        assert_eq!(QuantisedRate::from_bits(UNLIMITED + 1), None);
     }
 
     proptest! {
         #[test]
         fn the_error_is_at_most_a_131072nd(bits in 0u32..60, low: u64) {
             let rate = Bandwidth::from_bps((1 << bits | low & ((1 << bits) - 1)).min(Bandwidth::MAX.bps()));
-            let told = rounded(rate);
-            prop_assert!(told <= rate);
-            prop_assert!((rate - told).bps() <= rate.bps() >> 17);
-            prop_assert_eq!(rounded(told), told);
+            let reported = rounded(rate);
+            prop_assert!(reported <= rate);
+            prop_assert!((rate - reported).bps() <= rate.bps() >> 17);
+            prop_assert_eq!(rounded(reported), reported);
         }
         #[test]
-        fn codes_are_rates_in_order(a in 0..=CodedRate::of(Bandwidth::MAX).bits(), b in 0..=CodedRate::of(Bandwidth::MAX).bits()) {
-            let (a, b) = (CodedRate::from_bits(a).expect("a code"), CodedRate::from_bits(b).expect("a code"));
-            prop_assert_eq!(CodedRate::of(a.bandwidth()), a);
+        fn codes_are_rates_in_order(a in 0..=QuantisedRate::of(Bandwidth::MAX).bits(), b in 0..=QuantisedRate::of(Bandwidth::MAX).bits()) {
+            let (a, b) = (QuantisedRate::from_bits(a).expect("a code"), QuantisedRate::from_bits(b).expect("a code"));
+            prop_assert_eq!(QuantisedRate::of(a.bandwidth()), a);
             prop_assert_eq!(a.cmp(&b), a.bandwidth().cmp(&b.bandwidth()));
-            prop_assert!(a < CodedRate::UNLIMITED);
+            prop_assert!(a < QuantisedRate::UNLIMITED);
         }
     }
 }

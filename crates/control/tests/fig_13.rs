@@ -80,7 +80,7 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
     }
     for broker in &racks {
         let counters = broker.counters();
-        assert!(broker.leads() && broker.hears_fabric());
+        assert!(broker.leads() && broker.receives_fabric());
         assert_eq!((counters.limits_malformed, counters.limits_replayed, counters.limits_other_rack), (0, 0, 0));
     }
     assert_eq!((fabric.counters().malformed, fabric.counters().replayed), (0, 0));

@@ -31,13 +31,13 @@ function drawFacts(place, status) {
     const policies = { runtime: "the rack's", static: "the machine's own" };
     const nothing = status.interface_absent ? "the interface is gone" : status.not_enforced;
     add("policy in force", nothing ? `none: ${nothing}` : policies[status.mode] ?? "what an earlier agent left");
-    add("peers heard", `${status.peers_heard} of ${status.peers}`);
+    add("peers heard", `${status.peers_alive} of ${status.peers}`);
     add("enforced by", [status.backend, status.attachment].filter(Boolean).join(", "));
     add("interface", status.interface);
     add("running for", about(status.uptime_ms / 1000));
     if (status.fabric) {
-      add("the fabric's limits", status.fabric.hears ? "heard" : "not heard");
-      add("speaks for its rack", status.fabric.leads ? `yes, line ${status.fabric.line?.state ?? "not configured"}` : null);
+      add("the fabric's limits", status.fabric.receives ? "received" : "not received");
+      add("leads its rack", status.fabric.leads ? `yes, session ${status.fabric.session?.state ?? "not configured"}` : null);
     }
   }
   if (place.level === 3 && status) {
@@ -53,7 +53,7 @@ function drawFacts(place, status) {
       add("feedback received", whole(row.feedback_received));
       add("waiting", row.backlog_bytes === undefined ? null : `${whole(row.backlog_bytes)} B`);
       add("packets dropped", whole(row.drops));
-      add("destinations held", whole(row.destinations_held));
+      add("destinations held", whole(row.destinations_limited));
     }
     if (service?.latency) {
       const { target_ns, bound_ns } = service.latency;

@@ -7,10 +7,10 @@ function trouble(error) {
   say(box, error === null ? "" : `The dashboard does not answer (${error.message}). What is shown is old.`);
 }
 
-function brokerText({ leads, racks, racks_heard, same_policy }) {
+function brokerText({ leads, racks, racks_reporting, same_policy }) {
   // Asked, and nothing said yet.
   if (leads === null) return "says nothing";
-  const doing = leads ? `hears ${racks_heard} of ${count(racks, "rack")}` : "stands by";
+  const doing = leads ? `hears ${racks_reporting} of ${count(racks, "rack")}` : "stands by";
   return same_policy ? doing : `${doing}, under another policy`;
 }
 

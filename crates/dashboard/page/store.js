@@ -87,7 +87,7 @@ function state(place) {
   if (machine.interface_absent) return { text: "interface gone", bad: true, away: false };
   if (machine.not_enforced) return { text: "not enforced", why: machine.not_enforced, bad: true, away: false };
   if (machine.mode === "static") return { text: "static policy", bad: true, away: false };
-  if (machine.peers_heard < machine.peers) return { text: `hears ${machine.peers_heard} of ${machine.peers}`, bad: true, away: false };
+  if (machine.peers_alive < machine.peers) return { text: `hears ${machine.peers_alive} of ${machine.peers}`, bad: true, away: false };
   return { text: "", bad: false, away: false };
 }
 

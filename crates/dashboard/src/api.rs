@@ -25,7 +25,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use weir_observe::Sighting;
+use weir_observe::Liveness;
 use weir_observe::publish::HEADERS;
 use weir_status::{DirectionStatus, FabricLimit, FabricStatus};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId};
@@ -147,14 +147,14 @@ async fn now(State(shared): State<Shared>, Query(asked): Query<Asked>) -> Result
         let machines: Vec<Value> =
             (0..seen.policy.network().machines().len()).map(|machine| machine_now(seen, machine, direction)).collect();
         let fabric: Vec<Value> =
-            seen.fabric().map(|(sighting, status)| broker_now(seen, sighting, status, direction)).collect();
+            seen.fabric().map(|(liveness, status)| broker_now(seen, liveness, status, direction)).collect();
         json!({ "clock": seen.clock(), "words": seen.words(), "left_out": seen.left_out(), "machines": machines, "fabric": fabric })
     })))
 }
 
 /// A fabric broker now. Of one that is lost only that is told: another may lead since, with other limits.
-fn broker_now(seen: &Seen, sighting: &Sighting, status: Option<&FabricStatus>, direction: Direction) -> Value {
-    let lost = sighting.lost.as_ref().map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
+fn broker_now(seen: &Seen, liveness: &Liveness, status: Option<&FabricStatus>, direction: Direction) -> Value {
+    let lost = liveness.lost.as_ref().map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
     let status = status.filter(|_| lost.is_none());
     let limits = status.map(|status| {
         let here = status.limits.iter().filter(|of| of.direction == direction.name() && seen.has(&of.rack, &of.service));
@@ -162,11 +162,11 @@ fn broker_now(seen: &Seen, sighting: &Sighting, status: Option<&FabricStatus>, d
         here.map(limit).collect::<Vec<_>>()
     });
     json!({
-        "name": sighting.name(),
+        "name": liveness.name(),
         "lost": lost,
         "leads": status.map(|status| status.leads),
         "racks": status.map(|status| status.racks),
-        "racks_heard": status.map(|status| status.racks_heard),
+        "racks_reporting": status.map(|status| status.racks_reporting),
         "same_policy": status.map(|status| status.policy == seen.fingerprint),
         "limits": limits,
         "limits_left_out": status.map(|status| status.limits_left_out),
@@ -179,9 +179,9 @@ const REASON: usize = 200;
 /// A machine now. Its services are lists, by the places of `/api/network`, of usage, guarantee, limit, demand, share and
 /// what decided: there may be thousands.
 fn machine_now(seen: &mut Seen, machine: usize, direction: Direction) -> Value {
-    let Some(sighting) = seen.machine(machine) else { return json!({ "asked": false }) };
-    let lost = sighting.lost.clone();
-    let status = sighting.status.clone();
+    let Some(liveness) = seen.machine(machine) else { return json!({ "asked": false }) };
+    let lost = liveness.lost.clone();
+    let status = liveness.status.clone();
     let lost = lost.map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
     let Some(weir_status::Status::Agent(agent)) = status.as_deref() else {
         return json!({ "asked": true, "lost": lost });
@@ -201,7 +201,7 @@ fn machine_now(seen: &mut Seen, machine: usize, direction: Direction) -> Value {
         "interface_absent": agent.interface_absent,
         "not_enforced": agent.not_enforced.as_deref().map(|why| why.chars().take(REASON).collect::<String>()),
         "peers": agent.peers,
-        "peers_heard": agent.peers_heard,
+        "peers_alive": agent.peers_alive,
         "same_policy": agent.policy == seen.fingerprint,
         "services": services,
     })

@@ -15,9 +15,9 @@
 //!
 //! ```no_run
 //! # let policy = std::sync::Arc::new(weir_policy::Policy::read(std::path::Path::new("policy.yaml"))?.0);
-//! use weir_observe::{Sighting, Source, server};
+//! use weir_observe::{Liveness, Source, server};
 //!
-//! let source = |address| Sighting::new(Source::at(std::net::SocketAddr::new(address, 30566)), None);
+//! let source = |address| Liveness::new(Source::at(std::net::SocketAddr::new(address, 30566)), None);
 //! let machines = policy.network().machines().iter().map(|machine| source(machine.address().expect("has one"))).collect();
 //! let config = weir_dashboard::Config { policy, machines, fabric: Vec::new() };
 //! let server = weir_dashboard::start(server::listen("127.0.0.1:8080".parse()?)?, config)?;
@@ -34,7 +34,7 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_observe::server::{self, Limits, Server};
-use weir_observe::{Sighting, Whose, watcher};
+use weir_observe::{Liveness, Whose, watcher};
 use weir_policy::Policy;
 
 /// What a dashboard shows.
@@ -43,9 +43,9 @@ pub struct Config {
     /// The policy, for racks, machines, services and capacities.
     pub policy: Arc<Policy>,
     /// Where each machine's status is, in the policy's order.
-    pub machines: Vec<Sighting>,
+    pub machines: Vec<Liveness>,
     /// Where fabric brokers' statuses are.
-    pub fabric: Vec<Sighting>,
+    pub fabric: Vec<Liveness>,
 }
 
 /// What was seen, shared by the page and whoever fills it.
@@ -72,8 +72,8 @@ pub fn start(listener: TcpListener, config: Config) -> io::Result<Server> {
         let seen = shared.clone();
         let machines = machines.into_iter().map(|machine| machine.of(Whose::Agent));
         let fabric = fabric.into_iter().map(|broker| broker.of(Whose::FabricBroker));
-        let sightings: Vec<Sighting> = machines.chain(fabric).collect();
-        tokio::spawn(async move { watcher::watch(sightings, |view| seen.with(|seen| seen.take(view))).await });
+        let livenesses: Vec<Liveness> = machines.chain(fabric).collect();
+        tokio::spawn(async move { watcher::watch(livenesses, |view| seen.with(|seen| seen.take(view))).await });
         api::router(shared)
     })
 }

@@ -6,14 +6,14 @@
 use crate::history::{History, Ring, Sample};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use weir_observe::Sighting;
+use weir_observe::Liveness;
 use weir_observe::watcher::View;
 use weir_policy::Policy;
 use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Status, fill};
 use weir_units::{Bandwidth, Direction, Instant};
 
 /// The most words that have a number.
-const MOST_WORDS: usize = 10_000;
+const MOST_KEYWORDS: usize = 10_000;
 /// What decided, where the policy cannot have: an agent under another one says it, or somebody who makes words up. It has a number
 /// of its own, so that such a service is shown as held.
 const FOREIGN: &str = "what this policy does not have";
@@ -38,7 +38,7 @@ impl Words {
             return *number;
         }
         // One number is left for what is foreign, so that this ends.
-        let is_full = self.words.len() + usize::from(!self.numbers.contains_key(FOREIGN)) >= MOST_WORDS;
+        let is_full = self.words.len() + usize::from(!self.numbers.contains_key(FOREIGN)) >= MOST_KEYWORDS;
         if word != FOREIGN && (is_full || !self.possible.contains(word)) {
             return self.number(FOREIGN);
         }
@@ -57,7 +57,7 @@ pub struct Seen {
     pub(crate) services: Vec<String>,
     service_places: HashMap<String, usize>,
     pub(crate) fingerprint: String,
-    sightings: Vec<Sighting>,
+    livenesses: Vec<Liveness>,
     at: Instant,
     history: History,
     words: Words,
@@ -73,7 +73,7 @@ impl Seen {
             service_places: services.iter().enumerate().map(|(place, path)| (path.clone(), place)).collect(),
             services,
             fingerprint: fill::fingerprint(policy),
-            sightings: Vec::new(),
+            livenesses: Vec::new(),
             at: Instant::ZERO,
             history: History::new(series),
             words: Words::of(policy),
@@ -82,13 +82,13 @@ impl Seen {
 
     /// Takes what a watcher saw: the policy's machines in order, and then fabric brokers.
     pub fn take(&mut self, view: &View) {
-        self.sightings.clone_from(&view.sightings);
+        self.livenesses.clone_from(&view.livenesses);
         self.at = view.at;
         let (machines, services) = (self.policy.network().machines().len(), self.services.len());
         let mut samples = vec![Sample::UNKNOWN; machines * services * 2];
-        for (machine, sighting) in view.sightings.iter().take(machines).enumerate() {
-            let Some(agent) = agent(sighting) else { continue };
-            if sighting.lost.is_some() {
+        for (machine, liveness) in view.livenesses.iter().take(machines).enumerate() {
+            let Some(agent) = agent(liveness) else { continue };
+            if liveness.lost.is_some() {
                 continue;
             }
             for service in &agent.services {
@@ -103,16 +103,16 @@ impl Seen {
         self.history.record(view.at.nanos() / 1_000_000_000, |place| samples[place]);
     }
 
-    /// A machine's sighting; none before the first look.
-    pub(crate) fn machine(&self, machine: usize) -> Option<&Sighting> {
-        self.sightings.get(machine).filter(|_| machine < self.policy.network().machines().len())
+    /// A machine's liveness; none before the first look.
+    pub(crate) fn machine(&self, machine: usize) -> Option<&Liveness> {
+        self.livenesses.get(machine).filter(|_| machine < self.policy.network().machines().len())
     }
     /// What fabric brokers say.
-    pub(crate) fn fabric(&self) -> impl Iterator<Item = (&Sighting, Option<&FabricStatus>)> {
+    pub(crate) fn fabric(&self) -> impl Iterator<Item = (&Liveness, Option<&FabricStatus>)> {
         let machines = self.policy.network().machines().len();
-        self.sightings.iter().skip(machines).map(|sighting| match sighting.status.as_deref() {
-            Some(Status::Fabric(status)) => (sighting, Some(status)),
-            _ => (sighting, None),
+        self.livenesses.iter().skip(machines).map(|liveness| match liveness.status.as_deref() {
+            Some(Status::Fabric(status)) => (liveness, Some(status)),
+            _ => (liveness, None),
         })
     }
     /// Whether the policy has both.
@@ -146,9 +146,9 @@ impl Seen {
     }
 }
 
-/// The agent behind a sighting.
-pub(crate) fn agent(sighting: &Sighting) -> Option<&AgentStatus> {
-    match sighting.status.as_deref() {
+/// The agent behind a liveness.
+pub(crate) fn agent(liveness: &Liveness) -> Option<&AgentStatus> {
+    match liveness.status.as_deref() {
         Some(Status::Agent(agent)) => Some(agent),
         _ => None,
     }
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn numbers_have_an_end() {
         let mut words = Words::of(&policy(1));
-        words.possible.extend((0..2 * MOST_WORDS).map(|word| word.to_string()));
-        let last = (0..2 * MOST_WORDS).map(|word| words.number(&word.to_string())).last();
-        assert_eq!((words.words.len(), last), (MOST_WORDS, Some(MOST_WORDS as u16)));
-        assert_eq!(words.words[MOST_WORDS - 1], FOREIGN);
+        words.possible.extend((0..2 * MOST_KEYWORDS).map(|word| word.to_string()));
+        let last = (0..2 * MOST_KEYWORDS).map(|word| words.number(&word.to_string())).last();
+        assert_eq!((words.words.len(), last), (MOST_KEYWORDS, Some(MOST_KEYWORDS as u16)));
+        assert_eq!(words.words[MOST_KEYWORDS - 1], FOREIGN);
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_dashboard::{Config, Shared};
-use weir_observe::{Publisher, Server, Sighting, Source, server};
+use weir_observe::{Liveness, Publisher, Server, Source, server};
 use weir_policy::Policy;
 use weir_status::{FabricStatus, Status};
 use weir_units::MachineId;
@@ -88,18 +88,18 @@ fn machines_come_move_and_are_lost() {
             publisher.publish(Status::Agent(made_up::status(&moving_policy, index, 120 + second)));
         }
         let mut status = FabricStatus::outline(&moving_policy, "f1", 1);
-        (status.leads, status.racks_heard, status.written_ms) = (true, 2, second + 1);
+        (status.leads, status.racks_reporting, status.written_ms) = (true, 2, second + 1);
         fabric_publisher.publish(Status::Fabric(status));
     });
     let source = |agent: &Agent| Source::at(agent.server.address());
     let named = |(index, agent): (usize, &Agent)| {
         let name = policy.network().machine(MachineId(index as u32)).name();
-        Sighting::new(source(agent), Some(name.to_owned()))
+        Liveness::new(source(agent), Some(name.to_owned()))
     };
     let config = Config {
         policy: Arc::clone(&policy),
         machines: agents.iter().enumerate().map(named).collect(),
-        fabric: vec![Sighting::new(source(&fabric), None)],
+        fabric: vec![Liveness::new(source(&fabric), None)],
     };
     let dashboard = weir_dashboard::start(listen(), config).expect("starts");
     browser.open(&format!("http://{}/", dashboard.address()));

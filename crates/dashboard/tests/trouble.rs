@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_dashboard::{Config, Shared};
 use weir_observe::watcher::View;
-use weir_observe::{Lost, Sighting, Source, server};
+use weir_observe::{Liveness, Lost, Source, server};
 use weir_policy::Policy;
 use weir_status::{FabricLimit, FabricStatus, Status};
 use weir_units::{Bandwidth, Instant};
@@ -20,23 +20,23 @@ fn listen() -> std::net::TcpListener {
 
 fn broker(policy: &Policy, name: &str, limit: Bandwidth) -> FabricStatus {
     let mut status = FabricStatus::outline(policy, name, 1);
-    (status.leads, status.racks_heard) = (true, status.racks);
+    (status.leads, status.racks_reporting) = (true, status.racks);
     let (rack, service, direction) = ("r1".into(), "dfs".into(), "tx".into());
     status.limits = vec![FabricLimit { rack, service, direction, demand: Bandwidth::from_gbps(9), limit }];
     status
 }
 
-fn seen(status: FabricStatus, lost: Option<&str>) -> Sighting {
-    let mut sighting = Sighting::new("http://10.0.1.1:30566".parse().expect("a source"), None);
-    sighting.status = Some(Arc::new(Status::Fabric(status)));
-    sighting.lost = lost.map(|why| Lost { since: Instant::ZERO, why: why.to_owned() });
-    sighting
+fn seen(status: FabricStatus, lost: Option<&str>) -> Liveness {
+    let mut liveness = Liveness::new("http://10.0.1.1:30566".parse().expect("a source"), None);
+    liveness.status = Some(Arc::new(Status::Fabric(status)));
+    liveness.lost = lost.map(|why| Lost { since: Instant::ZERO, why: why.to_owned() });
+    liveness
 }
 
 /// What a watcher would see of the machines and of these brokers in the tenth second.
-fn view(policy: &Policy, brokers: &[Sighting]) -> View {
+fn view(policy: &Policy, brokers: &[Liveness]) -> View {
     let mut view = made_up::view(policy, 10, 1_000);
-    view.sightings.extend_from_slice(brokers);
+    view.livenesses.extend_from_slice(brokers);
     view
 }
 
@@ -72,7 +72,7 @@ fn after_a_failover_the_page_shows_who_leads_now() {
     assert!(limited.contains("fabric broker f2 holds 1dfs in r1 4 Gb/s") && !limited.contains("f1"), "{limited}");
     assert!(limited.contains("f2 has 3 more limits, sent or received, which its status leaves out"), "{limited}");
     let now = browser.value("fetch('/api/now').then((answer) => answer.json()).then((now) => now.fabric[0])");
-    for key in ["leads", "racks", "racks_heard", "same_policy", "limits", "limits_left_out"] {
+    for key in ["leads", "racks", "racks_reporting", "same_policy", "limits", "limits_left_out"] {
         assert_eq!(now.get(key), Some(&Value::Null), "{key} of the one that is lost");
     }
     assert_eq!(browser.problems, Vec::<String>::new());
@@ -93,13 +93,13 @@ fn what_others_say_stays_text() {
     let mut made_up_service = status.services[1].clone();
     made_up_service.service = hostile.to_owned();
     status.services.push(made_up_service);
-    view.sightings[0].status = Some(Arc::new(Status::Agent(status)));
-    view.sightings[1].lost = Some(Lost { since: Instant::ZERO, why: hostile.to_owned() });
-    let Some(Status::Fabric(of)) = view.sightings[2].status.as_deref() else { unreachable!("the broker") };
+    view.livenesses[0].status = Some(Arc::new(Status::Agent(status)));
+    view.livenesses[1].lost = Some(Lost { since: Instant::ZERO, why: hostile.to_owned() });
+    let Some(Status::Fabric(of)) = view.livenesses[2].status.as_deref() else { unreachable!("the broker") };
     let mut of = of.clone();
     let (rack, service) = (hostile.to_owned(), hostile.to_owned());
     of.limits.push(FabricLimit { rack, service, ..of.limits[0].clone() });
-    view.sightings[2].status = Some(Arc::new(Status::Fabric(of)));
+    view.livenesses[2].status = Some(Arc::new(Status::Fabric(of)));
     shared.with(|seen| seen.take(&view));
     browser.open(&format!("http://{}/#m/m1", server.address()));
     let holds = |expression: &str| format!("{expression}.includes({})", Value::from(hostile));
@@ -134,9 +134,9 @@ fn sources_of_another_kind_are_lost_and_addresses_that_name_nothing_open_the_pag
     let fabric = write(&at("f1.json"), &Status::Fabric(broker(&policy, "m2", Bandwidth::from_gbps(1))));
     let config = Config {
         policy: Arc::clone(&policy),
-        machines: vec![Sighting::new(agent.clone(), Some("m1".into())), Sighting::new(fabric, Some("m2".into()))],
+        machines: vec![Liveness::new(agent.clone(), Some("m1".into())), Liveness::new(fabric, Some("m2".into()))],
         // `--fabric` with an agent's status.
-        fabric: vec![Sighting::new(agent, None)],
+        fabric: vec![Liveness::new(agent, None)],
     };
     let dashboard = weir_dashboard::start(listen(), config).expect("starts");
     for hash in ["", "#%", "#%E0%A4%A", "#m/nobody"] {

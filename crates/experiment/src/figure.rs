@@ -4,7 +4,7 @@
 //! [`QUANTILES`] points, which is more than a picture has columns.
 
 use crate::measure::RunData;
-use crate::model::{Counted, PerSetting, Setting, Stretch};
+use crate::model::{Counted, PerSetting, Setting, Window};
 use weir_units::Bytes;
 
 /// Points of a distribution, besides its ends.
@@ -38,7 +38,7 @@ pub enum FigureKind {
         /// The entry of the traffic.
         entry: String,
         /// Of flows that start in it.
-        stretch: PerSetting<Stretch>,
+        window: PerSetting<Window>,
     },
     /// Distributions of a queue, one for each run.
     Queues {
@@ -49,7 +49,7 @@ pub enum FigureKind {
         /// The size of a packet.
         packet: Bytes,
         /// Over the samples of it.
-        stretch: PerSetting<Stretch>,
+        window: PerSetting<Window>,
     },
     /// Bars: published beside measured.
     Values {
@@ -72,14 +72,14 @@ impl FigureKind {
             Self::OverTime { run: of_run, of } if *of_run == run => {
                 of.iter().map(|of| Line { points: data.over_time(of) }).collect()
             }
-            Self::CompletionTimes { runs, entry, stretch } if runs.contains(&run) => {
-                let times = data.completion_times(entry, *stretch.get(setting));
+            Self::CompletionTimes { runs, entry, window } if runs.contains(&run) => {
+                let times = data.completion_times(entry, *window.get(setting));
                 // Who did not finish is larger than all that did: the line ends below 1.
                 let line = times.map(|(times, unknown)| distribution(&times[..times.len() - unknown], unknown));
                 vec![line.unwrap_or_default()]
             }
-            Self::Queues { runs, link, packet, stretch } if runs.contains(&run) => {
-                let queues = data.queues(link, *stretch.get(setting), *packet);
+            Self::Queues { runs, link, packet, window } if runs.contains(&run) => {
+                let queues = data.queues(link, *window.get(setting), *packet);
                 vec![queues.map(|queues| distribution(&queues, 0)).unwrap_or_default()]
             }
             _ => Vec::new(),

@@ -49,9 +49,9 @@ static MACHINES: Scalar = Scalar::Integer { what: "a number of machines", min: 2
 static RACKS: Scalar = Scalar::Integer { what: "a number of racks", min: 1, max: MAX_RACKS };
 static SETTING: Scalar =
     Scalar::Checked { what: "a change", check: check_change, pattern: r"^[^=]+=.*$", example: "traffic[0].load=50%" };
-static STRETCH: Scalar = Scalar::Checked {
-    what: "a stretch of a run",
-    check: |text| stretch(text).map(drop),
+static WINDOW: Scalar = Scalar::Checked {
+    what: "a window of a run",
+    check: |text| window(text).map(drop),
     pattern: r"^[^-]+-[^-]+$",
     example: "10s-20s",
 };
@@ -62,21 +62,21 @@ static NAMES: List = List { what: "a list of names", item: Shape::Scalar(&TEXT),
 static VALUES: List = List { what: "a list of values", item: Shape::Record(&VALUE), min: 1 };
 static FIGURES: List = List { what: "a list of figures", item: Shape::Choice(&FIGURE), min: 0 };
 static RUNS: Map = Map { what: "runs by name", name: &NAME, value: Shape::Record(&RUN), min: 1 };
-static STRETCHES: Map = Map {
-    what: "stretches by name",
+static WINDOWS: Map = Map {
+    what: "windows by name",
     name: &NAME,
-    value: Shape::OneOf(&[Shape::Scalar(&STRETCH), Shape::Record(&STRETCH_BY_SETTING)]),
+    value: Shape::OneOf(&[Shape::Scalar(&WINDOW), Shape::Record(&WINDOW_BY_SETTING)]),
     min: 1,
 };
 const MESSAGES_OR_BOTH: Shape = Shape::OneOf(&[Shape::Scalar(&MESSAGES), Shape::Record(&MESSAGES_BY_SETTING)]);
 
-static STRETCH_BY_SETTING: Record = Record {
-    id: "stretch",
-    what: "a stretch for each setting",
-    doc: "A stretch that differs between the settings, as runs do.",
+static WINDOW_BY_SETTING: Record = Record {
+    id: "window",
+    what: "a window for each setting",
+    doc: "A window that differs between the settings, as runs do.",
     keys: &[
-        Key::required("quick", Shape::Scalar(&STRETCH), "In the quick setting.", "quick: 4s-8s"),
-        Key::required("full", Shape::Scalar(&STRETCH), "In the full one.", "full: 60s-300s"),
+        Key::required("quick", Shape::Scalar(&WINDOW), "In the quick setting.", "quick: 4s-8s"),
+        Key::required("full", Shape::Scalar(&WINDOW), "In the full one.", "full: 60s-300s"),
     ],
 };
 static MESSAGES_BY_SETTING: Record = Record {
@@ -140,11 +140,11 @@ static RUN: Record = Record {
 };
 
 const RUN_KEY: Key = Key::required("run", Shape::Scalar(&TEXT), "The run.", "run: parley");
-const STRETCH_KEY: Key = Key::required(
-    "stretch",
+const WINDOW_KEY: Key = Key::required(
+    "window",
     Shape::Scalar(&TEXT),
-    "Which part of it: a name of `stretches`, or from and to.",
-    "stretch: 10s-20s",
+    "Which part of it: a name of `windows`, or from and to.",
+    "window: 10s-20s",
 );
 const SERVICE_KEY: Key =
     Key::optional("service", Shape::Scalar(&TEXT), "A service at the measured uplink, or `all`.", "service: a");
@@ -186,71 +186,71 @@ const POLICY_KEY: Key = Key::required(
 );
 const DIRECTION_KEY: Key = Key::optional(
     "direction",
-    Shape::Scalar(&Scalar::Words { what: "a direction", words: DIRECTION_WORDS }),
+    Shape::Scalar(&Scalar::Words { what: "a direction", words: DIRECTION_KEYWORDS }),
     "`tx` or `rx`; tx where not written.",
     "direction: tx",
 );
 
-pub(crate) const DIRECTION_WORDS: &[&str] = &["tx", "rx"];
-pub(crate) const POINT_WORDS: &[&str] = &["machine", "rack", "fabric"];
-pub(crate) const SHARE_WORDS: &[&str] = &["demand", "allocation", "headroom"];
-pub(crate) const BOUND_WORDS: &[&str] = &["min", "max"];
+pub(crate) const DIRECTION_KEYWORDS: &[&str] = &["tx", "rx"];
+pub(crate) const POINT_KEYWORDS: &[&str] = &["machine", "rack", "fabric"];
+pub(crate) const SHARE_KEYWORDS: &[&str] = &["demand", "allocation", "headroom"];
+pub(crate) const BOUND_KEYWORDS: &[&str] = &["min", "max"];
 
 static BANDWIDTH: Record = Record {
     id: "bandwidth",
     what: "a mean bandwidth",
-    doc: "The mean bandwidth over a stretch: of a service at the measured uplink, of an entry's receivers, or of a link.",
-    keys: &[RUN_KEY, SERVICE_KEY, ENTRY_KEY, LINK_KEY, SENT_KEY, RECEIVED_KEY, MACHINE_KEY, STRETCH_KEY],
+    doc: "The mean bandwidth over a window: of a service at the measured uplink, of an entry's receivers, or of a link.",
+    keys: &[RUN_KEY, SERVICE_KEY, ENTRY_KEY, LINK_KEY, SENT_KEY, RECEIVED_KEY, MACHINE_KEY, WINDOW_KEY],
 };
 static METER_RATE: Record = Record {
     id: "meter-rate",
     what: "a rate of a receive meter",
-    doc: "The mean over a stretch of R, the rate that a receive meter tells each of its senders.",
+    doc: "The mean over a window of R, the rate that a receive meter tells each of its senders.",
     keys: &[
         RUN_KEY,
         Key::required("service", Shape::Scalar(&TEXT), "The service.", "service: vm"),
         Key::required("machine", Shape::Scalar(&TEXT), "The receiving machine.", "machine: m4"),
-        STRETCH_KEY,
+        WINDOW_KEY,
     ],
 };
 static COMPLETION_TIME: Record = Record {
     id: "completion-time",
     what: "a percentile of completion times",
-    doc: "Of an entry's flows that start in the stretch. One that does not finish counts with its age at the end of the run, and the value is then a lower bound.",
+    doc: "Of an entry's flows that start in the window. One that does not finish counts with its age at the end of the run, and the value is then a lower bound.",
     keys: &[
         RUN_KEY,
         Key::required("entry", Shape::Scalar(&TEXT), "The entry of the traffic.", "entry: messages"),
         PERCENTILE_KEY,
-        STRETCH_KEY,
+        WINDOW_KEY,
     ],
 };
 static FAIRNESS: Record = Record {
     id: "fairness",
     what: "a fairness index",
-    doc: "Jain's index of the mean bandwidths over a stretch.",
+    doc: "Jain's index of the mean bandwidths over a window.",
     keys: &[
         RUN_KEY,
         Key::optional("services", Shape::List(&NAMES), "Services at the measured uplink.", "services: [a, b]"),
         Key::optional("entries", Shape::List(&NAMES), "In their place entries of the traffic.", "entries: [many, one]"),
-        STRETCH_KEY,
+        WINDOW_KEY,
     ],
 };
 static QUEUE: Record = Record {
     id: "queue",
     what: "a percentile of a queue",
-    doc: "Of what waits at a watched link, over the samples of a stretch.",
+    doc: "Of what waits at a watched link, over the samples of a window.",
     keys: &[
         RUN_KEY,
         Key::required("link", Shape::Scalar(&TEXT), "The link.", "link: \"switch->h0\""),
         PERCENTILE_KEY,
         Key::required("packet", Shape::Scalar(&SIZE), "The size of a packet.", "packet: 1500B"),
-        STRETCH_KEY,
+        WINDOW_KEY,
     ],
 };
 static SETTLING: Record = Record {
     id: "settling",
     what: "a time of settling",
-    doc: "How long from the start of a stretch on until the bandwidth is at most `at-most` for the rest of it.",
+    doc: "How long from the start of a window on until the bandwidth is at most `at-most` for the rest of it.",
     keys: &[
         RUN_KEY,
         SERVICE_KEY,
@@ -260,7 +260,7 @@ static SETTLING: Record = Record {
         RECEIVED_KEY,
         MACHINE_KEY,
         Key::required("at-most", Shape::Scalar(&RATE), "The limit.", "at-most: 20Mb/s"),
-        STRETCH_KEY,
+        WINDOW_KEY,
     ],
 };
 static ALLOCATION: Record = Record {
@@ -280,7 +280,7 @@ static ALLOCATION: Record = Record {
         DIRECTION_KEY,
         Key::optional(
             "of",
-            Shape::Scalar(&Scalar::Words { what: "a number of an allocation", words: SHARE_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "a number of an allocation", words: SHARE_KEYWORDS }),
             "`demand`, `allocation` (where not written) or `headroom`, what it could take at once.",
             "of: headroom",
         ),
@@ -295,14 +295,14 @@ static POLICY_SHARE: Record = Record {
         Key::required("service", Shape::Scalar(&TEXT), "The service.", "service: dfs"),
         Key::required(
             "point",
-            Shape::Scalar(&Scalar::Words { what: "a contention point", words: POINT_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "a contention point", words: POINT_KEYWORDS }),
             "`machine`, `rack` or `fabric`.",
             "point: rack",
         ),
         DIRECTION_KEY,
         Key::required(
             "of",
-            Shape::Scalar(&Scalar::Words { what: "a part of a share", words: BOUND_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "a part of a share", words: BOUND_KEYWORDS }),
             "`min` or `max`.",
             "of: min",
         ),
@@ -430,8 +430,8 @@ pub static MEASURE: Choice = Choice {
     variants: || MEASURES,
 };
 
-pub(crate) const EXPECT_WORDS: &[&str] = &["as-printed", "at-most", "at-least"];
-static EXPECT_WORD: Scalar = Scalar::Words { what: "an expectation", words: EXPECT_WORDS };
+pub(crate) const EXPECT_KEYWORDS: &[&str] = &["as-printed", "at-most", "at-least"];
+static EXPECT_KEYWORD: Scalar = Scalar::Words { what: "an expectation", words: EXPECT_KEYWORDS };
 static EXPECT: Record = Record {
     id: "expect",
     what: "a comparison",
@@ -471,11 +471,11 @@ static VALUE: Record = Record {
             "measure",
             Shape::Choice(&MEASURE),
             "What gives its counterpart.",
-            "measure: { kind: bandwidth, run: parley, service: a, stretch: 10s-20s }",
+            "measure: { kind: bandwidth, run: parley, service: a, window: 10s-20s }",
         ),
         Key::optional(
             "expect",
-            Shape::OneOf(&[Shape::Scalar(&EXPECT_WORD), Shape::Record(&EXPECT)]),
+            Shape::OneOf(&[Shape::Scalar(&EXPECT_KEYWORD), Shape::Record(&EXPECT)]),
             "When both agree: `as-printed` (equal once rounded), `at-most` or `at-least` the published value, or as below; only shown where not written.",
             "expect: { within: 3% }",
         ),
@@ -509,7 +509,7 @@ static COMPLETION_TIMES: Record = Record {
     keys: &[
         Key::required("runs", Shape::List(&NAMES), "The runs.", "runs: [none, parley]"),
         Key::required("entry", Shape::Scalar(&TEXT), "The entry of the traffic.", "entry: messages"),
-        STRETCH_KEY,
+        WINDOW_KEY,
     ],
 };
 static QUEUES: Record = Record {
@@ -520,7 +520,7 @@ static QUEUES: Record = Record {
         Key::required("runs", Shape::List(&NAMES), "The runs.", "runs: [load-50, load-90]"),
         Key::required("link", Shape::Scalar(&TEXT), "The link.", "link: \"switch->h0\""),
         Key::required("packet", Shape::Scalar(&SIZE), "The size of a packet.", "packet: 1500B"),
-        STRETCH_KEY,
+        WINDOW_KEY,
     ],
 };
 static BARS: Record = Record {
@@ -573,10 +573,10 @@ pub static PAPER: Record = Record {
             "runs: { parley: { set: [ \"enforcement=parley\" ] } }",
         ),
         Key::optional(
-            "stretches",
-            Shape::Map(&STRETCHES),
-            "Parts of runs, by name; a name without dash and digits alone is no stretch itself.",
-            "stretches: { alone: { quick: 4s-8s, full: 60s-300s } }",
+            "windows",
+            Shape::Map(&WINDOWS),
+            "Parts of runs, by name; a name without dash and digits alone is no window itself.",
+            "windows: { alone: { quick: 4s-8s, full: 60s-300s } }",
         ),
         Key::required("values", Shape::List(&VALUES), "The values.", "values: [ { metric: A alone } ]"),
         Key::optional("figures", Shape::List(&FIGURES), "What is drawn.", "figures: [ { kind: bandwidth } ]"),
@@ -609,15 +609,15 @@ pub(crate) fn change(text: &str) -> Result<(&str, &str), Refusal> {
     }
 }
 
-/// The ends of a stretch: `FROM-TO`.
-pub(crate) fn stretch(text: &str) -> Result<(Duration, Duration), Refusal> {
+/// The ends of a window: `FROM-TO`.
+pub(crate) fn window(text: &str) -> Result<(Duration, Duration), Refusal> {
     let refusal = |cause: String| Refusal::new(cause, "write FROM-TO, for example `10s-20s`");
     let Some((from, to)) = text.split_once('-') else {
-        return Err(refusal(format!("{} is not a stretch", quote(text))));
+        return Err(refusal(format!("{} is not a window", quote(text))));
     };
     let (from, to) = (scalar::time(from.trim(), true)?, scalar::time(to.trim(), false)?);
     if from >= to {
-        return Err(refusal(format!("the stretch {} does not end after it starts", quote(text))));
+        return Err(refusal(format!("the window {} does not end after it starts", quote(text))));
     }
     Ok((from, to))
 }

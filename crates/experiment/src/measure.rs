@@ -1,11 +1,11 @@
 //! What a run gives for a value.
 //!
-//! Samples count for a stretch when they end in `(from, to]`; flows when they start in `[from, to)`. A stretch that a run did
+//! Samples count for a window when they end in `(from, to]`; flows when they start in `[from, to)`. A window that a run did
 //! not reach gives nothing, so an interrupted run never looks like a whole one.
 //!
-//! Worked example: with samples each second, the stretch from 10 to 20 s is the mean of the ten samples that end at 11 to 20 s.
+//! Worked example: with samples each second, the window from 10 to 20 s is the mean of the ten samples that end at 11 to 20 s.
 
-use crate::model::{Counted, Measure, Run, Setting, Stretch};
+use crate::model::{Counted, Measure, Run, Setting, Window};
 use weir_results::record::rate;
 use weir_results::summary::percentile_of;
 use weir_results::{MeterSample, Results, jain};
@@ -52,41 +52,41 @@ impl RunData<'_> {
     pub fn reading(&self, run: &Run, measure: &Measure, setting: Setting) -> Option<Reading> {
         let scale = f64::from(run.scale);
         match measure {
-            Measure::Bandwidth { of, stretch, .. } => {
-                let stretch = self.reached(*stretch.get(setting))?;
-                Some(Reading::exact(self.mean(of, stretch)? * scale))
+            Measure::Bandwidth { of, window, .. } => {
+                let window = self.reached(*window.get(setting))?;
+                Some(Reading::exact(self.mean(of, window)? * scale))
             }
-            Measure::MeterRate { service, machine, stretch, .. } => {
-                let stretch = self.reached(*stretch.get(setting))?;
-                Some(Reading::exact(self.meter_rate(*service, *machine, stretch)? * scale))
+            Measure::MeterRate { service, machine, window, .. } => {
+                let window = self.reached(*window.get(setting))?;
+                Some(Reading::exact(self.meter_rate(*service, *machine, window)? * scale))
             }
-            Measure::Fairness { of, stretch, .. } => {
-                let stretch = self.reached(*stretch.get(setting))?;
-                let means: Vec<f64> = of.iter().map(|of| self.mean(of, stretch)).collect::<Option<_>>()?;
+            Measure::Fairness { of, window, .. } => {
+                let window = self.reached(*window.get(setting))?;
+                let means: Vec<f64> = of.iter().map(|of| self.mean(of, window)).collect::<Option<_>>()?;
                 jain(&means).map(Reading::exact)
             }
-            Measure::Settling { of, limit, stretch, .. } => {
-                let stretch = self.reached(*stretch.get(setting))?;
-                self.settling(of, limit.bps() as f64 / scale, stretch).map(Reading::exact)
+            Measure::Settling { of, limit, window, .. } => {
+                let window = self.reached(*window.get(setting))?;
+                self.settling(of, limit.bps() as f64 / scale, window).map(Reading::exact)
             }
-            Measure::CompletionTime { entry, percentile, stretch, .. } => {
-                let (times, unknown) = self.completion_times(entry, self.reached(*stretch.get(setting))?)?;
+            Measure::CompletionTime { entry, percentile, window, .. } => {
+                let (times, unknown) = self.completion_times(entry, self.reached(*window.get(setting))?)?;
                 // Whoever did not finish is in order by its age: a place among these is a lower bound.
                 let known = times.len() - unknown;
                 let value = percentile_of(&times, 0, *percentile)?;
                 let place = percentile.place(times.len())?;
                 Some(Reading { value, is_lower_bound: place >= known })
             }
-            Measure::Queue { link, percentile, packet, stretch, .. } => {
-                let queues = self.queues(link, self.reached(*stretch.get(setting))?, *packet)?;
+            Measure::Queue { link, percentile, packet, window, .. } => {
+                let queues = self.queues(link, self.reached(*window.get(setting))?, *packet)?;
                 percentile_of(&queues, 0, *percentile).map(Reading::exact)
             }
             _ => None,
         }
     }
 
-    fn reached(&self, stretch: Stretch) -> Option<Stretch> {
-        (stretch.to <= self.until).then_some(stretch)
+    fn reached(&self, window: Window) -> Option<Window> {
+        (window.to <= self.until).then_some(window)
     }
 
     /// Bandwidth over time in bit/s: the end of each interval in seconds, and its mean.
@@ -161,45 +161,45 @@ impl RunData<'_> {
         samples.iter().filter(move |sample| Some(sample.service as usize) == place)
     }
 
-    fn meter_rate(&self, service: ServiceId, machine: MachineId, stretch: Stretch) -> Option<f64> {
-        let (from, to) = (SimTime::from(stretch.from), SimTime::from(stretch.to));
+    fn meter_rate(&self, service: ServiceId, machine: MachineId, window: Window) -> Option<f64> {
+        let (from, to) = (SimTime::from(window.from), SimTime::from(window.to));
         let inside = |sample: &&MeterSample| sample.host == machine && sample.at > from && sample.at <= to;
         let rates: Vec<f64> =
             self.meters(service).filter(inside).filter_map(|sample| Some(bps(sample.rate?))).collect();
         (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
     }
 
-    /// The samples of a stretch: those that end in it.
-    fn within(&self, of: &Counted, stretch: Stretch) -> Vec<(f64, f64)> {
-        let (from, to) = (stretch.from.as_secs_f64(), stretch.to.as_secs_f64());
+    /// The samples of a window: those that end in it.
+    fn within(&self, of: &Counted, window: Window) -> Vec<(f64, f64)> {
+        let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
         // Half a nanosecond on either side: ends are whole nanoseconds that went through a float.
         let inside = |at: f64| at > from + 0.5e-9 && at < to + 0.5e-9;
         self.over_time(of).into_iter().filter(|(at, _)| inside(*at)).collect()
     }
 
-    fn mean(&self, of: &Counted, stretch: Stretch) -> Option<f64> {
-        let samples = self.within(of, stretch);
+    fn mean(&self, of: &Counted, window: Window) -> Option<f64> {
+        let samples = self.within(of, window);
         let sum: f64 = samples.iter().map(|(_, bps)| bps).sum();
         (!samples.is_empty()).then(|| sum / samples.len() as f64)
     }
 
-    /// Seconds from the stretch's start to the end of its last sample above `limit`; `None` if its last one is.
-    fn settling(&self, of: &Counted, limit: f64, stretch: Stretch) -> Option<f64> {
-        let samples = self.within(of, stretch);
+    /// Seconds from the window's start to the end of its last sample above `limit`; `None` if its last one is.
+    fn settling(&self, of: &Counted, limit: f64, window: Window) -> Option<f64> {
+        let samples = self.within(of, window);
         let (_, last) = samples.last()?;
         if *last > limit {
             return None;
         }
         let above = samples.iter().rev().find(|(_, bps)| *bps > limit);
-        Some(above.map_or(0.0, |(at, _)| (at - stretch.from.as_secs_f64()).max(0.0)))
+        Some(above.map_or(0.0, |(at, _)| (at - window.from.as_secs_f64()).max(0.0)))
     }
 
-    /// Completion times of an entry's flows that start in the stretch, in seconds and ascending; those of the flows that did not
+    /// Completion times of an entry's flows that start in the window, in seconds and ascending; those of the flows that did not
     /// finish are their ages and stand last, and how many these are.
-    pub fn completion_times(&self, entry: &str, stretch: Stretch) -> Option<(Vec<f64>, usize)> {
+    pub fn completion_times(&self, entry: &str, window: Window) -> Option<(Vec<f64>, usize)> {
         let results = self.results?;
         let group = results.groups.iter().position(|group| group.name == entry)?;
-        let (from, to) = (SimTime::from(stretch.from), SimTime::from(stretch.to));
+        let (from, to) = (SimTime::from(window.from), SimTime::from(window.to));
         let flows = results.flows.iter().filter(|flow| flow.group as usize == group);
         let flows = flows.filter(|flow| flow.start >= from && flow.start < to);
         let seconds = |time: SimTime| time.picos() as f64 / 1e12;
@@ -219,11 +219,11 @@ impl RunData<'_> {
         Some((known, unknown))
     }
 
-    /// What waited at a link at the ends of the stretch's samples, in packets and ascending.
-    pub fn queues(&self, link: &str, stretch: Stretch, packet: Bytes) -> Option<Vec<f64>> {
+    /// What waited at a link at the ends of the window's samples, in packets and ascending.
+    pub fn queues(&self, link: &str, window: Window, packet: Bytes) -> Option<Vec<f64>> {
         let results = self.results?;
         let link = results.links.iter().position(|known| known.name == link)?;
-        let (from, to) = (SimTime::from(stretch.from), SimTime::from(stretch.to));
+        let (from, to) = (SimTime::from(window.from), SimTime::from(window.to));
         let samples = results.link_samples.iter().filter(|sample| sample.link as usize == link);
         let samples = samples.filter(|sample| sample.at > from && sample.at <= to);
         let mut queues: Vec<f64> = samples.map(|sample| sample.queue as f64 / packet.get() as f64).collect();

@@ -152,7 +152,7 @@ pub enum Which {
 
 /// A part of a run, from the start of the traffic on; `from` is before `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct Window {
     /// Where it starts.
     pub from: Duration,
     /// Where it ends.
@@ -177,16 +177,16 @@ pub enum Counted {
 /// What gives the counterpart of a published value. Runs are places in [`Experiment::runs`].
 #[derive(Debug, Clone)]
 pub enum Measure {
-    /// The mean bandwidth over a stretch.
+    /// The mean bandwidth over a window.
     Bandwidth {
         /// The run.
         run: usize,
         /// Whose.
         of: Counted,
         /// Over which part of the run.
-        stretch: PerSetting<Stretch>,
+        window: PerSetting<Window>,
     },
-    /// A percentile of the completion times of an entry's flows that start in a stretch.
+    /// A percentile of the completion times of an entry's flows that start in a window.
     CompletionTime {
         /// The run.
         run: usize,
@@ -195,9 +195,9 @@ pub enum Measure {
         /// Which percentile.
         percentile: Percentile,
         /// Over which part of the run.
-        stretch: PerSetting<Stretch>,
+        window: PerSetting<Window>,
     },
-    /// The mean over a stretch of the rate R that a receive meter tells its senders.
+    /// The mean over a window of the rate R that a receive meter tells its senders.
     MeterRate {
         /// The run.
         run: usize,
@@ -206,18 +206,18 @@ pub enum Measure {
         /// The receiving machine.
         machine: MachineId,
         /// Over which part of the run.
-        stretch: PerSetting<Stretch>,
+        window: PerSetting<Window>,
     },
-    /// Jain's index of mean bandwidths over a stretch.
+    /// Jain's index of mean bandwidths over a window.
     Fairness {
         /// The run.
         run: usize,
         /// Among whom.
         of: Vec<Counted>,
         /// Over which part of the run.
-        stretch: PerSetting<Stretch>,
+        window: PerSetting<Window>,
     },
-    /// A percentile of a link's queue over the samples of a stretch, in packets.
+    /// A percentile of a link's queue over the samples of a window, in packets.
     Queue {
         /// The run.
         run: usize,
@@ -228,9 +228,9 @@ pub enum Measure {
         /// The size of a packet.
         packet: Bytes,
         /// Over which part of the run.
-        stretch: PerSetting<Stretch>,
+        window: PerSetting<Window>,
     },
-    /// How long from the start of a stretch on until the bandwidth is at most a limit for the rest of it.
+    /// How long from the start of a window on until the bandwidth is at most a limit for the rest of it.
     Settling {
         /// The run.
         run: usize,
@@ -239,7 +239,7 @@ pub enum Measure {
         /// The limit, at the scale of what was published.
         limit: Bandwidth,
         /// Over which part of the run.
-        stretch: PerSetting<Stretch>,
+        window: PerSetting<Window>,
     },
     /// What a policy gives for demands.
     Allocation {

@@ -79,9 +79,9 @@ const END: Duration = Duration::from_secs(10);
 #[test]
 fn bandwidths_are_means_of_the_samples_inside_at_the_published_scale() {
     let experiment = paper(
-        "  - { metric: e, unit: kb/s, where: x, measure: { kind: bandwidth, run: r, entry: many, stretch: 0s-2s } }\n  \
-         - { metric: l, unit: Mb/s, where: x, measure: { kind: bandwidth, run: r, link: \"switch->h0\", stretch: 1s-3s } }\n  \
-         - { metric: late, unit: Mb/s, where: x, measure: { kind: bandwidth, run: r, entry: one, stretch: 5s-6s } }\n",
+        "  - { metric: e, unit: kb/s, where: x, measure: { kind: bandwidth, run: r, entry: many, window: 0s-2s } }\n  \
+         - { metric: l, unit: Mb/s, where: x, measure: { kind: bandwidth, run: r, link: \"switch->h0\", window: 1s-3s } }\n  \
+         - { metric: late, unit: Mb/s, where: x, measure: { kind: bandwidth, run: r, entry: one, window: 5s-6s } }\n",
     );
     // (300 + 100) B in 2 s are 1.6 kb/s, times 10, in frames of which 1448 of 1514 B are data; (2 + 0.5) MB in 2 s are
     // 10 Mb/s, times 10.
@@ -107,10 +107,10 @@ fn close(measured: &[Option<Reading>], expected: &[Option<f64>]) {
 
 #[test]
 fn a_flow_that_does_not_finish_is_slower_than_all_others() {
-    let time = |name: &str, percentile: &str, stretch: &str| {
+    let time = |name: &str, percentile: &str, window: &str| {
         format!(
             "  - {{ metric: {name}, unit: ms, where: x, measure: {{ kind: completion-time, run: r, entry: many, \
-             percentile: {percentile}, stretch: {stretch} }} }}\n"
+             percentile: {percentile}, window: {window} }} }}\n"
         )
     };
     let experiment = paper(&[time("a", "50%", "0s-9s"), time("b", "99%", "0s-9s"), time("c", "99%", "1s-4s")].concat());
@@ -124,11 +124,11 @@ fn a_flow_that_does_not_finish_is_slower_than_all_others() {
 #[test]
 fn fairness_queues_and_settling() {
     let experiment = paper(
-        "  - { metric: j, unit: 1, where: x, measure: { kind: fairness, run: r, entries: [many, one], stretch: 0s-1s } }\n  \
-         - { metric: k, unit: 1, where: x, measure: { kind: fairness, run: r, entries: [many, one], stretch: 0s-2s } }\n  \
-         - { metric: q, unit: packets, where: x, measure: { kind: queue, run: r, link: \"switch->h0\", percentile: 50%, packet: 1500B, stretch: 0s-3s } }\n  \
-         - { metric: s, unit: s, where: x, measure: { kind: settling, run: r, link: \"switch->h0\", at-most: 50Mb/s, stretch: 1s-3s } }\n  \
-         - { metric: t, unit: s, where: x, measure: { kind: settling, run: r, link: \"switch->h0\", at-most: 50Mb/s, stretch: 0s-2s } }\n",
+        "  - { metric: j, unit: 1, where: x, measure: { kind: fairness, run: r, entries: [many, one], window: 0s-1s } }\n  \
+         - { metric: k, unit: 1, where: x, measure: { kind: fairness, run: r, entries: [many, one], window: 0s-2s } }\n  \
+         - { metric: q, unit: packets, where: x, measure: { kind: queue, run: r, link: \"switch->h0\", percentile: 50%, packet: 1500B, window: 0s-3s } }\n  \
+         - { metric: s, unit: s, where: x, measure: { kind: settling, run: r, link: \"switch->h0\", at-most: 50Mb/s, window: 1s-3s } }\n  \
+         - { metric: t, unit: s, where: x, measure: { kind: settling, run: r, link: \"switch->h0\", at-most: 50Mb/s, window: 0s-2s } }\n",
     );
     // 300 and 100: 400² / (2 · 100000); both 400 over two seconds; queues 0, 2, 10 packets. At 1/10 of the scale the limit is
     // 5 Mb/s: 16 until 2 s, 4 until 3 s. Over the first two seconds it is never kept.

@@ -32,19 +32,19 @@ takes: { quick: 1s, full: 1min }
 scenario: test.scenario.yaml
 runs:
   one: { quick: { set: [ \"duration=20s\" ] }, full: { seeds: 3 } }
-stretches:
+windows:
   end: { quick: 10s-20s, full: 50s-60s }
 values:
   - metric: first
     unit: Gb/s
     published: 3.0
     where: figure 1
-    measure: { kind: bandwidth, run: one, service: a, stretch: end }
+    measure: { kind: bandwidth, run: one, service: a, window: end }
     expect: { within: 3% }
   - metric: second
     unit: ms
     where: table 1
-    measure: { kind: completion-time, run: one, entry: long, percentile: 99%, stretch: end }
+    measure: { kind: completion-time, run: one, entry: long, percentile: 99%, window: end }
     expect: { at-least: 10, times: third }
   - metric: third
     unit: ms
@@ -111,16 +111,16 @@ refusals! {
     scenario_that_is_not_there: "scenario: test.scenario.yaml" => "scenario: other.scenario.yaml";
     change_without_value: "duration=20s" => "duration";
     change_of_an_unknown_key: "duration=20s" => "duratoin=20s";
-    stretch_backwards: "quick: 10s-20s" => "quick: 20s-10s";
-    stretch_of_no_setting: "full: 50s-60s" => "fall: 50s-60s";
-    stretch_beyond_the_run: "quick: 10s-20s" => "quick: 10s-21s";
-    unknown_stretch: "service: a, stretch: end" => "service: a, stretch: ned";
+    window_backwards: "quick: 10s-20s" => "quick: 20s-10s";
+    window_of_no_setting: "full: 50s-60s" => "fall: 50s-60s";
+    window_beyond_the_run: "quick: 10s-20s" => "quick: 10s-21s";
+    unknown_window: "service: a, window: end" => "service: a, window: ned";
     unknown_run: "run: one, service: a" => "run: two, service: a";
-    unknown_service: "service: a, stretch" => "service: b, stretch";
+    unknown_service: "service: a, window" => "service: b, window";
     unknown_entry: "entry: long" => "entry: lang";
-    unwatched_link: "service: a, stretch" => "link: \"r1->s1\", stretch";
-    nobody: "service: a, stretch" => "stretch";
-    two_at_once: "service: a, stretch" => "service: a, entry: long, stretch";
+    unwatched_link: "service: a, window" => "link: \"r1->s1\", window";
+    nobody: "service: a, window" => "window";
+    two_at_once: "service: a, window" => "service: a, entry: long, window";
     unit_of_another_kind: "unit: Gb/s" => "unit: ms";
     unknown_unit: "unit: Gb/s" => "unit: Gbps";
     unknown_kind: "kind: bound" => "kind: bounds";

@@ -1,6 +1,6 @@
 //! Connections that TLS has let in.
 //!
-//! Problem: whoever is not of the authority must not cost more than a handshake, and must be counted. Approach: a task
+//! Problem: whoever is not of the CA must not cost more than a handshake, and must be counted. Approach: a task
 //! accepts and hands each connection to a handshake of its own, a bounded number at a time, of all and of one address, and for a bounded
 //! time; only what succeeded reaches gRPC, and `connections.rs` bounds how many of those there are. The certificate in use
 //! can be replaced while it runs.
@@ -90,7 +90,7 @@ impl Drop for Place {
     }
 }
 
-/// Connections whose caller has a certificate of the authority.
+/// Connections whose caller has a certificate of the CA.
 pub(crate) fn incoming(
     listener: TcpListener,
     in_use: InUse,

@@ -23,8 +23,8 @@
 //! Worked example: with a lease of 5 s and a period of 10 s, a leader that is killed is succeeded within 5 s (etcd looks
 //! every half second), and the racks have limits of the successor 10 s later. Those of the killed one hold 50 s.
 
+mod member;
 mod orders;
-mod session;
 
 use crate::etcd::EtcdConfig;
 use orders::Desk;
@@ -54,7 +54,7 @@ pub struct ClusterConfig {
 }
 
 /// News for the daemon.
-pub(crate) enum News {
+pub(crate) enum ClusterEvent {
     /// This broker answers from now on, with this epoch.
     Leads(u64),
     /// Another one does; `None` while nobody does or it is not known.
@@ -92,7 +92,7 @@ impl TooLarge {
 pub(crate) struct Cluster {
     orders: Desk,
     resign: mpsc::Sender<oneshot::Sender<()>>,
-    news: mpsc::Receiver<News>,
+    cluster_event: mpsc::Receiver<ClusterEvent>,
 }
 
 impl Cluster {
@@ -107,17 +107,17 @@ impl Cluster {
     ) -> Self {
         let (orders, ordered) = orders::desk();
         let (resign, resigned) = mpsc::channel(1);
-        let (tell, news) = mpsc::channel(QUEUE);
+        let (events, cluster_event) = mpsc::channel(QUEUE);
         let epochs = (state, epoch_file);
-        let member = session::Member::new(config, policy.digest(), text, epochs, tell, ordered, resigned);
+        let member = member::Member::new(config, policy.digest(), text, epochs, events, ordered, resigned);
         tokio::spawn(member.run());
-        Self { orders, resign, news }
+        Self { orders, resign, cluster_event }
     }
 
     /// The next news; `None` when there will be none, for the task that brings them has ended by a panic. Nothing is lost
     /// when the future is dropped.
-    pub(crate) async fn news(&mut self) -> Option<News> {
-        self.news.recv().await
+    pub(crate) async fn cluster_event(&mut self) -> Option<ClusterEvent> {
+        self.cluster_event.recv().await
     }
 
     /// Makes a policy everybody's. [`News`] says what came of it, if it is not refused at once.
@@ -137,8 +137,8 @@ impl Cluster {
     /// One whose task has ended.
     #[cfg(test)]
     pub(crate) fn lost() -> Self {
-        let ((orders, _), (resign, _), (_, news)) = (orders::desk(), mpsc::channel(1), mpsc::channel(1));
-        Self { orders, resign, news }
+        let ((orders, _), (resign, _), (_, cluster_event)) = (orders::desk(), mpsc::channel(1), mpsc::channel(1));
+        Self { orders, resign, cluster_event }
     }
 }
 

@@ -73,9 +73,9 @@ impl Connections {
             }
         }
         drop(table);
-        let caller = Caller { names: names.clone(), said: Arc::default() };
+        let client = Client { names: names.clone(), said: Arc::default() };
         let place = Place { connections: self.clone(), names, id };
-        Connection { stream, caller, over: Some(over), hello: Some(Box::pin(sleep(HELLO_TIME))), _place: place }
+        Connection { stream, client, over: Some(over), hello: Some(Box::pin(sleep(HELLO_TIME))), _place: place }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -105,12 +105,12 @@ impl Drop for Place {
 
 /// Who is at the other end of a connection, for its calls.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller {
+pub(crate) struct Client {
     names: Names,
     said: Arc<AtomicBool>,
 }
 
-impl Caller {
+impl Client {
     /// The names of the certificate that TLS has verified.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
@@ -125,7 +125,7 @@ impl Caller {
 /// A connection that ends when it should.
 pub(crate) struct Connection<S> {
     stream: S,
-    caller: Caller,
+    client: Client,
     /// Its sender is dropped when newer ones take its place.
     over: Option<oneshot::Receiver<()>>,
     /// Until somebody has said who calls.
@@ -143,7 +143,7 @@ impl<S> Connection<S> {
             self.over = None;
             return aborted("newer connections of the same names took its place");
         }
-        if self.caller.said.load(Ordering::Relaxed) {
+        if self.client.said.load(Ordering::Relaxed) {
             self.hello = None;
         }
         if self.hello.as_mut().is_some_and(|time| time.as_mut().poll(context).is_ready()) {
@@ -154,10 +154,10 @@ impl<S> Connection<S> {
 }
 
 impl<S> Connected for Connection<S> {
-    type ConnectInfo = Caller;
+    type ConnectInfo = Client;
 
-    fn connect_info(&self) -> Caller {
-        self.caller.clone()
+    fn connect_info(&self) -> Client {
+        self.client.clone()
     }
 }
 

@@ -46,8 +46,8 @@ pub enum Malformed {
 
 fn rate(service: u32, bps: u64) -> Result<Bandwidth, Malformed> {
     let rate = Bandwidth::from_bps(bps);
-    let told = rate <= Bandwidth::MAX && rounded(rate) == rate;
-    if told { Ok(rate) } else { Err(Malformed::Rate { service, bps }) }
+    let reported = rate <= Bandwidth::MAX && rounded(rate) == rate;
+    if reported { Ok(rate) } else { Err(Malformed::Rate { service, bps }) }
 }
 
 fn rows<R>(
@@ -91,13 +91,13 @@ pub fn report(machine: MachineId, report: &proto::Report) -> Result<RackReport, 
 
 /// A rack's limits.
 pub fn limits(limits: &proto::Limits) -> Result<RackLimits, Malformed> {
-    let proto::Limits { rack, policy, epoch, round, first, last, limits: ref told } = *limits;
+    let proto::Limits { rack, policy, epoch, round, first, last, limits: ref reported } = *limits;
     let row = |row: &proto::Limit| {
         let limit = |bps: Option<u64>| bps.map_or(Ok(Bandwidth::UNLIMITED), |bps| rate(row.service, bps));
         let rates = PerDirection { tx: limit(row.tx_bps)?, rx: limit(row.rx_bps)? };
         Ok(RateRow { service: ServiceId(row.service), rates })
     };
-    let rows = rows((first, last), told, row)?;
+    let rows = rows((first, last), reported, row)?;
     Ok(RackLimits { rack: RackId(rack), policy, epoch, round, first: ServiceId(first), last: ServiceId(last), rows })
 }
 
@@ -116,7 +116,7 @@ pub fn from_report(report: &RackReport) -> proto::FromLeader {
         last: report.last.0,
         demands: report.rows.iter().map(demand).collect(),
     };
-    proto::FromLeader { word: Some(proto::from_leader::Word::Report(report)) }
+    proto::FromLeader { message: Some(proto::from_leader::Message::Report(report)) }
 }
 
 /// The message of limits.
@@ -133,7 +133,7 @@ pub fn from_limits(limits: &RackLimits) -> proto::FromBroker {
         last: limits.last.0,
         limits: limits.rows.iter().map(limit).collect(),
     };
-    proto::FromBroker { word: Some(proto::from_broker::Word::Limits(limits)) }
+    proto::FromBroker { message: Some(proto::from_broker::Message::Limits(limits)) }
 }
 
 #[cfg(test)]
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_absent_is_none() {
-        let told = vec![proto::Limit { service: 1, tx_bps: Some(8_000), rx_bps: None }];
-        let message = proto::Limits { policy: 7, epoch: 1, round: 2, first: 0, last: 9, limits: told, rack: 3 };
+        let reported = vec![proto::Limit { service: 1, tx_bps: Some(8_000), rx_bps: None }];
+        let message = proto::Limits { policy: 7, epoch: 1, round: 2, first: 0, last: 9, limits: reported, rack: 3 };
         let parsed = limits(&message).expect("limits");
         assert_eq!(parsed.rows[0].rates, PerDirection { tx: Bandwidth::from_bps(8_000), rx: Bandwidth::UNLIMITED });
         assert_eq!(parsed.rack, RackId(3));
@@ -193,8 +193,8 @@ mod tests {
     }
 
     fn rates() -> impl Strategy<Value = Vec<(u32, u64, Option<u64>)>> {
-        let told = |bps: u64| rounded(Bandwidth::from_bps(bps)).bps();
-        let rate = (0u64..=Bandwidth::MAX.bps()).prop_map(told);
+        let reported = |bps: u64| rounded(Bandwidth::from_bps(bps)).bps();
+        let rate = (0u64..=Bandwidth::MAX.bps()).prop_map(reported);
         let row = (1u32..100, rate.clone(), proptest::option::of(rate));
         proptest::collection::vec(row, 0..100).prop_map(|rows| {
             let mut service = 0;
@@ -218,12 +218,12 @@ mod tests {
             let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
             let rows = rates.iter().map(|rate| row(rate, Bandwidth::ZERO)).collect();
             let said = RackReport { machine: MachineId(5), policy, epoch, round, first, last, rows };
-            let proto::FromLeader { word: Some(proto::from_leader::Word::Report(message)) } = from_report(&said)
+            let proto::FromLeader { message: Some(proto::from_leader::Message::Report(message)) } = from_report(&said)
                 else { panic!("a report") };
             prop_assert_eq!(report(MachineId(5), &message), Ok(said));
             let rows = rates.iter().map(|rate| row(rate, Bandwidth::UNLIMITED)).collect();
             let said = RackLimits { rack: RackId(2), policy, epoch, round, first, last, rows };
-            let proto::FromBroker { word: Some(proto::from_broker::Word::Limits(message)) } = from_limits(&said)
+            let proto::FromBroker { message: Some(proto::from_broker::Message::Limits(message)) } = from_limits(&said)
                 else { panic!("limits") };
             prop_assert_eq!(limits(&message), Ok(said));
         }

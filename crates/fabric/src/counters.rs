@@ -18,7 +18,7 @@ impl Counter {
 /// By reason.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Connections without a certificate of the authority, or without TLS at all.
+    /// Connections without a certificate of the CA, or without TLS at all.
     pub(crate) handshakes_failed: Counter,
     /// Calls in the name of a machine that the caller's certificate does not name.
     pub(crate) other_machine: Counter,

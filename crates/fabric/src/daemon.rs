@@ -72,7 +72,7 @@ pub struct FabricConfig {
 /// Why the broker ended or did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum FabricError {
-    /// Its certificate, key or authority.
+    /// Its certificate, key or CA.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// The socket, the signals or the state.

@@ -55,13 +55,13 @@ pub struct EtcdConfig {
     /// Its members: `http://HOST:PORT` or `https://HOST:PORT`, one at least.
     pub members: Vec<String>,
     /// Whom to believe to be etcd; the system's authorities are not asked.
-    pub authority: Option<PathBuf>,
+    pub ca: Option<PathBuf>,
     /// The certificate and private key to show, if etcd asks for one.
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
 /// A connection to one member.
-pub(crate) struct Session {
+pub(crate) struct EtcdSession {
     kv: KvClient<Channel>,
     lease: LeaseClient<Channel>,
     watch: WatchClient<Channel>,
@@ -69,8 +69,8 @@ pub(crate) struct Session {
 
 /// A lease's requests and answers.
 pub(crate) struct KeepAlive {
-    ask: mpsc::Sender<LeaseKeepAliveRequest>,
-    answers: Streaming<LeaseKeepAliveResponse>,
+    request: mpsc::Sender<LeaseKeepAliveRequest>,
+    responses: Streaming<LeaseKeepAliveResponse>,
     id: i64,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct KeepAlive {
 pub(crate) enum Failed {
     /// Nobody said anything, or not whether it was done.
     #[error("{0}")]
-    Unanswered(String),
+    NoReply(String),
     /// etcd said no.
     #[error("{0}")]
     Refused(String),
@@ -89,8 +89,8 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    pub(crate) fn unanswered(why: impl Into<String>) -> Self {
-        Self::Unanswered(why.into())
+    pub(crate) fn no_reply(why: impl Into<String>) -> Self {
+        Self::NoReply(why.into())
     }
 }
 
@@ -109,7 +109,7 @@ impl From<Status> for Failed {
             | Code::FailedPrecondition
             | Code::OutOfRange
             | Code::Unimplemented => Self::Refused(said),
-            _ => Self::Unanswered(said),
+            _ => Self::NoReply(said),
         }
     }
 }
@@ -125,8 +125,8 @@ pub(crate) enum If<'a> {
 
 async fn soon<T>(work: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Failed> {
     match tokio::time::timeout(PATIENCE, work).await {
-        Ok(answer) => Ok(answer?.into_inner()),
-        Err(_) => Err(Failed::Unanswered(format!("no answer within {} s", PATIENCE.as_secs()))),
+        Ok(reply) => Ok(reply?.into_inner()),
+        Err(_) => Err(Failed::NoReply(format!("no answer within {} s", PATIENCE.as_secs()))),
     }
 }
 
@@ -148,12 +148,12 @@ fn with_leader<T>(message: T) -> tonic::Request<T> {
     request
 }
 
-impl Session {
+impl EtcdSession {
     /// Connects to a member.
     pub(crate) async fn connect(config: &EtcdConfig, member: &str) -> Result<Self, Failed> {
-        let told = |error: &dyn std::fmt::Display| Failed::Unanswered(error.to_string());
+        let reported = |error: &dyn std::fmt::Display| Failed::NoReply(error.to_string());
         let mut endpoint = Endpoint::from_shared(member.to_owned())
-            .map_err(|error| told(&error))?
+            .map_err(|error| reported(&error))?
             .connect_timeout(PATIENCE)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(PATIENCE)
@@ -161,19 +161,19 @@ impl Session {
             .keep_alive_while_idle(true);
         if member.starts_with("https://") {
             let read = |path: &PathBuf| {
-                std::fs::read_to_string(path).map_err(|error| told(&format!("{}: {error}", path.display())))
+                std::fs::read_to_string(path).map_err(|error| reported(&format!("{}: {error}", path.display())))
             };
             let mut tls = ClientTlsConfig::new();
-            if let Some(authority) = &config.authority {
-                tls = tls.ca_certificate(Certificate::from_pem(read(authority)?));
+            if let Some(ca) = &config.ca {
+                tls = tls.ca_certificate(Certificate::from_pem(read(ca)?));
             }
             if let Some((certificate, key)) = &config.certificate {
-                let key = secret::read(key, 64 * 1024).map_err(|error| told(&error))?;
+                let key = secret::read(key, 64 * 1024).map_err(|error| reported(&error))?;
                 tls = tls.identity(tonic::transport::Identity::from_pem(read(certificate)?, key));
             }
-            endpoint = endpoint.tls_config(tls).map_err(|error| told(&error))?;
+            endpoint = endpoint.tls_config(tls).map_err(|error| reported(&error))?;
         }
-        let channel = endpoint.connect().await.map_err(|error| Failed::Unanswered(crate::failure::of(&error)))?;
+        let channel = endpoint.connect().await.map_err(|error| Failed::NoReply(crate::failure::of(&error)))?;
         Ok(Self {
             kv: KvClient::new(channel.clone()).max_decoding_message_size(LARGEST),
             lease: LeaseClient::new(channel.clone()),
@@ -184,9 +184,9 @@ impl Session {
     /// What is under a prefix, and the revision that it is of.
     pub(crate) async fn under(&mut self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Failed> {
         let request = RangeRequest { key: prefix.to_vec(), range_end: after(prefix) };
-        let answer = soon(self.kv.range(request)).await?;
-        let revision = answer.header.map_or(0, |header| header.revision);
-        Ok((answer.kvs, revision))
+        let reply = soon(self.kv.range(request)).await?;
+        let revision = reply.header.map_or(0, |header| header.revision);
+        Ok((reply.kvs, revision))
     }
 
     /// Writes a key on a condition: the revision that it was written at, or `None` if the condition did not hold.
@@ -208,9 +208,9 @@ impl Session {
         let put = Request::RequestPut(PutRequest { key: key.to_vec(), value, lease });
         let request =
             TxnRequest { compare: vec![compare], success: vec![RequestOp { request: Some(put) }], failure: vec![] };
-        let answer = soon(self.kv.txn(request)).await?;
-        let revision = answer.header.map_or(0, |header| header.revision);
-        Ok(answer.succeeded.then_some(revision))
+        let reply = soon(self.kv.txn(request)).await?;
+        let revision = reply.header.map_or(0, |header| header.revision);
+        Ok(reply.succeeded.then_some(revision))
     }
 
     /// A lease: its id and for how long etcd grants it, which may be longer than asked.
@@ -224,7 +224,7 @@ impl Session {
             match self.lease.lease_revoke(LeaseRevokeRequest { id: lease }).await {
                 // It has ended by itself.
                 Err(status) if status.code() == Code::NotFound => Ok(tonic::Response::new(())),
-                answer => answer.map(|_| tonic::Response::new(())),
+                reply => reply.map(|_| tonic::Response::new(())),
             }
         };
         soon(revoked).await
@@ -232,22 +232,22 @@ impl Session {
 
     /// The way to prolong a lease.
     pub(crate) async fn keep_alive(&mut self, id: i64) -> Result<KeepAlive, Failed> {
-        let (ask, asked) = mpsc::channel(4);
+        let (request, requested) = mpsc::channel(4);
         // etcd answers the call with its first answer, so the first question comes before.
-        let first = ask.send(LeaseKeepAliveRequest { id }).await;
-        first.map_err(|_| Failed::unanswered("the stream ended"))?;
-        let answers = soon(self.lease.lease_keep_alive(with_leader(ReceiverStream::new(asked)))).await?;
-        Ok(KeepAlive { ask, answers, id })
+        let first = request.send(LeaseKeepAliveRequest { id }).await;
+        first.map_err(|_| Failed::no_reply("the stream ended"))?;
+        let responses = soon(self.lease.lease_keep_alive(with_leader(ReceiverStream::new(requested)))).await?;
+        Ok(KeepAlive { request, responses, id })
     }
 
     /// What changes under a prefix from a revision on.
     pub(crate) async fn watch(&mut self, prefix: &[u8], from: i64) -> Result<Watch, Failed> {
         let create = WatchCreateRequest { key: prefix.to_vec(), range_end: after(prefix), start_revision: from };
-        let (ask, asked) = mpsc::channel(1);
+        let (request, requested) = mpsc::channel(1);
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
-        ask.send(create).await.map_err(|_| Failed::unanswered("the stream ended"))?;
-        let changes = soon(self.watch.watch(with_leader(ReceiverStream::new(asked)))).await?;
-        Ok(Watch { changes, _ask: ask })
+        request.send(create).await.map_err(|_| Failed::no_reply("the stream ended"))?;
+        let changes = soon(self.watch.watch(with_leader(ReceiverStream::new(requested)))).await?;
+        Ok(Watch { changes, _ask: request })
     }
 }
 
@@ -266,15 +266,15 @@ fn after(prefix: &[u8]) -> Vec<u8> {
 
 impl KeepAlive {
     /// Asks for more time; whether there was room for the question.
-    pub(crate) fn ask(&self) -> bool {
-        self.ask.try_send(LeaseKeepAliveRequest { id: self.id }).is_ok()
+    pub(crate) fn request(&self) -> bool {
+        self.request.try_send(LeaseKeepAliveRequest { id: self.id }).is_ok()
     }
 
     /// For how long the lease goes on, from when it was asked for. Nothing is lost when the future is dropped.
-    pub(crate) async fn answer(&mut self) -> Result<Duration, Failed> {
-        let answer = self.answers.message().await?;
-        let answer = answer.ok_or_else(|| Failed::unanswered("the stream of the lease ended"))?;
-        Ok(Duration::from_secs(u64::try_from(answer.ttl).unwrap_or(0)))
+    pub(crate) async fn reply(&mut self) -> Result<Duration, Failed> {
+        let reply = self.responses.message().await?;
+        let reply = reply.ok_or_else(|| Failed::no_reply("the stream of the lease ended"))?;
+        Ok(Duration::from_secs(u64::try_from(reply.ttl).unwrap_or(0)))
     }
 }
 
@@ -288,16 +288,16 @@ pub(crate) struct Watch {
 impl Watch {
     /// The next changes: keys, with `None` for what is gone. Nothing is lost when the future is dropped.
     pub(crate) async fn next(&mut self) -> Result<Vec<(Vec<u8>, Option<KeyValue>)>, Failed> {
-        let answer = self.changes.message().await?;
-        let answer = answer.ok_or_else(|| Failed::unanswered("the watch ended"))?;
-        if answer.canceled {
-            return Err(Failed::unanswered("the watch was ended by etcd"));
+        let reply = self.changes.message().await?;
+        let reply = reply.ok_or_else(|| Failed::no_reply("the watch ended"))?;
+        if reply.canceled {
+            return Err(Failed::no_reply("the watch was ended by etcd"));
         }
         let change = |event: mvccpb::Event| {
             let gone = event.r#type() == mvccpb::event::EventType::Delete;
             event.kv.map(|kv| (kv.key.clone(), (!gone).then_some(kv)))
         };
-        Ok(answer.events.into_iter().filter_map(change).collect())
+        Ok(reply.events.into_iter().filter_map(change).collect())
     }
 }
 
@@ -322,8 +322,8 @@ mod tests {
         let large = "etcdserver: request is too large";
         assert_eq!(said(Status::invalid_argument(large)), Failed::Refused(large.to_owned()));
         let away = "etcdserver: no leader";
-        assert_eq!(said(Status::unavailable(away)), Failed::Unanswered(away.to_owned()));
-        assert_eq!(said(Status::unknown("transport error")), Failed::Unanswered("transport error".to_owned()));
+        assert_eq!(said(Status::unavailable(away)), Failed::NoReply(away.to_owned()));
+        assert_eq!(said(Status::unknown("transport error")), Failed::NoReply("transport error".to_owned()));
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Who speaks: certificates, the key that goes with them, and the authority that both sides trust.
+//! Who speaks: certificates, the key that goes with them, and the CA that both sides trust.
 //!
 //! Problem: limits of a rack must not reach others, and nobody may speak for a rack that he does not lead. Approach:
-//! mutual TLS. Both sides have a certificate of one private authority. A machine's names the machine in its subject
-//! alternative names (as a DNS name, the way all authorities can issue), a fabric broker's the host that agents reach it
+//! mutual TLS. Both sides have a certificate of one private CA. A machine's names the machine in its subject
+//! alternative names (as a DNS name, the way all CAs can issue), a fabric broker's the host that agents reach it
 //! by. The names of a caller are read from the certificate that TLS has verified, never from what it says.
 //!
 //! Files are read anew for every connection of an agent and at a broker's SIGHUP, so certificates are renewed without a
@@ -32,12 +32,12 @@ const HTTP2: &[u8] = b"h2";
 /// Where an identity is kept, all in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityFiles {
-    /// The certificate, then those between it and the authority.
+    /// The certificate, then those between it and the CA.
     pub certificate: PathBuf,
     /// Its private key, which only its owner can read.
     pub private_key: PathBuf,
-    /// The certificate of the authority that both sides trust; several while one takes another's place.
-    pub authority: PathBuf,
+    /// The certificate of the CA that both sides trust; several while one takes another's place.
+    pub ca: PathBuf,
 }
 
 /// Why there is no identity.
@@ -106,14 +106,14 @@ impl IdentityError {
             Self::Use { wanted: Use::Serve, .. } => {
                 "a fabric broker's certificate has server authentication among its uses: `weir certificate DIR --fabric HOST`"
             }
-            Self::Use { wanted: Use::Call, .. } => {
+            Self::Use { wanted: Use::Stream, .. } => {
                 "a machine's certificate has client authentication among its uses: `weir certificate DIR --machine NAME`"
             }
             Self::Ended { .. } => {
                 "get a new one; with `weir certificate`: move the old certificate and key out of its directory first"
             }
             Self::NotYet { .. } => "is the clock of this host right?",
-            _ => "`weir certificate DIR --policy POLICY --fabric HOST` makes an authority and all certificates",
+            _ => "`weir certificate DIR --policy POLICY --fabric HOST` makes a CA and all certificates",
         }
     }
 }
@@ -124,19 +124,19 @@ pub enum Use {
     /// To be called: a fabric broker's.
     Serve,
     /// To call: a machine's.
-    Call,
+    Stream,
 }
 
 impl Use {
     fn purpose(self) -> &'static str {
         match self {
             Self::Serve => "being called (server authentication)",
-            Self::Call => "calling (client authentication)",
+            Self::Stream => "calling (client authentication)",
         }
     }
 }
 
-/// A certificate with its key and the authority, sound by type.
+/// A certificate with its key and the CA, sound by type.
 #[derive(Debug)]
 pub struct Identity {
     /// The texts of the three files, for whoever wants them as they are.
@@ -152,7 +152,7 @@ pub struct Identity {
 pub(crate) struct Pem {
     pub(crate) certificate: String,
     pub(crate) private_key: String,
-    pub(crate) authority: String,
+    pub(crate) ca: String,
 }
 
 impl std::fmt::Debug for Pem {
@@ -170,18 +170,16 @@ impl Identity {
         let pem = Pem {
             certificate: text(&files.certificate)?,
             private_key: secret::read(&files.private_key, LONGEST_KEY)?,
-            authority: text(&files.authority)?,
+            ca: text(&files.ca)?,
         };
         let content = |path: &Path, reason: String| IdentityError::Content { path: path.display().to_string(), reason };
         let chain = certificates(&pem.certificate).map_err(|reason| content(&files.certificate, reason))?;
-        let authority = certificates(&pem.authority).map_err(|reason| content(&files.authority, reason))?;
+        let ca = certificates(&pem.ca).map_err(|reason| content(&files.ca, reason))?;
         let key = PrivateKeyDer::from_pem_slice(pem.private_key.as_bytes())
             .map_err(|error| content(&files.private_key, format!("does not hold a private key: {error}")))?;
         let mut roots = RootCertStore::empty();
-        for certificate in authority {
-            roots
-                .add(certificate)
-                .map_err(|error| content(&files.authority, format!("cannot be an authority: {error}")))?;
+        for certificate in ca {
+            roots.add(certificate).map_err(|error| content(&files.ca, format!("cannot be a CA: {error}")))?;
         }
         let leaf = chain.first().expect("there is one");
         let parsed = parse(leaf).map_err(|reason| content(&files.certificate, reason))?;
@@ -233,7 +231,7 @@ impl Identity {
         Err(IdentityError::Use { path: files.certificate.display().to_string(), wanted })
     }
 
-    /// Refuses a certificate that is not valid at `now`, in seconds since 1970. Those between it and the authority are not
+    /// Refuses a certificate that is not valid at `now`, in seconds since 1970. Those between it and the CA are not
     /// looked at: there may be another way around one that has ended.
     pub fn check_dates(&self, now: i64, files: &IdentityFiles) -> Result<(), IdentityError> {
         let path = || files.certificate.display().to_string();
@@ -246,7 +244,7 @@ impl Identity {
         Ok(())
     }
 
-    /// What a server needs to accept callers of the same authority only.
+    /// What a server needs to accept callers of the same CA only.
     pub(crate) fn server(&self) -> Arc<ServerConfig> {
         self.server.clone()
     }
@@ -258,12 +256,12 @@ fn server(
     roots: RootCertStore,
 ) -> Result<Arc<ServerConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let callers = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    let callers = callers.build().map_err(|error| error.to_string())?;
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let clients = clients.build().map_err(|error| error.to_string())?;
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| error.to_string())?
-        .with_client_cert_verifier(callers)
+        .with_client_cert_verifier(clients)
         .with_single_cert(chain, key);
     let mut config = config.map_err(|error| error.to_string())?;
     config.alpn_protocols = vec![HTTP2.to_vec()];
@@ -301,8 +299,8 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
 /// takes it for one more use (rustls-webpki, `verify_cert.rs`).
 fn uses(certificate: &X509Certificate<'_>) -> Result<Vec<Use>, String> {
     let said = certificate.extended_key_usage().map_err(|error| format!("is malformed: {error}"))?;
-    let Some(said) = said else { return Ok(vec![Use::Serve, Use::Call]) };
-    let all = [(Use::Serve, said.value.server_auth), (Use::Call, said.value.client_auth)];
+    let Some(said) = said else { return Ok(vec![Use::Serve, Use::Stream]) };
+    let all = [(Use::Serve, said.value.server_auth), (Use::Stream, said.value.client_auth)];
     Ok(all.into_iter().filter_map(|(wanted, there)| there.then_some(wanted)).collect())
 }
 

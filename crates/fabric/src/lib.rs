@@ -10,7 +10,7 @@
 //! | [`proto`] | the call, generated from `proto/fabric.proto` |
 //! | [`convert`] | its messages ↔ the brokers' own |
 //! | [`identity`] | certificates, keys, names |
-//! | [`authority`] | makes them, for operators who have no authority |
+//! | [`ca`] | makes them, for operators who have no CA |
 //! | [`daemon`] | `weir fabric`: the loop around the broker |
 //! | [`cluster`], [`etcd`] | several brokers: who answers, and the policy for all |
 //! | `accept`, `connections`, `service`, `calls` | its side of the network |
@@ -19,8 +19,7 @@
 //! | `status` | what the broker is doing |
 
 mod accept;
-pub mod authority;
-mod calls;
+pub mod ca;
 mod clock;
 pub mod cluster;
 mod connections;
@@ -30,16 +29,17 @@ pub mod daemon;
 pub mod etcd;
 mod failure;
 pub mod identity;
-pub mod line;
 mod service;
+pub mod session;
 mod status;
+mod streams;
 pub mod url;
 
 pub use cluster::{ClusterConfig, TooLarge};
 pub use daemon::{FabricConfig, FabricError, run};
 pub use etcd::EtcdConfig;
 pub use identity::{Identity, IdentityError, IdentityFiles};
-pub use line::{Line, LineConfig, LineError, LineState, LineStatus};
+pub use session::{Session, SessionConfig, SessionError, SessionState, SessionStatus};
 pub use url::BrokerUrl;
 
 /// The port on which fabric brokers listen unless told otherwise: after the agents' for rack datagrams and for their

@@ -4,11 +4,11 @@
 //! itself only, and everything that it says on this call is taken as this machine's; reports name none. What it says
 //! goes to the daemon as it comes, through a queue of bounded length: a leader that floods waits for its own messages.
 
-use crate::connections::Caller;
+use crate::connections::Client;
 use crate::convert::Malformed;
 use crate::counters::Counters;
 use crate::proto::fabric_server::Fabric;
-use crate::proto::{self, from_leader::Word};
+use crate::proto::{self, from_leader::Message};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -22,32 +22,32 @@ pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);
 const ANSWERS: usize = 64;
 
 /// Which call, counted from the daemon's start.
-pub(crate) type CallId = u64;
+pub(crate) type StreamId = u64;
 
 /// What a call tells the daemon.
 pub(crate) enum Event {
     /// A machine calls.
-    Call {
+    Stream {
         /// Its name, which its certificate has.
         machine: String,
         /// Where answers go; the call ends when it is dropped.
-        answers: Answers,
+        responses: Responses,
         /// Whether it may stay.
         verdict: oneshot::Sender<Verdict>,
     },
     /// It reports.
-    Report(CallId, proto::Report),
+    Report(StreamId, proto::Report),
     /// It is gone.
-    End(CallId),
+    End(StreamId),
 }
 
 /// The way back to a leader.
-pub(crate) type Answers = mpsc::Sender<Result<proto::FromBroker, Status>>;
+pub(crate) type Responses = mpsc::Sender<Result<proto::FromBroker, Status>>;
 
 /// What becomes of a call.
 pub(crate) enum Verdict {
     /// It stays until the other half is dropped.
-    Stays(CallId, oneshot::Receiver<()>),
+    Stays(StreamId, oneshot::Receiver<()>),
     /// It was told where to go.
     Elsewhere,
     /// The policy does not have the machine.
@@ -61,20 +61,20 @@ pub(crate) struct Service {
 
 impl Service {
     /// The machine that calls, if it may.
-    async fn hello(&self, caller: &Caller, said: &mut Streaming<proto::FromLeader>) -> Result<String, Status> {
+    async fn hello(&self, client: &Client, said: &mut Streaming<proto::FromLeader>) -> Result<String, Status> {
         let first = tokio::time::timeout(HELLO_TIME, said.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("who calls did not say so"))??;
-        let Some(proto::FromLeader { word: Some(Word::Hello(hello)) }) = first else {
+        let Some(proto::FromLeader { message: Some(Message::Hello(hello)) }) = first else {
             self.counters.malformed.add();
             return Err(Status::invalid_argument("the first word of a call says who calls"));
         };
-        let names = caller.names();
+        let names = client.names();
         if !names.contains(&hello.machine) {
             self.counters.other_machine.add();
             debug!("a call for `{}` refused: the certificate is for {}", hello.machine, names.join(", "));
             return Err(Status::permission_denied(format!("the certificate does not name `{}`", hello.machine)));
         }
-        caller.has_said();
+        client.has_said();
         Ok(hello.machine)
     }
 }
@@ -84,14 +84,14 @@ impl Fabric for Service {
     type LeadStream = ReceiverStream<Result<proto::FromBroker, Status>>;
 
     async fn lead(&self, request: Request<Streaming<proto::FromLeader>>) -> Result<Response<Self::LeadStream>, Status> {
-        let caller = request.extensions().get::<Caller>().expect("every connection has one").clone();
+        let client = request.extensions().get::<Client>().expect("every connection has one").clone();
         let mut said = request.into_inner();
-        let machine = self.hello(&caller, &mut said).await?;
+        let machine = self.hello(&client, &mut said).await?;
         let gone = |_| Status::unavailable("the fabric broker ends");
-        let (answers, to_leader) = mpsc::channel(ANSWERS);
+        let (responses, to_leader) = mpsc::channel(ANSWERS);
         let (verdict, decided) = oneshot::channel();
-        let call = Event::Call { machine: machine.clone(), answers, verdict };
-        self.events.send(call).await.map_err(|_| gone(()))?;
+        let stream = Event::Stream { machine: machine.clone(), responses, verdict };
+        self.events.send(stream).await.map_err(|_| gone(()))?;
         match decided.await.map_err(|_| gone(()))? {
             Verdict::Unknown => {
                 self.counters.unknown_machine.add();
@@ -109,7 +109,7 @@ impl Fabric for Service {
 /// Hands on what a leader says until it or the daemon ends the call.
 async fn listen(
     mut said: Streaming<proto::FromLeader>,
-    id: CallId,
+    id: StreamId,
     machine: String,
     mut over: oneshot::Receiver<()>,
     events: mpsc::Sender<Event>,
@@ -121,7 +121,7 @@ async fn listen(
             _ = &mut over => return,
         };
         match message {
-            Ok(Some(proto::FromLeader { word: Some(Word::Report(report)) })) => {
+            Ok(Some(proto::FromLeader { message: Some(Message::Report(report)) })) => {
                 if events.send(Event::Report(id, report)).await.is_err() {
                     return;
                 }

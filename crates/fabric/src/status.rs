@@ -19,7 +19,7 @@ pub(crate) struct Around<'a> {
     pub(crate) certificate_ends: i64,
     pub(crate) refused: Option<&'a str>,
     pub(crate) certificate_refused: Option<&'a str>,
-    pub(crate) calls: usize,
+    pub(crate) streams: usize,
     pub(crate) counters: &'a Counters,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around
     status.policy_refused = around.refused.map(str::to_owned);
     status.certificate_refused = around.certificate_refused.map(str::to_owned);
     status.certificate_ends = Some(around.certificate_ends);
-    status.calls = around.calls as u64;
+    status.streams = around.streams as u64;
     if let Some(broker) = broker {
         status.decided(policy, broker);
     }
@@ -42,9 +42,9 @@ pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around
     status.counters = FabricCounters {
         rack_reports_malformed: status.counters.rack_reports_malformed + counters.malformed.get(),
         handshakes_failed: counters.handshakes_failed.get(),
-        calls_other_machine: counters.other_machine.get(),
-        calls_unknown_machine: counters.unknown_machine.get(),
-        calls_sent_elsewhere: counters.sent_elsewhere.get(),
+        streams_other_machine: counters.other_machine.get(),
+        streams_unknown_machine: counters.unknown_machine.get(),
+        streams_redirected: counters.sent_elsewhere.get(),
         answers_unsent: counters.unsent.get(),
         answers_not_taken: counters.not_taken.get(),
         ..status.counters

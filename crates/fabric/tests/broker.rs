@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Broker, PERIOD, World, authority, wait_for};
+use common::{Broker, PERIOD, World, ca, wait_for};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -19,7 +19,7 @@ use weir_control::rate::rounded;
 use weir_control::{RackLimits, RackReport};
 use weir_fabric::proto::fabric_client::FabricClient;
 use weir_fabric::proto::{self, from_broker, from_leader};
-use weir_fabric::{IdentityFiles, Line, LineError, LineState, convert};
+use weir_fabric::{IdentityFiles, Session, SessionError, SessionState, convert};
 use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -27,9 +27,11 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// The next limits, if they come within five periods.
-fn next(line: &mut Line) -> RackLimits {
+fn next(session: &mut Session) -> RackLimits {
     let wait = std::time::Duration::from_nanos((PERIOD * 5).nanos());
-    runtime().block_on(async { tokio::time::timeout(wait, line.limits()).await }).expect("limits within five periods")
+    runtime()
+        .block_on(async { tokio::time::timeout(wait, session.limits()).await })
+        .expect("limits within five periods")
 }
 
 fn of_a(limits: &RackLimits) -> Bandwidth {
@@ -44,8 +46,8 @@ fn gbps(rate: u64) -> Bandwidth {
 fn leaders_report_and_get_the_limits_of_their_own_rack() {
     let world = World::new();
     let broker = world.broker("broker");
-    let (mut one, mut two) = (world.line("m1", &broker), world.line("m3", &broker));
-    assert_eq!(one.status().state, LineState::Idle, "nobody calls without a report");
+    let (mut one, mut two) = (world.session("m1", &broker), world.session("m3", &broker));
+    assert_eq!(one.status().state, SessionState::Idle, "nobody calls without a report");
     assert_eq!(one.status().silent, None);
     one.report(world.report("m1", 1, 8));
     two.report(world.report("m3", 1, 8));
@@ -60,7 +62,7 @@ fn leaders_report_and_get_the_limits_of_their_own_rack() {
     assert!((again.epoch, again.round) > (first.epoch, first.round), "answered each period");
     assert_eq!(again.epoch, broker.status()["epoch"].as_u64().expect("an epoch"));
     let status = broker.status();
-    assert_eq!((&status["calls"], &status["racks_heard"], &status["leads"]), (&2.into(), &2.into(), &true.into()));
+    assert_eq!((&status["calls"], &status["racks_reporting"], &status["leads"]), (&2.into(), &2.into(), &true.into()));
     let limits = status["limits"].as_array().expect("a list");
     let racks: Vec<_> = limits.iter().map(|limit| (&limit["rack"], &limit["limit_bps"])).collect();
     assert_eq!(racks, [(&"r1".into(), &gbps(5).bps().into()), (&"r2".into(), &gbps(5).bps().into())]);
@@ -68,42 +70,44 @@ fn leaders_report_and_get_the_limits_of_their_own_rack() {
     one.report(world.report("m1", 1, 1));
     broker.wait_for_counter("rack_reports_replayed", 1);
     // Who does not lead any more hangs up.
-    wait_for("the line to hang up", || one.status().state == LineState::Idle);
+    wait_for("the line to hang up", || one.status().state == SessionState::Idle);
     wait_for("the calls to end", || broker.status()["calls"] == 0);
     // And calls again.
     one.report(world.report("m1", 2, 3));
-    wait_for("another call", || one.status().calls == 2);
+    wait_for("another call", || one.status().streams == 2);
     broker.wait_for_counter("rack_reports_accepted", 3);
 }
 
 #[test]
-fn what_another_authority_signed_is_refused_on_both_sides() {
+fn certificates_of_another_ca_are_refused_on_both_sides() {
     let world = World::new();
     let broker = world.broker("broker");
-    let other = authority(&world.directory.path().join("other"));
-    let foreign = other.files(&weir_fabric::authority::Holder::Machine("m1".to_owned()));
+    let other = ca(&world.directory.path().join("other"));
+    let foreign = other.files(&weir_fabric::ca::Holder::Machine("m1".to_owned()));
     // A caller with a foreign certificate that trusts the broker.
-    let mut config = world.line_config("m1", &[broker.url()]);
-    config.identity = IdentityFiles { authority: world.authority.certificate(), ..foreign.clone() };
-    let line = Line::start(config).expect("a line");
-    line.report(world.report("m1", 1, 8));
-    wait_for("the failure", || line.status().failures > 0);
+    let mut config = world.session_config("m1", &[broker.url()]);
+    config.identity = IdentityFiles { ca: world.ca.certificate(), ..foreign.clone() };
+    let session = Session::start(config).expect("a line");
+    session.report(world.report("m1", 1, 8));
+    wait_for("the failure", || session.status().failures > 0);
     broker.wait_for_counter("handshakes_failed", 1);
-    // A caller that trusts another authority than the broker's.
-    let mut config = world.line_config("m1", &[broker.url()]);
-    config.identity.authority = other.certificate();
-    let line = Line::start(config).expect("a line");
-    line.report(world.report("m1", 1, 8));
-    wait_for("the failure", || line.status().last_failure.is_some_and(|why| why.contains("invalid peer certificate")));
+    // A caller that trusts another CA than the broker's.
+    let mut config = world.session_config("m1", &[broker.url()]);
+    config.identity.ca = other.certificate();
+    let session = Session::start(config).expect("a line");
+    session.report(world.report("m1", 1, 8));
+    wait_for("the failure", || {
+        session.status().last_failure.is_some_and(|why| why.contains("invalid peer certificate"))
+    });
     // A caller without TLS, and a fabric broker's certificate, which is not for calling.
     let failed = broker.counter("handshakes_failed");
     let mut plain = TcpStream::connect(broker.listen).expect("it listens");
     plain.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("sent");
     broker.wait_for_counter("handshakes_failed", failed + 1);
-    drop(line);
+    drop(session);
     let failed = broker.counter("handshakes_failed");
-    let fabric = weir_fabric::authority::Holder::Fabric(vec!["127.0.0.1".to_owned()]);
-    let refused = runtime().block_on(call(&broker, &world.authority.files(&fabric), "127.0.0.1", vec![]));
+    let fabric = weir_fabric::ca::Holder::Fabric(vec!["127.0.0.1".to_owned()]);
+    let refused = runtime().block_on(stream(&broker, &world.ca.files(&fabric), "127.0.0.1", vec![]));
     refused.expect_err("not a caller's certificate");
     broker.wait_for_counter("handshakes_failed", failed + 1);
     assert_eq!(broker.counter("rack_reports_accepted"), 0);
@@ -125,12 +129,12 @@ fn who_connects_and_says_nothing_keeps_nobody_else_out() {
             })
         })
         .collect();
-    let asked = std::time::Instant::now();
-    let line = Line::start(world.line_config("m1", &[broker.url()])).expect("a line");
-    line.report(world.report("m1", 1, 8));
-    wait_for("the line", || line.status().calls == 1);
-    assert!(asked.elapsed() < std::time::Duration::from_secs(2), "{:?}", asked.elapsed());
-    assert_eq!(line.status().failures, 0);
+    let requested = std::time::Instant::now();
+    let session = Session::start(world.session_config("m1", &[broker.url()])).expect("a line");
+    session.report(world.report("m1", 1, 8));
+    wait_for("the line", || session.status().streams == 1);
+    assert!(requested.elapsed() < std::time::Duration::from_secs(2), "{:?}", requested.elapsed());
+    assert_eq!(session.status().failures, 0);
     // Those that were let in to a handshake end by its time.
     broker.wait_for_counter("handshakes_failed", 300);
     drop(silent);
@@ -139,7 +143,7 @@ fn who_connects_and_says_nothing_keeps_nobody_else_out() {
 /// A caller that only says that it speaks HTTP/2.
 async fn connect(broker: &Broker, files: &IdentityFiles) -> TlsStream<tokio::net::TcpStream> {
     let mut trusted = RootCertStore::empty();
-    trusted.add(CertificateDer::from_pem_file(&files.authority).expect("a certificate")).expect("an authority");
+    trusted.add(CertificateDer::from_pem_file(&files.ca).expect("a certificate")).expect("a CA");
     let own = CertificateDer::from_pem_file(&files.certificate).expect("a certificate");
     let key = PrivateKeyDer::from_pem_file(&files.private_key).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -166,9 +170,9 @@ async fn ended(mut stream: TlsStream<tokio::net::TcpStream>) {
 fn a_certificate_has_few_connections_and_none_without_a_call() {
     let world = World::new();
     let broker = world.broker("broker");
-    let line = world.line("m3", &broker);
-    line.report(world.report("m3", 1, 8));
-    wait_for("the line", || line.status().calls == 1);
+    let session = world.session("m3", &broker);
+    session.report(world.report("m3", 1, 8));
+    wait_for("the line", || session.status().streams == 1);
     let crowd = async {
         let files = world.files("m1");
         let first = connect(&broker, &files).await;
@@ -188,7 +192,7 @@ fn a_certificate_has_few_connections_and_none_without_a_call() {
     };
     let reports = async {
         for round in 2.. {
-            line.report(world.report("m3", round, 8));
+            session.report(world.report("m3", round, 8));
             tokio::time::sleep(std::time::Duration::from_nanos(PERIOD.nanos())).await;
         }
     };
@@ -198,9 +202,9 @@ fn a_certificate_has_few_connections_and_none_without_a_call() {
             () = reports => {}
         }
     });
-    let status = line.status();
-    assert_eq!((status.calls, status.failures), (1, 0), "who has called stays");
-    assert_eq!(status.state, LineState::Up(broker.url().to_string()));
+    let status = session.status();
+    assert_eq!((status.streams, status.failures), (1, 0), "who has called stays");
+    assert_eq!(status.state, SessionState::Up(broker.url().to_string()));
 }
 
 #[test]
@@ -208,23 +212,23 @@ fn a_machine_speaks_for_itself_only() {
     let world = World::new();
     let broker = world.broker("broker");
     // The line does not even start.
-    let mut config = world.line_config("m2", &[broker.url()]);
+    let mut config = world.session_config("m2", &[broker.url()]);
     config.identity = world.files("m1");
-    let refused = Line::start(config).expect_err("m1's certificate");
-    assert!(matches!(refused, LineError::Identity(_)), "{refused}");
+    let refused = Session::start(config).expect_err("m1's certificate");
+    assert!(matches!(refused, SessionError::Identity(_)), "{refused}");
     // Who tries without our line is refused by the broker.
     let said = vec![convert::from_report(&world.report("m3", 1, 8))];
-    let refused = runtime().block_on(call(&broker, &world.files("m1"), "m3", said)).expect_err("m1's certificate");
+    let refused = runtime().block_on(stream(&broker, &world.files("m1"), "m3", said)).expect_err("m1's certificate");
     assert_eq!((refused.code(), refused.message()), (Code::PermissionDenied, "the certificate does not name `m3`"));
-    broker.wait_for_counter("calls_other_machine", 1);
-    let refused = runtime().block_on(call(&broker, &world.files("m9"), "m9", vec![])).expect_err("not in the policy");
+    broker.wait_for_counter("streams_other_machine", 1);
+    let refused = runtime().block_on(stream(&broker, &world.files("m9"), "m9", vec![])).expect_err("not in the policy");
     assert_eq!(refused.code(), Code::NotFound);
-    broker.wait_for_counter("calls_unknown_machine", 1);
+    broker.wait_for_counter("streams_unknown_machine", 1);
     // Of two machines in a rack each is answered for the same rack, whatever it says.
     let said = vec![convert::from_report(&world.report("m2", 1, 8))];
-    let words = runtime().block_on(call(&broker, &world.files("m2"), "m2", said)).expect("welcome");
-    let limits = words.iter().find_map(|word| match &word.word {
-        Some(from_broker::Word::Limits(limits)) => Some(convert::limits(limits).expect("limits")),
+    let messages = runtime().block_on(stream(&broker, &world.files("m2"), "m2", said)).expect("welcome");
+    let limits = messages.iter().find_map(|message| match &message.message {
+        Some(from_broker::Message::Limits(limits)) => Some(convert::limits(limits).expect("limits")),
         _ => None,
     });
     assert_eq!(limits.expect("an answer").rack, RackId(0));
@@ -236,33 +240,33 @@ fn a_machine_speaks_for_itself_only() {
 fn a_machine_whose_certificate_ended_starts_and_says_why_nobody_is_called() {
     let world = World::new();
     let broker = world.broker("broker");
-    let other = authority(&world.directory.path().join("other"));
+    let other = ca(&world.directory.path().join("other"));
     // Ends in the second in which it is made.
-    let short = weir_fabric::authority::Holder::Machine("m7".to_owned());
-    world.authority.issue(&short, 0).expect("made");
+    let short = weir_fabric::ca::Holder::Machine("m7".to_owned());
+    world.ca.issue(&short, 0).expect("made");
     std::thread::sleep(std::time::Duration::from_millis(2100));
-    let mut config = world.line_config("m7", &[broker.url()]);
+    let mut config = world.session_config("m7", &[broker.url()]);
     let files = config.identity.clone();
-    let line = Line::start(config.clone()).expect("a line");
-    let ended = line.status().certificate_ends.expect("known at the start");
-    line.report(world.report("m1", 1, 8));
-    let why = |line: &Line| line.status().last_failure.unwrap_or_default();
-    wait_for("the reason", || why(&line).contains("machine-m7.pem ended on "));
-    assert!(why(&line).contains("; get a new one"), "{}", why(&line));
+    let session = Session::start(config.clone()).expect("a line");
+    let ended = session.status().certificate_ends.expect("known at the start");
+    session.report(world.report("m1", 1, 8));
+    let why = |session: &Session| session.status().last_failure.unwrap_or_default();
+    wait_for("the reason", || why(&session).contains("machine-m7.pem ended on "));
+    assert!(why(&session).contains("; get a new one"), "{}", why(&session));
     assert_eq!(broker.counter("handshakes_failed"), 0, "nobody was called");
     // Another one is taken without a restart.
     for path in [&files.certificate, &files.private_key] {
         std::fs::remove_file(path).expect("removed");
     }
-    world.authority.issue(&short, 2).expect("made");
-    line.report(world.report("m1", 2, 8));
-    wait_for("the new end", || line.status().certificate_ends.is_some_and(|ends| ends > ended + 86_400));
-    broker.wait_for_counter("calls_unknown_machine", 1);
+    world.ca.issue(&short, 2).expect("made");
+    session.report(world.report("m1", 2, 8));
+    wait_for("the new end", || session.status().certificate_ends.is_some_and(|ends| ends > ended + 86_400));
+    broker.wait_for_counter("streams_unknown_machine", 1);
     // One that is not for calling does not start.
-    let fabric = weir_fabric::authority::Holder::Fabric(vec!["127.0.0.1".to_owned()]);
+    let fabric = weir_fabric::ca::Holder::Fabric(vec!["127.0.0.1".to_owned()]);
     config.machine = "127.0.0.1".to_owned();
     config.identity = other.files(&fabric);
-    let refused = Line::start(config).expect_err("a fabric broker's").to_string();
+    let refused = Session::start(config).expect_err("a fabric broker's").to_string();
     assert!(refused.contains("is not for calling (client authentication)"), "{refused}");
 }
 
@@ -282,18 +286,18 @@ fn what_no_leader_says_is_counted_and_changes_nothing() {
         altered(|report| report.rows[0].service = ServiceId(7)),
         altered(|report| report.first = ServiceId(u32::MAX)),
         altered(|report| report.rows[0].rates.rx = Bandwidth::UNLIMITED),
-        proto::FromLeader { word: None },
+        proto::FromLeader { message: None },
         altered(|report| report.policy ^= 1),
         altered(|report| report.round = 4),
         convert::from_report(&good),
     ];
-    runtime().block_on(call(&broker, &world.files("m1"), "m1", said)).expect("welcome");
+    runtime().block_on(stream(&broker, &world.files("m1"), "m1", said)).expect("welcome");
     broker.wait_for_counter("rack_reports_replayed", 2);
     assert_eq!(broker.counter("rack_reports_accepted"), 1);
     assert_eq!(broker.counter("rack_reports_malformed"), 5);
     assert_eq!(broker.counter("rack_reports_other_policy"), 1);
     // A call that does not begin with a name is no call.
-    let refused = runtime().block_on(call(&broker, &world.files("m1"), "", vec![])).expect_err("no name");
+    let refused = runtime().block_on(stream(&broker, &world.files("m1"), "", vec![])).expect_err("no name");
     assert_eq!(refused.code(), Code::PermissionDenied);
 }
 
@@ -305,22 +309,22 @@ fn a_broker_that_ends_is_found_again_and_hears_the_newest_report() {
     drop(gone);
     let broker = world.broker("broker");
     // The first address answers nothing: the second one is tried.
-    let mut line = Line::start(world.line_config("m1", &[nobody, broker.url()])).expect("a line");
-    line.report(world.report("m1", 1, 8));
-    assert_eq!(next(&mut line).rack, RackId(0));
-    let status = line.status();
-    assert_eq!((status.state, status.failures), (LineState::Up(broker.url().to_string()), 1));
+    let mut session = Session::start(world.session_config("m1", &[nobody, broker.url()])).expect("a line");
+    session.report(world.report("m1", 1, 8));
+    assert_eq!(next(&mut session).rack, RackId(0));
+    let status = session.status();
+    assert_eq!((status.state, status.failures), (SessionState::Up(broker.url().to_string()), 1));
     // Another call of the same machine ends the first, which calls again and is not told the report twice.
-    let words = runtime().block_on(call(&broker, &world.files("m1"), "m1", vec![])).expect("welcome");
-    assert!(!words.is_empty());
-    line.report(world.report("m1", 2, 8));
-    wait_for("the line to be back", || line.status().calls >= 2);
+    let messages = runtime().block_on(stream(&broker, &world.files("m1"), "m1", vec![])).expect("welcome");
+    assert!(!messages.is_empty());
+    session.report(world.report("m1", 2, 8));
+    wait_for("the line to be back", || session.status().streams >= 2);
     broker.wait_for_counter("rack_reports_accepted", 2);
     assert_eq!(broker.counter("rack_reports_replayed"), 0);
 }
 
 /// A leader that is not ours: calls, says, and returns what comes within three periods.
-async fn call(
+async fn stream(
     broker: &Broker,
     files: &IdentityFiles,
     machine: &str,
@@ -328,30 +332,30 @@ async fn call(
 ) -> Result<Vec<proto::FromBroker>, Status> {
     let read = |path| std::fs::read_to_string(path).expect("a file");
     let own = tonic::transport::Identity::from_pem(read(&files.certificate), read(&files.private_key));
-    let trusted = Certificate::from_pem(read(&files.authority));
+    let trusted = Certificate::from_pem(read(&files.ca));
     let tls = ClientTlsConfig::new().ca_certificate(trusted).identity(own);
     let endpoint = Endpoint::from_shared(broker.url().to_string()).and_then(|endpoint| endpoint.tls_config(tls));
     let channel = endpoint.expect("an address").connect().await.map_err(|error| Status::unknown(error.to_string()))?;
     let (send, receive) = tokio::sync::mpsc::channel(said.len() + 1);
-    let hello = from_leader::Word::Hello(proto::Hello { machine: machine.to_owned() });
-    for word in [proto::FromLeader { word: Some(hello) }].into_iter().chain(said) {
-        send.send(word).await.expect("room");
+    let hello = from_leader::Message::Hello(proto::Hello { machine: machine.to_owned() });
+    for message in [proto::FromLeader { message: Some(hello) }].into_iter().chain(said) {
+        send.send(message).await.expect("room");
     }
-    let mut words = FabricClient::new(channel).lead(ReceiverStream::new(receive)).await?.into_inner();
+    let mut messages = FabricClient::new(channel).lead(ReceiverStream::new(receive)).await?.into_inner();
     let end = tokio::time::Instant::now() + std::time::Duration::from_nanos((PERIOD * 3).nanos());
-    let mut heard = Vec::new();
-    while let Ok(Ok(Some(word))) = tokio::time::timeout_at(end, words.message()).await {
-        heard.push(word);
+    let mut received = Vec::new();
+    while let Ok(Ok(Some(message))) = tokio::time::timeout_at(end, messages.message()).await {
+        received.push(message);
     }
     drop(send);
-    Ok(heard)
+    Ok(received)
 }
 
 #[test]
 fn a_report_without_a_machine_of_its_own_is_the_callers() {
     let world = World::new();
     let message = convert::from_report(&world.report("m3", 1, 8));
-    let Some(from_leader::Word::Report(report)) = message.word else { panic!("a report") };
+    let Some(from_leader::Message::Report(report)) = message.message else { panic!("a report") };
     let taken = convert::report(MachineId(1), &report).expect("a report");
     assert_eq!(taken.machine, MachineId(1));
     assert_eq!(taken.rows[0].rates, PerDirection { tx: gbps(8), rx: Bandwidth::ZERO });

@@ -50,7 +50,7 @@ pub enum AgentsError {
     },
     /// They do not hear each other.
     #[error("the agent of {machine} heard {heard} of {peers} others in time")]
-    NotHeard {
+    NotReceived {
         /// The machine.
         machine: String,
         /// How many it heard.
@@ -146,7 +146,7 @@ impl Agents {
     pub fn not_ready(&self) -> Option<AgentsError> {
         let agent = self.agents.iter().find(|agent| agent.heard() != Some(agent.peers))?;
         let heard = agent.heard().unwrap_or(0);
-        Some(AgentsError::NotHeard { machine: agent.machine.clone(), heard, peers: agent.peers })
+        Some(AgentsError::NotReceived { machine: agent.machine.clone(), heard, peers: agent.peers })
     }
 
     /// Whether all still run.
@@ -161,7 +161,7 @@ impl Agent {
     }
 
     fn heard(&self) -> Option<u64> {
-        self.status()?["peers_heard"].as_u64()
+        self.status()?["peers_alive"].as_u64()
     }
 
     fn check(&mut self) -> Result<(), AgentsError> {

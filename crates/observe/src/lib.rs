@@ -11,7 +11,7 @@
 //! | [`publish`] | `/status` and `/metrics` of whoever publishes |
 //! | [`source`] | where a status comes from: a URL or a file |
 //! | [`client`] | one status from there |
-//! | [`sighting`] | what is known of a source, and since when it is lost |
+//! | [`liveness`] | what is known of a source, and since when it is lost |
 //! | [`watcher`] | all sources, once a second |
 //!
 //! Worked example:
@@ -35,16 +35,16 @@
 //! ```
 
 pub mod client;
+pub mod liveness;
 mod names;
 pub mod publish;
 pub mod server;
-pub mod sighting;
 pub mod source;
 pub mod watcher;
 
 pub use client::FetchError;
+pub use liveness::{Liveness, Lost, Whose};
 pub use publish::{Publisher, Reader};
 pub use server::Server;
-pub use sighting::{Lost, Sighting, Whose};
 pub use source::Source;
 pub use watcher::Watcher;

@@ -63,9 +63,9 @@ const REFUSAL: &str = "this server is asked by a name that is not its own\n\
                        hint: ask for its address, `localhost`, or the name of its host, alone or with a domain\n";
 
 async fn check(State(names): State<Names>, request: Request, next: Next) -> Response {
-    let told = |value: &HeaderValue| value.to_str().is_ok_and(|asked| names.include(asked));
+    let reported = |value: &HeaderValue| value.to_str().is_ok_and(|asked| names.include(asked));
     let absolute = request.uri().authority().is_none_or(|asked| names.include(asked.as_str()));
-    if absolute && request.headers().get_all(HOST).iter().all(told) {
+    if absolute && request.headers().get_all(HOST).iter().all(reported) {
         next.run(request).await
     } else {
         (StatusCode::MISDIRECTED_REQUEST, HEADERS, REFUSAL).into_response()

@@ -3,7 +3,7 @@
 //! All are asked at once (at most [`AT_ONCE`]), each with its own patience, so that one that hangs delays nobody.
 
 use crate::client;
-use crate::sighting::Sighting;
+use crate::liveness::Liveness;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct View {
     /// When, since the watcher's start.
     pub at: Instant,
     /// Every source, in the order given.
-    pub sightings: Vec<Sighting>,
+    pub livenesses: Vec<Liveness>,
 }
 
 impl View {
@@ -31,17 +31,17 @@ impl View {
     #[must_use]
     pub fn dated(mut self, now: Instant) -> Self {
         let start = now.saturating_since(self.at);
-        self.sightings.iter_mut().for_each(|sighting| sighting.date(start, now));
+        self.livenesses.iter_mut().for_each(|liveness| liveness.date(start, now));
         Self { at: now, ..self }
     }
 }
 
 /// Asks every source once.
-pub async fn ask_all(sightings: &mut [Sighting], now: Instant) {
+pub async fn ask_all(livenesses: &mut [Liveness], now: Instant) {
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut asked = JoinSet::new();
-    for (place, sighting) in sightings.iter().enumerate() {
-        let (source, room) = (sighting.source.clone(), Arc::clone(&room));
+    for (place, liveness) in livenesses.iter().enumerate() {
+        let (source, room) = (liveness.source.clone(), Arc::clone(&room));
         asked.spawn(async move {
             let _place = room.acquire().await;
             (place, client::fetch(&source).await)
@@ -50,12 +50,12 @@ pub async fn ask_all(sightings: &mut [Sighting], now: Instant) {
     while let Some(answer) = asked.join_next().await {
         // A task that panicked says nothing; its source keeps what it said before, and stands still.
         let Ok((place, said)) = answer else { continue };
-        sightings[place].record(now, said.map_err(|error| error.to_string()));
+        livenesses[place].record(now, said.map_err(|error| error.to_string()));
     }
 }
 
 /// Asks for ever, and tells after each time.
-pub async fn watch(mut sightings: Vec<Sighting>, mut tell: impl FnMut(&View)) {
+pub async fn watch(mut livenesses: Vec<Liveness>, mut report: impl FnMut(&View)) {
     let started = tokio::time::Instant::now();
     let mut ticks = tokio::time::interval(PERIOD);
     // After a suspension sources are asked once, not as often as was missed.
@@ -63,10 +63,10 @@ pub async fn watch(mut sightings: Vec<Sighting>, mut tell: impl FnMut(&View)) {
     loop {
         ticks.tick().await;
         let at = Instant::from_nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        ask_all(&mut sightings, at).await;
-        let view = View { at, sightings };
-        tell(&view);
-        sightings = view.sightings;
+        ask_all(&mut livenesses, at).await;
+        let view = View { at, livenesses };
+        report(&view);
+        livenesses = view.livenesses;
     }
 }
 
@@ -80,14 +80,14 @@ pub struct Watcher {
 
 impl Watcher {
     /// Starts watching.
-    pub fn start(sightings: Vec<Sighting>) -> io::Result<Self> {
+    pub fn start(livenesses: Vec<Liveness>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (sender, views) = watch::channel(None);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let work = move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = watch(sightings, |view| drop(sender.send_replace(Some(Arc::new(view.clone()))))) => {}
+                    () = watch(livenesses, |view| drop(sender.send_replace(Some(Arc::new(view.clone()))))) => {}
                     _ = stopped => {}
                 }
             });

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use weir_observe::server::{self, Limits};
-use weir_observe::{Publisher, Server, Sighting, Source, Watcher};
+use weir_observe::{Liveness, Publisher, Server, Source, Watcher};
 use weir_policy::Policy;
 use weir_status::{AgentStatus, Status};
 
@@ -198,13 +198,13 @@ fn a_watcher_sees_who_is_there_and_who_is_lost() {
     // Accepts and says nothing.
     let mute = TcpListener::bind("127.0.0.1:0").expect("listens");
     let silent = Source::at(mute.local_addr().expect("an address"));
-    let sightings = vec![
-        Sighting::new(Source::at(server.address()), Some("m1".into())),
-        Sighting::new(Source::File(file.clone()), None),
-        Sighting::new(silent, Some("m3".into())),
+    let livenesses = vec![
+        Liveness::new(Source::at(server.address()), Some("m1".into())),
+        Liveness::new(Source::File(file.clone()), None),
+        Liveness::new(silent, Some("m3".into())),
     ];
-    let watcher = Watcher::start(sightings).expect("starts");
-    let lost = |place: usize| watcher.latest().map(|view| view.sightings[place].lost.clone());
+    let watcher = Watcher::start(livenesses).expect("starts");
+    let lost = |place: usize| watcher.latest().map(|view| view.livenesses[place].lost.clone());
     let first = soon("a first view", || watcher.latest().is_some());
     assert!(first < Duration::from_secs(5), "one that hangs delays the others: {first:?}");
     assert_eq!(lost(0), Some(None));
@@ -216,7 +216,7 @@ fn a_watcher_sees_who_is_there_and_who_is_lost() {
     drop(server);
     soon("a server that goes", || why(0).contains("refused"));
     let view = watcher.latest().expect("a view");
-    assert_eq!(view.sightings[0].status.as_ref().map(|status| status.name().to_owned()), Some("m1".to_owned()));
+    assert_eq!(view.livenesses[0].status.as_ref().map(|status| status.name().to_owned()), Some("m1".to_owned()));
     std::fs::write(&file, "{}").expect("written");
     soon("a file that is broken", || why(1).starts_with("not a status"));
 }

@@ -46,10 +46,10 @@ static SIZE: Scalar = Scalar::Bytes;
 static TIME: Scalar = Scalar::Duration { zero: false };
 static VERSION: Scalar = Scalar::Words { what: "a format version that this program reads", words: &["1"] };
 
-pub(crate) const SHARING_WORDS: &[&str] = &["add", "fill"];
-static SHARING: Scalar = Scalar::Words { what: "a sharing rule", words: SHARING_WORDS };
-pub(crate) const LEVEL_WORDS: &[&str] = &["guaranteed", "1", "2", "3", "4", "5", "6", "7", "8"];
-static LEVEL: Scalar = Scalar::Words { what: "a level", words: LEVEL_WORDS };
+pub(crate) const SHARING_KEYWORDS: &[&str] = &["add", "fill"];
+static SHARING: Scalar = Scalar::Words { what: "a sharing rule", words: SHARING_KEYWORDS };
+pub(crate) const LEVEL_KEYWORDS: &[&str] = &["guaranteed", "1", "2", "3", "4", "5", "6", "7", "8"];
+static LEVEL: Scalar = Scalar::Words { what: "a level", words: LEVEL_KEYWORDS };
 static ORDER: Scalar = Scalar::Integer { what: "an order", min: i32::MIN as i128, max: i32::MAX as i128 };
 static VMS: Scalar = Scalar::Integer { what: "a number of virtual machines", min: 1, max: 1_000_000 };
 

@@ -1,7 +1,7 @@
 //! What a chart shows.
 //!
 //! A chart has named series over a common axis, and may have what they are read against: published values
-//! as dashed lines, phases as shaded stretches, moments as vertical lines. [`Chart::to_svg`] draws it.
+//! as dashed lines, phases as shaded windows, moments as vertical lines. [`Chart::to_svg`] draws it.
 //!
 //! Series are lines over time, lines with marks and error bars over a parameter, steps of a cumulative
 //! distribution ([`Series::cdf`]), or bars in named categories ([`Series::bars`]). Each axis is linear or
@@ -28,7 +28,7 @@ pub struct Chart {
     pub references: Vec<Reference>,
     /// What the references are, for the legend.
     pub references_are: String,
-    /// Stretches of the horizontal axis with a name.
+    /// Windows of the horizontal axis with a name.
     pub phases: Vec<Phase>,
     /// Points of the horizontal axis with a name.
     pub markers: Vec<Marker>,
@@ -237,7 +237,7 @@ impl Reference {
     }
 }
 
-/// A stretch of the horizontal axis: every other one is shaded.
+/// A window of the horizontal axis: every other one is shaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
     /// What is written above it.

@@ -21,7 +21,8 @@ use weir_policy::Sharing;
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::{self, Checkers};
 use weir_sim::{
-    Class, HostId, Observer, ServiceShaper, ShaperConfig, Silent, SimTime, Source, Sources, Stop, SwitchId, World,
+    HostId, Observer, ServiceIndex, ServiceShaper, ShaperConfig, Silent, SimTime, Source, Sources, Stop, SwitchId,
+    World,
 };
 use weir_transport::{Parameters, dctcp};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection};
@@ -192,7 +193,7 @@ fn transport() -> Parameters {
 }
 
 fn source(workload: Spec) -> Source {
-    let (transport, class) = (transport(), Class(0));
+    let (transport, class) = (transport(), ServiceIndex(0));
     Source { workload, transport, class, priority: 0, spread: SimTime::ZERO, service: None, connections: None }
 }
 

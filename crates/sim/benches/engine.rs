@@ -7,7 +7,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::events::{Event, EventQueue};
-use weir_sim::{Class, FlowSpec, HostId, PacketId, Silent, SimTime, World};
+use weir_sim::{FlowSpec, HostId, PacketId, ServiceIndex, Silent, SimTime, World};
 use weir_transport::Parameters;
 use weir_units::{Bandwidth, Bytes, Duration};
 
@@ -24,7 +24,7 @@ fn add_flow(world: &mut World<Silent>, from: HostId, to: HostId) {
     let hash = from.0 * 7919 + to.0 * 104_729;
     let start = SimTime::from_nanos(u64::from(hash % 1_000_000));
     let stop = SimTime::NEVER;
-    let class = Class(0);
+    let class = ServiceIndex(0);
     let spec = FlowSpec { from, to, class, priority: 0, start, stop, size: None, deadline: None, hash };
     world.add_flow(spec, &Parameters::default());
 }

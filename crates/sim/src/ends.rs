@@ -15,7 +15,7 @@ impl<O: Observer> World<O> {
     /// Lets a flow send what its windows and its host allow.
     pub(crate) fn pump(&mut self, id: FlowId) {
         let frame = self.sizes.payload + self.sizes.headers;
-        let mut held_back = false;
+        let mut throttled = false;
         loop {
             let flow = &mut self.flows[id.index()];
             if self.now >= flow.stop {
@@ -24,7 +24,7 @@ impl<O: Observer> World<O> {
             // The first comparison saves the division of the second: two segments are always allowed.
             let held = flow.in_host + u64::from(frame);
             if held > 2 * u64::from(frame) && (self.short_host_queues || held > flow.sender.host_limit(frame)) {
-                held_back = true;
+                throttled = true;
                 break;
             }
             let Some(segment) = flow.sender.poll(self.now) else { break };
@@ -33,7 +33,7 @@ impl<O: Observer> World<O> {
         let flow = &mut self.flows[id.index()];
         let due = flow.sender.timer();
         // A paced flow that its host holds back is late for its time; it goes on when a packet has left the host.
-        debug_assert!(held_back || due > self.now, "a sender waits for {due}, which has passed");
+        debug_assert!(throttled || due > self.now, "a sender waits for {due}, which has passed");
         if due > self.now
             && let Some(at) = flow.timer.set(due)
         {

@@ -12,7 +12,7 @@
 //!
 //! Worked example: under `shaper` a service with `machine: { rx: { max: 9Gb/s } }` receives 9 Gb/s at each machine, whoever sends.
 
-use crate::brokers::{Brokers, Classes, Exchange};
+use crate::brokers::{Brokers, Exchange, ServiceIndices};
 use crate::ids::HostId;
 use crate::observer::Observer;
 use crate::world::{Delivery, World};
@@ -79,7 +79,7 @@ impl<'a> Enforcer<'a> {
         world.set_shapers(config);
         if self.governed.enforcement == Enforcement::Shaper {
             for host in (0..world.host_count() as u32).map(HostId) {
-                for (service, class) in Classes::new(&self.policy).iter() {
+                for (service, class) in ServiceIndices::new(&self.policy).iter() {
                     world.set_limit(host, class, self.policy.machine_ceiling(service, Direction::Tx));
                 }
             }

@@ -1,6 +1,6 @@
 //! Flows: a connection between two hosts and its place in the world.
 
-use crate::ids::{Class, HostId};
+use crate::ids::{HostId, ServiceIndex};
 use crate::timer::Timer;
 use weir_transport::d3::RateHeader;
 use weir_transport::{Connection, Parameters, Receiver, Sender};
@@ -14,7 +14,7 @@ pub struct FlowSpec {
     /// The host that receives.
     pub to: HostId,
     /// The service that its packets, both ways, belong to.
-    pub class: Class,
+    pub class: ServiceIndex,
     /// The class of its packets at queues with several: 0, the most urgent, to 7.
     pub priority: u8,
     /// When it starts.
@@ -56,7 +56,7 @@ pub(crate) struct Address {
     pub(crate) from: HostId,
     pub(crate) to: HostId,
     pub(crate) hash: u32,
-    pub(crate) class: Class,
+    pub(crate) class: ServiceIndex,
     pub(crate) priority: u8,
 }
 

@@ -52,9 +52,9 @@ impl PacketId {
 
 /// A traffic class of the hosts: one for each service, and one more for control traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Class(pub u16);
+pub struct ServiceIndex(pub u16);
 
-impl Class {
+impl ServiceIndex {
     /// The class as an index.
     #[inline]
     pub const fn index(self) -> usize {

@@ -50,7 +50,7 @@ pub mod world;
 pub use checkers::Checkers;
 pub use engine::Stop;
 pub use flow::{Flow, FlowSpec};
-pub use ids::{Class, FlowId, HostId, MeterId, PacketId, PortId, SlotId, SwitchId};
+pub use ids::{FlowId, HostId, MeterId, PacketId, PortId, ServiceIndex, SlotId, SwitchId};
 pub use observer::{Observer, Silent};
 pub use run::{Options, Progress, RunError, RunOutcome, simulate};
 pub use shaper::ShaperReading;

@@ -4,7 +4,7 @@
 //! a world is generic over one [`Observer`], whose methods do nothing unless written. With [`Silent`] the
 //! compiler removes the calls; [`crate::checkers`] and tracers implement the ones that they need.
 
-use crate::ids::{Class, FlowId, HostId, PacketId, PortId};
+use crate::ids::{FlowId, HostId, PacketId, PortId, ServiceIndex};
 use crate::port::Transmission;
 use weir_units::{Bandwidth, Bytes, SimTime};
 
@@ -44,19 +44,19 @@ pub trait Observer {
     fn restored(&mut self, _now: SimTime, _port: PortId) {}
     /// A service's root limiter at a host has this rate and burst from now on.
     #[inline]
-    fn limit_set(&mut self, _now: SimTime, _host: HostId, _class: Class, _limit: Bandwidth, _burst: Bytes) {}
+    fn limit_set(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _limit: Bandwidth, _burst: Bytes) {}
     /// A packet left a service's root limiter.
     #[inline]
-    fn released(&mut self, _now: SimTime, _host: HostId, _class: Class, _size: u32) {}
+    fn released(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _size: u32) {}
     /// A packet waits for the limiter of its destination.
     #[inline]
-    fn waits(&mut self, _now: SimTime, _host: HostId, _class: Class, _to: HostId, _packet: PacketId) {}
+    fn waits(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _to: HostId, _packet: PacketId) {}
     /// The packet that waited longest for a destination's limiter goes on.
     #[inline]
-    fn goes_on(&mut self, _now: SimTime, _host: HostId, _class: Class, _to: HostId, _packet: PacketId) {}
+    fn goes_on(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _to: HostId, _packet: PacketId) {}
     /// A receiver told a sender of a service how fast it may send; the service's capacity at the receiver is `capacity`.
     #[inline]
-    fn told(&mut self, _now: SimTime, _host: HostId, _class: Class, _rate: Bandwidth, _capacity: Bandwidth) {}
+    fn told(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _rate: Bandwidth, _capacity: Bandwidth) {}
     /// A receiver acknowledged everything before `next`; its sender has sent everything before `highest`.
     #[inline]
     fn acknowledged(&mut self, _now: SimTime, _flow: FlowId, _next: u64, _highest: u64) {}

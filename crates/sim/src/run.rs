@@ -17,12 +17,12 @@
 //! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`) gives service a
 //! 300 Mb/s alone, 300 and 300 Mb/s together, and service b 600 Mb/s alone.
 
-use crate::brokers::{Classes, Exchange};
+use crate::brokers::{Exchange, ServiceIndices};
 use crate::checkers::{self, Checkers};
 use crate::enforcement::{self, Enforcer};
 use crate::engine::Stop;
 use crate::headers::{Headers, Unclassified};
-use crate::ids::{Class, PortId};
+use crate::ids::{PortId, ServiceIndex};
 use crate::observer::{Observer, Silent};
 use crate::samples::{LinkSampler, MeterSampler, UplinkSampler, link_records};
 use crate::serial_clock::SerialClock;
@@ -125,7 +125,7 @@ struct Run<'a, O> {
     links: LinkSampler,
     uplink: Option<UplinkSampler>,
     /// The services, and what shapers do for them, where there are shapers.
-    meters: Option<(Classes, MeterSampler)>,
+    meters: Option<(ServiceIndices, MeterSampler)>,
     flows: Vec<FlowRecord>,
     groups: Vec<GroupSample>,
 }
@@ -134,8 +134,8 @@ impl<'a, O: Observer> Run<'a, O> {
     fn new(scenario: &'a Scenario, seed: u64, observer: O) -> Result<Self, RunError> {
         let mut rng = StdRng::seed_from_u64(seed);
         let governed = scenario.governed();
-        let classes = governed.map(|governed| Classes::new(&governed.policy));
-        let services = classes.as_ref().map_or(0, Classes::count);
+        let classes = governed.map(|governed| ServiceIndices::new(&governed.policy));
+        let services = classes.as_ref().map_or(0, ServiceIndices::count);
         let graph = scenario.graph();
         let marked = enforcement::marked(graph, scenario.enforcement());
         let mut world = World::from_graph(&marked, services, rng.random(), observer);
@@ -327,8 +327,9 @@ impl<'a, O: Observer> Run<'a, O> {
 }
 
 /// What a traffic entry becomes.
-fn source(traffic: &Traffic, classes: Option<&Classes>) -> Source {
-    let class = traffic.service.zip(classes).and_then(|(service, classes)| classes.of(service)).unwrap_or(Class(0));
+fn source(traffic: &Traffic, classes: Option<&ServiceIndices>) -> Source {
+    let class =
+        traffic.service.zip(classes).and_then(|(service, classes)| classes.of(service)).unwrap_or(ServiceIndex(0));
     let spread = match (&traffic.spec, traffic.service) {
         (Spec::Transfers(_), Some(_)) => START_SPREAD,
         _ => SimTime::ZERO,
@@ -374,7 +375,7 @@ fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collection
             ("broker_bytes_sent", brokers.bytes),
             ("broker_datagrams_received", brokers.received),
             ("broker_datagrams_refused", brokers.refused),
-            ("broker_datagrams_unheard", brokers.unheard),
+            ("broker_datagrams_unreceived", brokers.unheard),
         ]);
     }
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -1,7 +1,7 @@
 //! What is measured while a network runs: links and machine shapers at intervals, and a rack's uplink by service.
 
-use crate::brokers::Classes;
-use crate::ids::{Class, HostId, MeterId, PortId};
+use crate::brokers::ServiceIndices;
+use crate::ids::{HostId, MeterId, PortId, ServiceIndex};
 use crate::observer::Observer;
 use crate::shaper::ShaperReading;
 use crate::world::World;
@@ -129,7 +129,7 @@ pub(crate) struct MeterSampler {
 
 impl MeterSampler {
     /// Takes a sample of each service of `classes` at each host.
-    pub(crate) fn take<O: Observer>(&mut self, classes: &Classes, world: &World<O>) {
+    pub(crate) fn take<O: Observer>(&mut self, classes: &ServiceIndices, world: &World<O>) {
         let hosts = (0..world.host_count() as u32).map(HostId);
         let places = hosts.flat_map(|host| classes.iter().map(move |(_, class)| (host, class)));
         let finite = |rate: Bandwidth| (!rate.is_unlimited()).then_some(rate);
@@ -161,12 +161,12 @@ pub(crate) struct UplinkSampler {
     /// When the last sample was taken.
     last: Duration,
     /// The services that the scenario sends, in id order, and what the meter last said.
-    services: Vec<(ServiceId, Class, Bytes)>,
+    services: Vec<(ServiceId, ServiceIndex, Bytes)>,
     pub(crate) samples: Vec<Sample>,
 }
 
 impl UplinkSampler {
-    pub(crate) fn new<O: Observer>(scenario: &Scenario, classes: &Classes, world: &mut World<O>) -> Self {
+    pub(crate) fn new<O: Observer>(scenario: &Scenario, classes: &ServiceIndices, world: &mut World<O>) -> Self {
         let measure = scenario.measure();
         let links = uplinks(measure.rack, measure.direction, scenario.links().spines);
         let ports: Vec<PortId> = links.into_iter().map(|link| world.port_of(link)).collect();

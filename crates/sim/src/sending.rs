@@ -5,7 +5,7 @@
 
 use crate::events::Event;
 use crate::host::{BURST, Head};
-use crate::ids::{Class, HostId, PacketId};
+use crate::ids::{HostId, PacketId, ServiceIndex};
 use crate::observer::Observer;
 use crate::packet::{Extensions, Kind, Packet};
 use crate::port::Service;
@@ -16,7 +16,7 @@ use weir_units::{Bandwidth, Bytes};
 
 impl<O: Observer> World<O> {
     /// Sets the limit of a service at a host, from now on; [`Bandwidth::UNLIMITED`] lifts it.
-    pub fn set_limit(&mut self, host: HostId, class: Class, limit: Bandwidth) {
+    pub fn set_limit(&mut self, host: HostId, class: ServiceIndex, limit: Bandwidth) {
         let now = self.now.instant();
         let place = &mut self.hosts[host.index()];
         let queue = &mut self.services[host.index() * self.classes + class.index()];
@@ -35,7 +35,7 @@ impl<O: Observer> World<O> {
     }
 
     /// Sets what may leave a root limiter ahead of its rate after a pause.
-    pub(crate) fn set_burst(&mut self, host: HostId, class: Class, burst: Bytes) {
+    pub(crate) fn set_burst(&mut self, host: HostId, class: ServiceIndex, burst: Bytes) {
         let queue = &mut self.services[host.index() * self.classes + class.index()];
         queue.burst = burst.max(BURST);
         if let Some(limiter) = &mut queue.limiter {
@@ -78,14 +78,14 @@ impl<O: Observer> World<O> {
         false
     }
 
-    pub(crate) fn push_to_service(&mut self, host: HostId, class: Class, id: PacketId) {
+    pub(crate) fn push_to_service(&mut self, host: HostId, class: ServiceIndex, id: PacketId) {
         let queue = &mut self.services[host.index() * self.classes + class.index()];
         queue.waiting.push(&mut self.packets, id);
         queue.count += 1;
     }
 
     /// The event of a service queue's timer.
-    pub(crate) fn release_due(&mut self, host: HostId, class: Class) {
+    pub(crate) fn release_due(&mut self, host: HostId, class: ServiceIndex) {
         match self.services[host.index() * self.classes + class.index()].release.fire(self.now) {
             Fired::Stale => {}
             Fired::Again(at) => self.events.push(at, Event::Release(host, class)),
@@ -94,7 +94,7 @@ impl<O: Observer> World<O> {
     }
 
     /// Releases the packets at the head of a service's queue that may leave, and sets its timer for the next.
-    pub(crate) fn release_heads(&mut self, host: HostId, class: Class) {
+    pub(crate) fn release_heads(&mut self, host: HostId, class: ServiceIndex) {
         let now = self.now.instant();
         loop {
             let queue = &mut self.services[host.index() * self.classes + class.index()];

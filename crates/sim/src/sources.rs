@@ -15,7 +15,7 @@
 use crate::connections::{Connection, Pool};
 use crate::flow::FlowSpec;
 use crate::headers::{Headers, Unclassified};
-use crate::ids::{Class, FlowId, HostId};
+use crate::ids::{FlowId, HostId, ServiceIndex};
 use crate::observer::Observer;
 use crate::routes::mix;
 use crate::world::World;
@@ -36,7 +36,7 @@ pub struct Source {
     /// How they send.
     pub transport: Parameters,
     /// The service that they belong to.
-    pub class: Class,
+    pub class: ServiceIndex,
     /// The class of their packets at queues with several.
     pub priority: u8,
     /// Flows start up to this much later than the workload says, evenly at random.

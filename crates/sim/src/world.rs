@@ -32,7 +32,7 @@ use crate::build::Switch;
 use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec, Life};
 use crate::host::{Host, Jitter, ServiceQueue};
-use crate::ids::{Class, FlowId, HostId, MeterId, PortId, SwitchId};
+use crate::ids::{FlowId, HostId, MeterId, PortId, ServiceIndex, SwitchId};
 use crate::observer::Observer;
 use crate::packet::{Arena, Extensions};
 use crate::pages;
@@ -147,8 +147,8 @@ impl<O: Observer> World<O> {
     }
 
     /// The class of control traffic.
-    pub fn control_class(&self) -> Class {
-        Class((self.classes - 1) as u16)
+    pub fn control_class(&self) -> ServiceIndex {
+        ServiceIndex((self.classes - 1) as u16)
     }
 
     /// Adds a flow. It starts at its start time, or now if that is past.
@@ -234,7 +234,7 @@ impl<O: Observer> World<O> {
     }
 
     /// Bytes of a class that a meter has counted.
-    pub fn metered(&self, meter: MeterId, class: Class) -> Bytes {
+    pub fn metered(&self, meter: MeterId, class: ServiceIndex) -> Bytes {
         Bytes::new(self.meters[meter.index()][class.index()])
     }
 
@@ -252,11 +252,11 @@ impl<O: Observer> World<O> {
         (0..).map(FlowId).zip(&self.flows).filter(move |(_, flow)| known(flow))
     }
     /// The limit of a class at a host; [`Bandwidth::UNLIMITED`] when it has none.
-    pub fn limit(&self, host: HostId, class: Class) -> Bandwidth {
+    pub fn limit(&self, host: HostId, class: ServiceIndex) -> Bandwidth {
         self.services[host.index() * self.classes + class.index()].limit
     }
     /// How many packets of a class wait for its limiter at a host.
-    pub fn waiting(&self, host: HostId, class: Class) -> usize {
+    pub fn waiting(&self, host: HostId, class: ServiceIndex) -> usize {
         self.services[host.index() * self.classes + class.index()].count
     }
     /// How many hosts there are.
@@ -312,7 +312,7 @@ impl<O: Observer> World<O> {
         PortCounts { taken, dropped: record.dropped, marked: record.marked }
     }
     /// Bytes of a class since the start at a host: what its meter reads.
-    pub fn host_bytes(&self, host: HostId, class: Class) -> PerDirection<Bytes> {
+    pub fn host_bytes(&self, host: HostId, class: ServiceIndex) -> PerDirection<Bytes> {
         let bytes = self.host_bytes[host.index() * self.classes + class.index()];
         PerDirection { tx: Bytes::new(bytes.tx), rx: Bytes::new(bytes.rx) }
     }

@@ -11,7 +11,7 @@ use weir_policy::Policy;
 use weir_results::FlowRecord;
 use weir_scenario::Scenario;
 use weir_sim::checkers::{self, Checkers};
-use weir_sim::{Class, Options, RunOutcome, SimTime, Source, Sources, Stop, World, simulate};
+use weir_sim::{Options, RunOutcome, ServiceIndex, SimTime, Source, Sources, Stop, World, simulate};
 use weir_transport::{Parameters, cubic, dctcp, newreno, tcp};
 use weir_units::{Bandwidth, Duration, MachineId};
 use weir_workload::{Arrivals, FlowList, Hosts, MeanGap, Random, SizeDistribution, Spec};
@@ -26,7 +26,7 @@ fn network(pairs: u32, gbps: u64) -> World<Checkers> {
 }
 
 fn source(workload: Spec, transport: Parameters, connections: u32) -> Source {
-    let (class, spread) = (Class(0), SimTime::ZERO);
+    let (class, spread) = (ServiceIndex(0), SimTime::ZERO);
     Source { workload, transport, class, priority: 0, spread, service: None, connections: Some(connections) }
 }
 

@@ -11,7 +11,7 @@ use support::{SIZES, queued};
 use weir_policy::Share;
 use weir_scenario::graph::{Discipline, QueueSpec};
 use weir_sim::checkers::Checkers;
-use weir_sim::{Class, FlowId, FlowSpec, HostId, SimTime, World};
+use weir_sim::{FlowId, FlowSpec, HostId, ServiceIndex, SimTime, World};
 use weir_transport::Parameters;
 use weir_units::{Bandwidth, Bytes, Duration};
 
@@ -61,7 +61,7 @@ const UNEVEN: [Crowds; 5] = [
 
 /// What `a` and `b` deliver at one interface between these times in ms, in Gb/s. `b` sends from the start, `a` from 400 ms on; each of
 /// their senders has a machine of its own, and `b`'s send `flows` flows each. `seed` makes starts differ by less than a packet.
-fn beside<const N: usize>(crowds: Crowds, stretches: [[u64; 2]; N], seed: u64) -> [[f64; 2]; N] {
+fn beside<const N: usize>(crowds: Crowds, windows: [[u64; 2]; N], seed: u64) -> [[f64; 2]; N] {
     let Crowds { guarantees, senders, flows, idle, .. } = crowds;
     let mut world = World::new(2 + idle, SIZES, Checkers::default());
     let switch = world.add_switch();
@@ -79,13 +79,13 @@ fn beside<const N: usize>(crowds: Crowds, stretches: [[u64; 2]; N], seed: u64) -
     for (service, count, start) in [(0, 1, SimTime::from_millis(400)), (1, flows, SimTime::ZERO)] {
         for &sender in from.by_ref().take(senders[service] as usize) {
             for number in 0..count {
-                let spec = FlowSpec { class: Class(service as u16), start, ..flow(sender, hosts[0], number) };
+                let spec = FlowSpec { class: ServiceIndex(service as u16), start, ..flow(sender, hosts[0], number) };
                 of[service].push(world.add_flow(spec, &cubic));
             }
         }
     }
     let all: Vec<FlowId> = of.iter().flatten().copied().collect();
-    stretches.map(|[from, to]| {
+    windows.map(|[from, to]| {
         let rates = rates(&mut world, &all, SimTime::from_millis(from), SimTime::from_millis(to));
         let (a, b) = rates.split_at(of[0].len());
         [a, b].map(|rates| rates.iter().sum::<f64>() / 1000.0)

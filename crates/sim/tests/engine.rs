@@ -2,12 +2,12 @@
 
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::{self, Checkers};
-use weir_sim::{Class, FlowId, FlowSpec, HostId, SimTime, Stop, World};
+use weir_sim::{FlowId, FlowSpec, HostId, ServiceIndex, SimTime, Stop, World};
 use weir_transport::Parameters;
 use weir_units::{Bandwidth, Bytes, Duration};
 
-const SERVICE: Class = Class(0);
-const OTHER: Class = Class(1);
+const SERVICE: ServiceIndex = ServiceIndex(0);
+const OTHER: ServiceIndex = ServiceIndex(1);
 
 fn link(rate: Bandwidth) -> LinkSpec {
     buffered(rate, 256_000)
@@ -22,7 +22,7 @@ fn add(world: &mut World<Checkers>, spec: FlowSpec) -> FlowId {
     world.add_flow(spec, &Parameters::default())
 }
 
-fn flow(from: HostId, to: HostId, class: Class, start: SimTime) -> FlowSpec {
+fn flow(from: HostId, to: HostId, class: ServiceIndex, start: SimTime) -> FlowSpec {
     let hash = from.0 * 1000 + to.0;
     FlowSpec { from, to, class, priority: 0, start, stop: SimTime::NEVER, size: None, deadline: None, hash }
 }

@@ -8,11 +8,11 @@ use weir_datapath::ShaperParameters;
 use weir_policy::Share;
 use weir_scenario::graph::{Discipline, LinkSpec, QueueSpec};
 use weir_sim::checkers::Checkers;
-use weir_sim::{Class, FlowId, FlowSpec, HostId, SimTime, World};
+use weir_sim::{FlowId, FlowSpec, HostId, ServiceIndex, SimTime, World};
 use weir_transport::{Parameters, udp};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection};
 
-const SERVICE: Class = Class(0);
+const SERVICE: ServiceIndex = ServiceIndex(0);
 /// A link that marks at 80 kB.
 fn link(rate: Bandwidth) -> LinkSpec {
     let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(256_000), mark: Some(MARK) };
@@ -143,7 +143,7 @@ fn eyeq_levels() {
     config.transmit = Some(weir_datapath::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
     let mut flows = vec![world.add_flow(flow(hosts[0], hosts[3], 0), &udp(None))];
-    let second = FlowSpec { class: Class(1), start: SimTime::from_millis(150), ..flow(hosts[1], hosts[3], 1) };
+    let second = FlowSpec { class: ServiceIndex(1), start: SimTime::from_millis(150), ..flow(hosts[1], hosts[3], 1) };
     flows.push(world.add_flow(second, &udp(None)));
     let alone = rates(&mut world, &flows, SimTime::from_millis(50), SimTime::from_millis(150));
     let both = rates(&mut world, &flows, SimTime::from_millis(600), SimTime::from_millis(700));
@@ -214,8 +214,11 @@ fn eyeq_shares_what_is_sent() {
     config.transmit = Some(weir_datapath::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
     // Two receivers for the second service, so that no receiver holds it back.
-    let second =
-        |to: usize| FlowSpec { class: Class(1), start: SimTime::from_millis(300), ..flow(hosts[0], hosts[to], 1) };
+    let second = |to: usize| FlowSpec {
+        class: ServiceIndex(1),
+        start: SimTime::from_millis(300),
+        ..flow(hosts[0], hosts[to], 1)
+    };
     let flows = [
         world.add_flow(flow(hosts[0], hosts[1], 0), &udp(None)),
         world.add_flow(second(2), &udp(None)),

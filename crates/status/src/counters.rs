@@ -107,9 +107,9 @@ counters! {
 
 counters! {
     /// What an agent's line to the fabric broker counted.
-    LineCounters {
+    SessionCounters {
         /// Calls that a fabric broker welcomed.
-        calls,
+        streams,
         /// Calls that failed or broke.
         failures,
         /// Calls that were told which other broker answers.
@@ -138,14 +138,14 @@ counters! {
         rack_reports_other_policy,
         /// Messages of leaders whose content contradicts the policy or itself.
         rack_reports_malformed,
-        /// Connections without a certificate of the authority.
+        /// Connections without a certificate of the CA.
         handshakes_failed,
         /// Calls in the name of a machine that the caller's certificate does not name.
-        calls_other_machine,
+        streams_other_machine,
         /// Calls in the name of a machine that the policy does not have.
-        calls_unknown_machine,
+        streams_unknown_machine,
         /// Calls that were told which other broker answers.
-        calls_sent_elsewhere,
+        streams_redirected,
         /// Parts of answers for machines that were not on the line.
         answers_unsent,
         /// Parts of answers for machines that did not take earlier ones.

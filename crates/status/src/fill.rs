@@ -81,7 +81,7 @@ impl AgentStatus {
             policy: fingerprint(policy),
             epoch: 0,
             peers: rack.machines().len() as u64 - 1,
-            peers_heard: 0,
+            peers_alive: 0,
             capacity_tx_bps: policy.machine_capacity(machine, Direction::Tx),
             capacity_rx_bps: policy.machine_capacity(machine, Direction::Rx),
             fabric: None,
@@ -118,7 +118,7 @@ impl AgentStatus {
             weir_control::Mode::Static => Mode::Static,
             weir_control::Mode::Runtime => Mode::Runtime,
         });
-        self.peers_heard = broker.peers_heard() as u64;
+        self.peers_alive = broker.peers_alive() as u64;
         // The broker shares the rack in any mode; under the static policy nothing of that is given to anybody.
         let in_force = broker.mode() == weir_control::Mode::Runtime;
         for (leaf, service) in self.services.iter_mut().enumerate() {
@@ -184,9 +184,9 @@ impl FabricStatus {
             policy_refused: None,
             certificate_refused: None,
             certificate_ends: None,
-            calls: 0,
+            streams: 0,
             racks: policy.network().racks().len() as u64,
-            racks_heard: 0,
+            racks_reporting: 0,
             capacity_tx_bps: policy.fabric_capacity(Direction::Tx),
             capacity_rx_bps: policy.fabric_capacity(Direction::Rx),
             limits: Vec::new(),
@@ -198,7 +198,7 @@ impl FabricStatus {
     /// What the broker decided and counted under this policy.
     pub fn decided(&mut self, policy: &Policy, broker: &FabricBroker) {
         self.round = broker.round();
-        self.racks_heard = broker.racks_heard() as u64;
+        self.racks_reporting = broker.racks_reporting() as u64;
         self.limits.clear();
         self.limits_left_out = 0;
         for (leaf, id) in broker.allocator().leaves().iter().enumerate() {

@@ -16,7 +16,7 @@
 //! `maximum_bps`, `demand_bps`) says that it is; a demand without bound is that of a backlogged service.
 //!
 //! ```json
-//! { "kind": "agent", "version": 1, "machine": "m1", "rack": "r1", "mode": "runtime", "backend": "htb", "peers_heard": 9,
+//! { "kind": "agent", "version": 1, "machine": "m1", "rack": "r1", "mode": "runtime", "backend": "htb", "peers_alive": 9,
 //!   "services": [ { "service": "dfs",
 //!                   "tx": { "usage_bps": 1, "demand_bps": null, "limit_bps": 1, "share_bps": 1, "decided_by": "rack r1", … },
 //!                   "rx": { … } } ],
@@ -47,10 +47,10 @@ mod model;
 mod rate;
 pub mod read;
 
-pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters, LineCounters};
+pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters, SessionCounters};
 pub use model::{
-    AgentStatus, DirectionStatus, FabricLimit, FabricLine, FabricLink, FabricStatus, Latency, LineState, Mode,
-    ServiceStatus, Status, VERSION,
+    AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, Latency, Mode, ServiceStatus,
+    SessionState, Status, VERSION,
 };
 pub use read::ReadError;
 

@@ -15,7 +15,7 @@
 mod list;
 mod table;
 
-use crate::counters::{AgentCounters, Counters, FabricCounters, KernelCounters, LineCounters};
+use crate::counters::{AgentCounters, Counters, FabricCounters, KernelCounters, SessionCounters};
 use crate::model::Status;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -55,14 +55,14 @@ pub fn reference() -> Vec<(String, &'static str, String, String)> {
         });
     };
     counted(AGENT, &AgentCounters::default());
-    counted(LINE, &LineCounters::default());
+    counted(LINE, &SessionCounters::default());
     counted(KERNEL, &KernelCounters::default());
     counted(FABRIC, &FabricCounters::default());
     rows
 }
 
 const AGENT: &str = "weir_";
-const LINE: &str = "weir_fabric_line_";
+const LINE: &str = "weir_fabric_session_";
 const KERNEL: &str = "weir_kernel_";
 const FABRIC: &str = "weir_fabric_";
 
@@ -128,8 +128,8 @@ impl Collector for Snapshot {
         match &self.0 {
             Status::Agent(status) => {
                 counted(AGENT, &status.counters)?;
-                if let Some(line) = status.fabric.as_ref().and_then(|link| link.line.as_ref()) {
-                    counted(LINE, &line.counters)?;
+                if let Some(session) = status.fabric.as_ref().and_then(|link| link.session.as_ref()) {
+                    counted(LINE, &session.counters)?;
                 }
                 status.kernel.as_ref().map_or(Ok(()), |kernel| counted(KERNEL, kernel))
             }

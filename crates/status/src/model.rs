@@ -1,6 +1,6 @@
 //! The model; see the crate's doc for what absence and `null` mean.
 
-use crate::counters::{AgentCounters, FabricCounters, KernelCounters, LineCounters};
+use crate::counters::{AgentCounters, FabricCounters, KernelCounters, SessionCounters};
 use crate::rate;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -135,7 +135,7 @@ pub struct AgentStatus {
     /// How many other machines the rack has.
     pub peers: u64,
     /// How many of them were heard within the timeout.
-    pub peers_heard: u64,
+    pub peers_alive: u64,
     /// What may pass the interface: its speed, or the machine cap where that is lower.
     #[serde(with = "rate")]
     pub capacity_tx_bps: Bandwidth,
@@ -170,35 +170,35 @@ pub struct FabricLink {
     /// Whether this machine speaks for its rack.
     pub leads: bool,
     /// Whether the fabric's limits were heard, from its broker or relayed, within the timeout.
-    pub hears: bool,
+    pub receives: bool,
     /// The line to a fabric broker; absent where none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<FabricLine>,
+    pub session: Option<FabricSession>,
 }
 
 /// Where the line to a fabric broker stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LineState {
+pub enum SessionState {
     /// Nothing to report, so nobody is called.
     #[default]
     Idle,
     /// A broker is being called.
-    Calling,
+    Connecting,
     /// Waiting before the next call.
     Waiting,
     /// A broker is on the line.
     Up,
 }
 
-impl LineState {
+impl SessionState {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Idle, Self::Calling, Self::Waiting, Self::Up];
-    /// `idle`, `calling`, `waiting` or `up`.
+    pub const ALL: [Self; 4] = [Self::Idle, Self::Connecting, Self::Waiting, Self::Up];
+    /// `idle`, `connecting`, `waiting` or `up`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
-            Self::Calling => "calling",
+            Self::Connecting => "connecting",
             Self::Waiting => "waiting",
             Self::Up => "up",
         }
@@ -207,9 +207,9 @@ impl LineState {
 
 /// An agent's line to a fabric broker.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct FabricLine {
+pub struct FabricSession {
     /// Where it stands.
-    pub state: LineState,
+    pub state: SessionState,
     /// The broker that is called or on the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broker: Option<String>,
@@ -224,7 +224,7 @@ pub struct FabricLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_ends: Option<i64>,
     /// What it counted.
-    pub counters: LineCounters,
+    pub counters: SessionCounters,
 }
 
 /// One leaf service on one machine.
@@ -326,7 +326,7 @@ pub struct DirectionStatus {
     pub drops: Option<u64>,
     /// Sent: destinations that are held to a receiver's rate now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub destinations_held: Option<u64>,
+    pub destinations_limited: Option<u64>,
 }
 
 impl DirectionStatus {
@@ -360,7 +360,7 @@ impl Default for DirectionStatus {
             feedback_received: None,
             backlog_bytes: None,
             drops: None,
-            destinations_held: None,
+            destinations_limited: None,
         }
     }
 }
@@ -401,11 +401,11 @@ pub struct FabricStatus {
     pub certificate_ends: Option<i64>,
     /// How many machines are on the line.
     #[serde(default)]
-    pub calls: u64,
+    pub streams: u64,
     /// How many racks the policy has.
     pub racks: u64,
     /// How many of them reported within the timeout.
-    pub racks_heard: u64,
+    pub racks_reporting: u64,
     /// What may pass the fabric.
     #[serde(with = "rate")]
     pub capacity_tx_bps: Bandwidth,

@@ -7,8 +7,8 @@ use weir_control::{
 };
 use weir_policy::Policy;
 use weir_status::{
-    AgentStatus, FabricLimit, FabricLine, FabricLink, FabricStatus, KernelCounters, LineCounters, LineState, Mode,
-    ReadError, Status, fill, metrics,
+    AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, Mode, ReadError,
+    SessionCounters, SessionState, Status, fill, metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -85,7 +85,7 @@ fn agent() -> AgentStatus {
 #[test]
 fn an_agent_tells_what_its_broker_decided() {
     let status = agent();
-    assert_eq!((status.mode, status.peers, status.peers_heard), (Some(Mode::Runtime), 1, 1));
+    assert_eq!((status.mode, status.peers, status.peers_alive), (Some(Mode::Runtime), 1, 1));
     assert_eq!((status.counters.reports_accepted, status.counters.reports_replayed), (1, 1));
     let bulk = &status.services[0].tx;
     assert_eq!(bulk.decided_by.as_deref(), Some("rack r1"));
@@ -118,7 +118,7 @@ fn under_the_static_policy_nobody_is_given_a_share() {
         broker.handle_input(now, Input::Meters(&readings));
         status.decided(&broker);
     }
-    assert_eq!((status.mode, status.peers_heard), (Some(Mode::Static), 0));
+    assert_eq!((status.mode, status.peers_alive), (Some(Mode::Static), 0));
     let computed = broker.shares(Direction::Tx).instances[0];
     assert!(computed.decided_by.is_limit(), "the rack is shared all the same: {computed:?}");
     let bulk = &status.services[0].tx;
@@ -162,7 +162,7 @@ fn json_keeps_what_is_absent_and_what_has_no_bound() {
     status.services[0].tx.backlog_bytes = Some(0);
     status.services[0].rx.sender_rate = Some(Bandwidth::from_mbps(3));
     status.kernel = Some(KernelCounters { ticks_late: 4, ..KernelCounters::default() });
-    status.fabric = Some(FabricLink { leads: true, hears: false, line: None });
+    status.fabric = Some(FabricLink { leads: true, receives: false, session: None });
     let all = Status::Agent(status);
     assert_eq!(Status::read(all.to_json().as_bytes()).expect("its own"), all);
 }
@@ -203,7 +203,7 @@ fn fabric() -> FabricStatus {
     status.decided(&policy, &broker);
     status.leads = true;
     status.leader = Some("f1".into());
-    (status.calls, status.certificate_ends) = (2, Some(1_800_000_000));
+    (status.streams, status.certificate_ends) = (2, Some(1_800_000_000));
     status.written_ms = 1_700_000_010_000;
     status.uptime_ms = 10_000;
     status
@@ -213,7 +213,7 @@ fn fabric() -> FabricStatus {
 #[test]
 fn a_fabric_broker_tells_its_limits() {
     let status = fabric();
-    assert_eq!((status.racks, status.racks_heard, status.round), (2, 2, 1));
+    assert_eq!((status.racks, status.racks_reporting, status.round), (2, 2, 1));
     let shown: Vec<_> =
         status.limits.iter().map(|of| (of.rack.as_str(), of.service.as_str(), &*of.direction)).collect();
     assert_eq!(shown, [("r1", "web", "tx"), ("r2", "web", "tx")]);
@@ -238,20 +238,20 @@ fn limits_that_are_left_out_are_a_metric() {
 fn complete() -> AgentStatus {
     let mut status = agent();
     status.kernel = Some(KernelCounters { feedback_forged: 5, ..KernelCounters::default() });
-    let counters = LineCounters { calls: 2, ..LineCounters::default() };
-    let line = FabricLine {
-        state: LineState::Up,
+    let counters = SessionCounters { streams: 2, ..SessionCounters::default() };
+    let session = FabricSession {
+        state: SessionState::Up,
         broker: Some("https://f:1".into()),
         silent_ms: Some(2_500),
         last_failure: None,
         certificate_ends: Some(1_900_000_000),
         counters,
     };
-    status.fabric = Some(FabricLink { leads: false, hears: true, line: Some(line) });
+    status.fabric = Some(FabricLink { leads: false, receives: true, session: Some(session) });
     let service = &mut status.services[0];
     service.tx.backlog_bytes = Some(3_000);
     service.tx.drops = Some(1);
-    service.tx.destinations_held = Some(2);
+    service.tx.destinations_limited = Some(2);
     service.tx.feedback_received = Some(6);
     service.rx.meter_capacity = Some(Bandwidth::from_mbps(800));
     service.rx.sender_rate = Some(Bandwidth::from_mbps(80));
@@ -274,8 +274,8 @@ fn metrics_of_a_fabric_broker() {
 /// What a text in the OpenMetrics format says, by metric: its kind, unit, help, and the names of its samples.
 fn families(text: &str) -> Vec<(String, String, String, String, Vec<String>)> {
     let mut families: Vec<(String, String, String, String, Vec<String>)> = Vec::new();
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("# ") {
+    for session in text.lines() {
+        if let Some(rest) = session.strip_prefix("# ") {
             let mut words = rest.splitn(3, ' ');
             let (what, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
             let value = words.next().unwrap_or_default().to_owned();
@@ -290,7 +290,7 @@ fn families(text: &str) -> Vec<(String, String, String, String, Vec<String>)> {
                 _ => assert_eq!(what, "EOF"),
             }
         } else {
-            let name = line.split(['{', ' ']).next().expect("a name");
+            let name = session.split(['{', ' ']).next().expect("a name");
             families.last_mut().expect("a family comes first").4.push(name.to_owned());
         }
     }
@@ -301,7 +301,7 @@ fn families(text: &str) -> Vec<(String, String, String, String, Vec<String>)> {
 #[test]
 fn names_follow_the_conventions() {
     let status = [Status::Agent(complete()), Status::Fabric(fabric())];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for text in status.iter().map(metrics::text) {
         assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);
         for (name, kind, unit, help, samples) in families(&text) {
@@ -321,18 +321,18 @@ fn names_follow_the_conventions() {
             };
             assert!(["counter", "gauge", "info"].contains(&kind.as_str()), "{name} {kind}");
             assert!(!samples.is_empty() && samples.iter().all(|found| *found == sample), "{name}: {samples:?}");
-            assert!(!told.contains(&sample), "{name} is told twice");
-            told.push(sample);
+            assert!(!reported.contains(&sample), "{name} is told twice");
+            reported.push(sample);
         }
     }
     // All there is came out of a complete status, and is in the reference, in the same order.
     let reference: Vec<String> = metrics::reference().into_iter().map(|(name, ..)| name).collect();
-    assert!(told.iter().all(|name| reference.contains(name)));
+    assert!(reported.iter().all(|name| reference.contains(name)));
     assert_eq!(
-        told.len(),
+        reported.len(),
         reference.len(),
         "{:?}",
-        reference.iter().filter(|name| !told.contains(name)).collect::<Vec<_>>()
+        reference.iter().filter(|name| !reported.contains(name)).collect::<Vec<_>>()
     );
 }
 

@@ -23,9 +23,9 @@ pub(crate) const SIZE: Shape = Shape::Scalar(&Scalar::Bytes);
 /// A window in packets. RFC 7323 allows windows of 1 GiB, which is less than 2^20 full packets.
 pub(crate) const PACKETS: Shape = Shape::Scalar(&Scalar::Integer { what: "a number of packets", min: 1, max: 1 << 20 });
 
-const SWITCH_WORDS: &[&str] = &["on", "off"];
+const SWITCH_KEYWORDS: &[&str] = &["on", "off"];
 /// `on` or `off`.
-pub(crate) const SWITCH: Shape = Shape::Scalar(&Scalar::Words { what: "a switch", words: SWITCH_WORDS });
+pub(crate) const SWITCH: Shape = Shape::Scalar(&Scalar::Words { what: "a switch", words: SWITCH_KEYWORDS });
 
 /// Reads the keys of one record.
 pub(crate) struct Reader<'a> {
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
 
     /// Reads `on` or `off`.
     pub(crate) fn switch(&mut self, key: &str, into: &mut bool) {
-        let field = self.node.field(key, |text| scalar::word(text, "", SWITCH_WORDS));
+        let field = self.node.field(key, |text| scalar::word(text, "", SWITCH_KEYWORDS));
         if let Some(word) = self.value(field) {
             *into = word == 0;
         }

@@ -3,7 +3,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 1 to 5 | the service's distance from the row before, in the first row from the range's first, as a varint |
-//! | 3 | transmit rate: 1 bit backlogged, 6 exponent, 17 mantissa, big-endian ([`CodedRate`]) |
+//! | 3 | transmit rate: 1 bit backlogged, 6 exponent, 17 mantissa, big-endian ([`QuantisedRate`]) |
 //! | 3 | receive rate |
 //!
 //! A value has one spelling: distances have no needless bytes, and between rows they are not zero.
@@ -11,7 +11,7 @@
 use crate::datagram::DecodeError;
 use crate::varint;
 use weir_control::parts::ROW_BYTES;
-use weir_control::rate::CodedRate;
+use weir_control::rate::QuantisedRate;
 use weir_control::{Demand, RateRow, UsageRow};
 use weir_units::{Bandwidth, PerDirection, ServiceId};
 
@@ -31,7 +31,7 @@ impl WireRow for UsageRow {
     }
     fn codes(&self) -> [u32; 2] {
         // A usage is finite: a meter cannot count more than `Bandwidth::MAX`.
-        let code = |demand: Demand| CodedRate::of(demand.usage.min(Bandwidth::MAX)).bits();
+        let code = |demand: Demand| QuantisedRate::of(demand.usage.min(Bandwidth::MAX)).bits();
         [self.tx, self.rx].map(|demand| code(demand) | if demand.backlogged { BACKLOGGED } else { 0 })
     }
     fn of(service: ServiceId, codes: [u32; 2]) -> Result<Self, DecodeError> {
@@ -51,7 +51,7 @@ impl<const LIMIT: bool> WireRow for FabricRow<LIMIT> {
         self.0.service
     }
     fn codes(&self) -> [u32; 2] {
-        [self.0.rates.tx, self.0.rates.rx].map(|rate| CodedRate::of(rate).bits())
+        [self.0.rates.tx, self.0.rates.rx].map(|rate| QuantisedRate::of(rate).bits())
     }
     fn of(service: ServiceId, codes: [u32; 2]) -> Result<Self, DecodeError> {
         let rate = |code: u32| if LIMIT { rate(code) } else { finite(code) };
@@ -60,7 +60,9 @@ impl<const LIMIT: bool> WireRow for FabricRow<LIMIT> {
 }
 
 fn rate(code: u32) -> Result<Bandwidth, DecodeError> {
-    CodedRate::from_bits(code).map(CodedRate::bandwidth).ok_or(DecodeError::Malformed("a rate above the largest"))
+    QuantisedRate::from_bits(code)
+        .map(QuantisedRate::bandwidth)
+        .ok_or(DecodeError::Malformed("a rate above the largest"))
 }
 
 fn finite(code: u32) -> Result<Bandwidth, DecodeError> {

@@ -1,18 +1,18 @@
 //! What an agent is told at its start, and why it ends.
 
 use crate::host::HostError;
-use crate::terms::{Source, Terms};
+use crate::runtime_config::{RuntimeConfig, Source};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use weir_control::RackBrokerConfig;
-use weir_fabric::{LineConfig, LineError};
+use weir_fabric::{SessionConfig, SessionError};
 use weir_linux::shaper::Backend;
 
 /// Everything that an agent needs to know.
 pub struct AgentConfig {
     /// What the files said at the start.
-    pub terms: Terms,
+    pub runtime_config: RuntimeConfig,
     /// Who says what they say now.
     pub source: Box<dyn Source>,
     /// The interface to shape.
@@ -32,7 +32,7 @@ pub struct AgentConfig {
     /// Leave everything in force at the end, for the next agent.
     pub keep: bool,
     /// How to reach the fabric broker, if there is one.
-    pub fabric: Option<LineConfig>,
+    pub fabric: Option<SessionConfig>,
 }
 
 /// Why the agent ended or did not start.
@@ -43,7 +43,7 @@ pub enum AgentError {
     Host(#[from] HostError),
     /// The line to the fabric broker.
     #[error(transparent)]
-    Fabric(#[from] LineError),
+    Fabric(#[from] SessionError),
     /// Somebody else has the address, or this host does not.
     #[error("listen on {address}: {error}")]
     Listen {

@@ -16,7 +16,7 @@
 //! An interface that is down stays under the policy: nothing is sent, and everything is still on it when it is up again. One that is
 //! renamed has gone, and one that gets the name has come.
 
-use super::{AgentError, Daemon, standing};
+use super::{AgentError, Daemon, host_context};
 use crate::host::{self, Host, HostError, Missing};
 use crate::notify;
 use crate::status;
@@ -46,7 +46,7 @@ impl Daemon {
                 self.look = now + self.config.broker.period;
                 let came = self.find();
                 if !came {
-                    self.tell_status();
+                    self.report_status();
                 }
                 came
             }
@@ -82,8 +82,9 @@ impl Daemon {
                     warn!("somebody took our qdisc away from {name}");
                 }
                 let timeout = self.config.broker.timeout;
-                let standing = standing(&self.config.terms, self.config.backend, self.cookie, self.epoch, timeout);
-                match host.restore(&standing, self.config.force) {
+                let host_context =
+                    host_context(&self.config.runtime_config, self.config.backend, self.cookie, self.epoch, timeout);
+                match host.restore(&host_context, self.config.force) {
                     Ok(()) => {
                         info!("our qdisc is on {name} again");
                         self.enforces();
@@ -100,7 +101,7 @@ impl Daemon {
                 self.forget();
                 self.look = self.now() + self.config.broker.period;
                 if !self.find() {
-                    self.tell_status();
+                    self.report_status();
                 }
             }
             // Anything but the kernel's word is no proof.
@@ -138,13 +139,13 @@ impl Daemon {
         self.look = self.now() + self.config.broker.period;
         self.not_enforced = None;
         self.forget();
-        self.tell_status();
+        self.report_status();
     }
 
     /// What an interface that was lost delivered is not known any more.
     fn forget(&mut self) {
         (self.meters, self.usage) = ((self.now(), Vec::new()), Vec::new());
-        self.teller.renew(status::outline(&self.config, None, self.epoch));
+        self.reporter.renew(status::outline(&self.config, None, self.epoch));
     }
 
     /// Brings an interface that is not under the policy under it; whether that worked.
@@ -160,23 +161,28 @@ impl Daemon {
                 return false;
             }
         };
-        let standing =
-            standing(&self.config.terms, self.config.backend, self.cookie, epoch, self.config.broker.timeout);
-        match Host::install(&self.config.interface, &standing, self.config.force) {
+        let host_context = host_context(
+            &self.config.runtime_config,
+            self.config.backend,
+            self.cookie,
+            epoch,
+            self.config.broker.timeout,
+        );
+        match Host::install(&self.config.interface, &host_context, self.config.force) {
             Ok(mut host) => {
                 if self.config.keep {
                     host.keep();
                 }
                 info!("{} is there and under the policy again", self.config.interface);
                 notify::status(&format!("{} by {}", self.config.interface, host.backend()));
-                self.teller.renew(status::outline(&self.config, Some(&host), epoch));
+                self.reporter.renew(status::outline(&self.config, Some(&host), epoch));
                 self.not_enforced = None;
                 self.look = self.now() + LOOK_EVERY;
                 // Limits that are still in force stay until the new broker knows better.
                 let in_force = host.resumes().then(|| host.limits());
                 self.host = Some(host);
                 self.begin_anew(epoch, in_force.as_deref());
-                self.tell_absent();
+                self.report_absent();
                 true
             }
             Err(error) => self.has_not_found(error),

@@ -8,19 +8,20 @@
 //!
 //! Worked example: `a` has at most 20 Mb/s, and 40 in the new policy: its class has the new ceiling within the signal's handling, its meter goes on.
 
-use super::{AgentError, Daemon, standing};
+use super::{AgentError, Daemon, host_context};
 use crate::host::{self, Host};
 use crate::notify;
+use crate::runtime_config::RuntimeConfig;
 use crate::status;
-use crate::terms::Terms;
 use tracing::{debug, error, info, warn};
 
 impl Daemon {
     /// Puts what the files say now in force, whole or not at all. An error ends the agent: neither the new nor the old policy can be had.
     pub(super) fn reload(&mut self) -> Result<(), AgentError> {
-        let terms = self.config.source.terms().and_then(|terms| self.is_possible(terms));
-        let refused = match terms {
-            Ok(terms) => self.take(terms)?,
+        let runtime_config =
+            self.config.source.runtime_config().and_then(|runtime_config| self.is_possible(runtime_config));
+        let refused = match runtime_config {
+            Ok(runtime_config) => self.take(runtime_config)?,
             Err(reason) => Some(reason),
         };
         match &refused {
@@ -29,32 +30,32 @@ impl Daemon {
                 notify::status(&format!("a reload was refused: {reason}"));
             }
             None => {
-                let Terms { policy, keys, .. } = &self.config.terms;
+                let RuntimeConfig { policy, keys, .. } = &self.config.runtime_config;
                 let (digest, keys) = (policy.digest(), keys.all().len());
                 info!("the policy is in force: {digest:016x}, with {keys} keys");
                 notify::status(&format!("policy {digest:016x}, {keys} keys"));
             }
         }
-        self.teller.reloaded(refused);
-        self.tell_status();
+        self.reporter.reloaded(refused);
+        self.report_status();
         Ok(())
     }
 
     /// What a running agent cannot change is refused.
-    fn is_possible(&self, terms: Terms) -> Result<Terms, String> {
-        let old = self.config.terms.listen;
-        if terms.listen != old {
-            let new = terms.listen;
+    fn is_possible(&self, runtime_config: RuntimeConfig) -> Result<RuntimeConfig, String> {
+        let old = self.config.runtime_config.listen;
+        if runtime_config.listen != old {
+            let new = runtime_config.listen;
             return Err(format!(
                 "this machine is to listen on {new}, and the agent listens on {old}\nhint: that takes a restart: systemctl restart weir-agent"
             ));
         }
-        Ok(terms)
+        Ok(runtime_config)
     }
 
     /// Puts terms in force, or says why that cannot be.
-    fn take(&mut self, terms: Terms) -> Result<Option<String>, AgentError> {
-        let anew = self.broker.set_policy(&terms.policy).is_err();
+    fn take(&mut self, runtime_config: RuntimeConfig) -> Result<Option<String>, AgentError> {
+        let anew = self.broker.set_policy(&runtime_config.policy).is_err();
         let mut epoch = self.epoch;
         if anew {
             match self.config.source.next_epoch() {
@@ -64,8 +65,10 @@ impl Daemon {
         }
         let timeout = self.config.broker.timeout;
         let renewed = match &mut self.host {
-            Some(host) => host.renew(&standing(&terms, self.config.backend, self.cookie, epoch, timeout), anew),
-            None => host::check(&terms.policy, &self.config.interface),
+            Some(host) => {
+                host.renew(&host_context(&runtime_config, self.config.backend, self.cookie, epoch, timeout), anew)
+            }
+            None => host::check(&runtime_config.policy, &self.config.interface),
         };
         if let Err(reason) = renewed {
             if self.host.as_ref().is_some_and(|host| !host.is_there()) && !reason.is_refusal() {
@@ -75,28 +78,34 @@ impl Daemon {
             } else {
                 if !anew {
                     self.broker
-                        .set_policy(&self.config.terms.policy)
+                        .set_policy(&self.config.runtime_config.policy)
                         .expect("it had this one, and the other has the same names");
                 }
                 if let Some(host) = &mut self.host
                     && !reason.is_refusal()
                 {
                     error!("the policy cannot be put in force: {reason}; back to the old one");
-                    let old = standing(&self.config.terms, self.config.backend, self.cookie, self.epoch, timeout);
+                    let old = host_context(
+                        &self.config.runtime_config,
+                        self.config.backend,
+                        self.cookie,
+                        self.epoch,
+                        timeout,
+                    );
                     host.renew(&old, false)?;
                 }
                 return Ok(Some(reason.to_string()));
             }
         }
-        self.config.terms = terms;
+        self.config.runtime_config = runtime_config;
         if anew {
             // What is in force stays until the new broker knows better.
             let in_force = self.host.as_ref().map(Host::limits);
             self.begin_anew(epoch, in_force.as_deref());
         }
-        self.line.concern(&self.config.terms.policy);
-        self.teller.renew(status::outline(&self.config, self.host.as_ref(), epoch));
-        self.tell_absent();
+        self.session.concern(&self.config.runtime_config.policy);
+        self.reporter.renew(status::outline(&self.config, self.host.as_ref(), epoch));
+        self.report_absent();
         Ok(None)
     }
 }

@@ -14,7 +14,7 @@ pub struct KernelReadings {
     /// By leaf: what waits and what was dropped.
     pub queues: Vec<Option<ServiceQueue>>,
     /// By leaf: feedback of all destinations.
-    pub told: Vec<u64>,
+    pub reported: Vec<u64>,
     /// Events of control traffic.
     pub counters: ControlCounters,
     /// The timer.
@@ -32,11 +32,11 @@ impl Host {
         };
         let queue = |leaf: &ServiceId| queues.iter().find(|queue| queue.service == Some(*leaf)).copied();
         let mut queues: Vec<Option<ServiceQueue>> = self.leaves.iter().map(queue).collect();
-        let mut told = vec![0; self.leaves.len()];
-        for (slot, count) in self.destinations.told()? {
+        let mut reported = vec![0; self.leaves.len()];
+        for (slot, count) in self.destinations.reported()? {
             let service = self.datapath.service(slot);
             if let Some(leaf) = service.and_then(|service| self.leaves.binary_search(&service).ok()) {
-                told[leaf] += count;
+                reported[leaf] += count;
             }
         }
         for destination in self.destinations.readings()? {
@@ -53,7 +53,7 @@ impl Host {
         Ok(KernelReadings {
             meters,
             queues,
-            told,
+            reported,
             counters: self.datapath.control_counters()?,
             timer: self.datapath.timer()?,
         })

@@ -77,7 +77,7 @@ impl RackAllocator {
 
 impl RackShares {
     /// Whether a limit of the fabric holds any instance of the `leaf`-th service.
-    pub fn is_held_by_fabric(&self, allocator: &RackAllocator, leaf: usize) -> bool {
+    pub fn is_limited_by_fabric(&self, allocator: &RackAllocator, leaf: usize) -> bool {
         let mut instances =
             (0..allocator.machines().len()).map(|place| self.instances[allocator.instance(leaf, place)]);
         instances.any(|instance| instance.decided_by == Constraint::Fabric)

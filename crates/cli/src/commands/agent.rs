@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{debug, warn};
 use tracing_subscriber::EnvFilter;
-use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, Source, Terms, host, key_file};
+use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, RuntimeConfig, Source, host, key_file};
 use weir_control::{RackBrokerConfig, Stale};
 use weir_document::Diagnostic;
-use weir_fabric::{BrokerUrl, IdentityFiles, LineConfig, LineError};
+use weir_fabric::{BrokerUrl, IdentityFiles, SessionConfig, SessionError};
 use weir_linux::loader::LoaderError;
 use weir_linux::requirements::{self, Purpose};
 use weir_linux::shaper::{Backend, ShaperError};
@@ -32,7 +32,7 @@ Examples:
   weir agent policy.yaml --machine m1 --interface eth0 --key key --listen 10.0.0.1:30565 \\
              --peer m2=10.0.0.2:30565 --peer m3=10.0.0.3:30565
   weir agent policy.yaml --interface eth0 --key key --fabric https://fabric.example.org:30567 \\
-             --certificate machine-m1.pem --private-key machine-m1.key --authority authority.pem
+             --certificate machine-m1.pem --private-key machine-m1.key --ca ca.pem
   weir agent policy.yaml --interface eth0 --key key --metrics 10.0.0.1:30566
   weir agent --remove --interface eth0 --status /run/weir/agent.json
 
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     forget_silent: bool,
     /// Where the fabric broker listens, all of them if there are several (see `weir fabric`)
     #[arg(long, value_name = "URL[,URL]", value_delimiter = ',')]
-    #[arg(requires = "certificate", requires = "private_key", requires = "authority")]
+    #[arg(requires = "certificate", requires = "private_key", requires = "ca")]
     fabric: Vec<BrokerUrl>,
     /// This machine's certificate, in PEM, for the fabric broker (see `weir certificate`)
     #[arg(long, value_name = "FILE", requires = "fabric")]
@@ -91,9 +91,9 @@ pub(crate) struct Args {
     /// Its private key, readable by its owner only
     #[arg(long, value_name = "FILE", requires = "fabric")]
     private_key: Option<PathBuf>,
-    /// The certificate of the authority that the fabric broker is of too
+    /// The certificate of the CA that the fabric broker is of too
     #[arg(long, value_name = "FILE", requires = "fabric")]
-    authority: Option<PathBuf>,
+    ca: Option<PathBuf>,
     /// How often the fabric broker answers, as it was told itself (`weir fabric --period`)
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = period)]
     fabric_period: Duration,
@@ -156,14 +156,14 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
             }
         }
         let what = if found { "removed what an agent left on" } else { "nothing of an agent's is on" };
-        ui.tell(&format!("{what} {}\n", args.interface))?;
+        ui.notice(&format!("{what} {}\n", args.interface))?;
         return Ok(Exit::Done);
     }
     let config = config(args, ui)?;
     log_to_stderr();
     // Ends with the agent.
     let _dashboard =
-        args.dashboard.map(|listen| dashboard::start(&config.terms.policy, listen, &[], &[])).transpose()?;
+        args.dashboard.map(|listen| dashboard::start(&config.runtime_config.policy, listen, &[], &[])).transpose()?;
     weir_agent::run(config).map_err(|error| match &error {
         AgentError::Host(host::HostError::Shaper(ShaperError::Foreign(_))) => {
             CommandError::refused(error.to_string()).hint("--force replaces it; it does not come back by itself")
@@ -172,7 +172,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
             .hint("`ip link` lists this host's interfaces; name one with --interface"),
         AgentError::Host(host::HostError::Taken { .. }) => CommandError::failed(error.to_string())
             .hint("its process number is in that file; `systemctl status weir-agent` tells of the unit's"),
-        AgentError::Fabric(LineError::Identity(refused)) => identity_refused(refused),
+        AgentError::Fabric(SessionError::Identity(refused)) => identity_refused(refused),
         AgentError::Listen { address, error: cause } => listen_refused(&error, *address, cause),
         AgentError::Host(host::HostError::Loader(LoaderError::Program(_) | LoaderError::Load(_))) => {
             CommandError::failed(shortened(&error.to_string()))
@@ -229,8 +229,8 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         Some(name) => name.clone(),
         None => host_name()?,
     };
-    let (terms, notes) = terms(args, &name)?;
-    input::tell_notes(&notes, ui)?;
+    let (runtime_config, notes) = runtime_config(args, &name)?;
+    input::print_notes(&notes, ui)?;
     let fabric_timeout = timeout(args.fabric_period, args.fabric_timeout, "--fabric-timeout", "--fabric-period")?;
     let broker = RackBrokerConfig {
         stale: if args.forget_silent { Stale::Forget } else { Stale::Keep },
@@ -242,7 +242,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
     let files = Files { args: args.clone(), name };
     let epoch = files.next_epoch().map_err(|error| CommandError::cannot_write(&args.state, error))?;
     Ok(AgentConfig {
-        terms,
+        runtime_config,
         source: Box::new(files),
         interface: args.interface.clone(),
         epoch,
@@ -257,7 +257,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
 }
 
 /// What the policy and the key file say to the machine of this name, and what is to be noted of the policy.
-fn terms(args: &Args, name: &str) -> Result<(Terms, Vec<Diagnostic>), CommandError> {
+fn runtime_config(args: &Args, name: &str) -> Result<(RuntimeConfig, Vec<Diagnostic>), CommandError> {
     let (Some(policy_path), Some(key)) = (&args.policy, &args.key) else {
         return Err(CommandError::refused("a policy and --key are needed"));
     };
@@ -277,7 +277,7 @@ fn terms(args: &Args, name: &str) -> Result<(Terms, Vec<Diagnostic>), CommandErr
         None => from_policy(&policy, machine)?,
     };
     let peers = peers(&policy, machine, &args.peer)?;
-    Ok((Terms { policy: Arc::new(policy), machine, listen, peers, keys }, notes))
+    Ok((RuntimeConfig { policy: Arc::new(policy), machine, listen, peers, keys }, notes))
 }
 
 /// Where a reload finds everything.
@@ -287,13 +287,13 @@ struct Files {
 }
 
 impl Source for Files {
-    fn terms(&self) -> Result<Terms, String> {
-        let (terms, notes) = terms(&self.args, &self.name).map_err(|error| error.text())?;
+    fn runtime_config(&self) -> Result<RuntimeConfig, String> {
+        let (runtime_config, notes) = runtime_config(&self.args, &self.name).map_err(|error| error.text())?;
         for note in notes {
             let place = note.position();
             warn!("{}:{}:{}: {}", note.file(), place.line, place.column, note.cause());
         }
-        Ok(terms)
+        Ok(runtime_config)
     }
 
     fn next_epoch(&self) -> io::Result<u64> {
@@ -302,14 +302,14 @@ impl Source for Files {
 }
 
 /// How the fabric broker is reached, if there is one.
-fn fabric(args: &Args, machine: &str, broker: &RackBrokerConfig) -> Option<LineConfig> {
+fn fabric(args: &Args, machine: &str, broker: &RackBrokerConfig) -> Option<SessionConfig> {
     // All three are there with --fabric, and only then.
     let identity = IdentityFiles {
         certificate: args.certificate.clone()?,
         private_key: args.private_key.clone()?,
-        authority: args.authority.clone()?,
+        ca: args.ca.clone()?,
     };
-    Some(LineConfig {
+    Some(SessionConfig {
         machine: machine.to_owned(),
         brokers: args.fabric.clone(),
         identity,

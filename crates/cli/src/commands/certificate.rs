@@ -1,30 +1,30 @@
-//! `weir certificate`: a small private authority, and certificates for machines and fabric brokers.
+//! `weir certificate`: a small private CA, and certificates for machines and fabric brokers.
 
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
 use std::path::PathBuf;
-use weir_fabric::authority::{Authority, AuthorityError, Holder, Made};
+use weir_fabric::ca::{CaError, CertificateAuthority, Holder, Made};
 use weir_policy::names::check_name;
 
 /// The options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  weir certificate /etc/weir/authority --policy policy.yaml --fabric fabric.example.org
-  weir certificate /etc/weir/authority --machine m7 --machine m8
-  weir certificate /etc/weir/authority --fabric fabric1.example.org,10.0.0.1
+  weir certificate /etc/weir/ca --policy policy.yaml --fabric fabric.example.org
+  weir certificate /etc/weir/ca --machine m7 --machine m8
+  weir certificate /etc/weir/ca --fabric fabric1.example.org,10.0.0.1
 
-The first use makes the authority: authority.pem goes to every host, authority.key stays where it
+The first use makes the CA: ca.pem goes to every host, ca.key stays where it
 is. machine-NAME.pem and .key go to that machine, fabric-NAME.pem and .key to the fabric broker
 that agents reach by this name or address. Private keys are readable by their owner only.
 
 Nothing is overwritten: what is there stays, and only what is missing is made. To renew a
-certificate move its two files away first. An authority of your own does as well: a machine's
+certificate move its two files away first. A CA of your own does as well: a machine's
 certificate needs the machine's name among its DNS names, a fabric broker's the names and
 addresses that agents reach it by.")]
 pub(crate) struct Args {
-    /// The directory of the authority
+    /// The directory of the CA
     directory: PathBuf,
     /// Make certificates for all machines of this policy
     #[arg(long, value_name = "FILE")]
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let mut holders: Vec<Holder> = Vec::new();
     if let Some(path) = &args.policy {
         let (policy, notes) = input::policy(path)??;
-        input::tell_notes(&notes, ui)?;
+        input::print_notes(&notes, ui)?;
         let machines = policy.network().machines().iter();
         holders.extend(machines.map(|machine| Holder::Machine(machine.name().to_owned())));
     }
@@ -58,15 +58,15 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     for hosts in &args.fabric {
         holders.push(Holder::Fabric(hosts_of(hosts)?));
     }
-    let (authority, made) = Authority::open(&args.directory).map_err(told)?;
+    let (ca, made) = CertificateAuthority::open(&args.directory).map_err(reported)?;
     let mut text = match made {
-        Made::New => format!("a new authority: {}\n", authority.certificate().display()),
+        Made::New => format!("a new CA: {}\n", ca.certificate().display()),
         Made::Kept => String::new(),
     };
     let mut kept = 0;
     for holder in &holders {
-        match authority.issue(holder, args.days).map_err(told)? {
-            Made::New => text += &format!("a new certificate: {}\n", authority.files(holder).certificate.display()),
+        match ca.issue(holder, args.days).map_err(reported)? {
+            Made::New => text += &format!("a new certificate: {}\n", ca.files(holder).certificate.display()),
             Made::Kept => kept += 1,
         }
     }
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if text.is_empty() {
         text = "nothing to make: name machines (--machine, --policy) or a fabric broker (--fabric)\n".to_owned();
     }
-    ui.tell(&text)?;
+    ui.notice(&text)?;
     Ok(Exit::Done)
 }
 
@@ -99,6 +99,6 @@ fn hosts_of(text: &str) -> Result<Vec<String>, CommandError> {
     text.split(',').map(host).collect()
 }
 
-fn told(error: AuthorityError) -> CommandError {
+fn reported(error: CaError) -> CommandError {
     CommandError::failed(error.to_string())
 }

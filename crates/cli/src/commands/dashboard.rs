@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_dashboard::Config;
-use weir_observe::{Server, Sighting, server};
+use weir_observe::{Liveness, Server, server};
 use weir_policy::Policy;
 
 /// The options.
@@ -42,10 +42,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (policy, notes) = input::policy(&args.policy)??;
-    input::tell_notes(&notes, ui)?;
+    input::print_notes(&notes, ui)?;
     let interrupt = Interrupt::listen()?;
     let server = start(&Arc::new(policy), args.listen, &args.agent, &args.fabric)?;
-    ui.tell(&format!("http://{}/\n", server.address()))?;
+    ui.notice(&format!("http://{}/\n", server.address()))?;
     wait(&interrupt);
     Ok(Exit::Done)
 }
@@ -58,7 +58,7 @@ pub(super) fn start(
     fabric: &[String],
 ) -> Result<Server, CommandError> {
     let machines = watched::machines(policy, agents)?;
-    let broker = |text: &String| Ok(Sighting::new(watched::source(text)?, None));
+    let broker = |text: &String| Ok(Liveness::new(watched::source(text)?, None));
     let fabric = fabric.iter().map(broker).collect::<Result<Vec<_>, CommandError>>()?;
     let failed = |error: std::io::Error| CommandError::failed(format!("listen on {listen}: {error}"));
     let listener = server::listen(listen).map_err(failed)?;

@@ -20,7 +20,7 @@ use weir_units::Duration;
 Examples:
   weir certificate pki --policy policy.yaml --fabric fabric.example.org
   weir fabric policy.yaml --listen 10.0.0.1:30567 --certificate pki/fabric-fabric.example.org.pem \\
-              --private-key pki/fabric-fabric.example.org.key --authority pki/authority.pem
+              --private-key pki/fabric-fabric.example.org.key --ca pki/ca.pem
 
   weir fabric policy.yaml --listen 10.0.0.1:30567 --advertise https://fabric1.example.org:30567 \\
               --etcd http://etcd1:2379,http://etcd2:2379 …
@@ -29,7 +29,7 @@ The leader of each rack reports what its services would take of the fabric; ever
 broker shares each service among the racks by the policy's `fabric:` and answers with the limits.
 Agents find it by `weir agent --fabric https://fabric.example.org:30567`.
 
-Both sides show certificates of one authority. A machine can speak for itself only: its
+Both sides show certificates of one CA. A machine can speak for itself only: its
 certificate must name it. Without the broker racks keep their last limits for 50 s, then their own
 policy alone.
 
@@ -87,9 +87,9 @@ struct Others {
     /// Under which keys in etcd these fabric brokers meet
     #[arg(long, value_name = "KEY", default_value = "/weir/fabric", value_parser = prefix)]
     etcd_prefix: String,
-    /// The certificate of the authority that etcd's are of
+    /// The certificate of the CA that etcd's are of
     #[arg(long, value_name = "FILE", requires = "etcd")]
-    etcd_authority: Option<PathBuf>,
+    etcd_ca: Option<PathBuf>,
     /// The certificate to show to etcd, if it asks for one
     #[arg(long, value_name = "FILE", requires = "etcd_private_key")]
     etcd_certificate: Option<PathBuf>,
@@ -103,7 +103,7 @@ impl Others {
     fn config(&self) -> Option<ClusterConfig> {
         let certificate = self.etcd_certificate.clone().zip(self.etcd_private_key.clone());
         Some(ClusterConfig {
-            etcd: EtcdConfig { members: self.etcd.clone(), authority: self.etcd_authority.clone(), certificate },
+            etcd: EtcdConfig { members: self.etcd.clone(), ca: self.etcd_ca.clone(), certificate },
             prefix: self.etcd_prefix.clone(),
             // There with --etcd, and only then.
             url: self.advertise.clone()?,
@@ -121,9 +121,9 @@ pub(crate) struct Identity {
     /// Its private key, readable by its owner only
     #[arg(long, value_name = "FILE")]
     private_key: PathBuf,
-    /// The certificate of the authority that all trust
+    /// The certificate of the CA that all trust
     #[arg(long, value_name = "FILE")]
-    authority: PathBuf,
+    ca: PathBuf,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
@@ -131,14 +131,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Err(CommandError::refused("the policy must be a file: SIGHUP reads it again"));
     }
     let (mut policy, notes) = input::policy(&args.policy)??;
-    input::tell_notes(&notes, ui)?;
+    input::print_notes(&notes, ui)?;
     let timeout = timeout(args.period, args.timeout, "--timeout", "--period")?;
-    let Identity { certificate, private_key, authority } = &args.identity;
-    let identity = IdentityFiles {
-        certificate: certificate.clone(),
-        private_key: private_key.clone(),
-        authority: authority.clone(),
-    };
+    let Identity { certificate, private_key, ca } = &args.identity;
+    let identity = IdentityFiles { certificate: certificate.clone(), private_key: private_key.clone(), ca: ca.clone() };
     let stale = if args.forget_silent { Stale::Forget } else { Stale::Keep };
     // The text that was read: what is agreed on must be what was checked.
     let cluster = match args.others.config() {
@@ -215,14 +211,14 @@ fn lease(text: &str) -> Result<Duration, String> {
     Ok(lease)
 }
 
-/// What is wrong with a certificate, its key or the authority.
+/// What is wrong with a certificate, its key or the CA.
 pub(crate) fn identity_refused(error: &IdentityError) -> CommandError {
-    let told = match error {
+    let reported = match error {
         // A host may start before its clock is set: whoever starts it again need not change anything for it to work.
         IdentityError::NotYet { .. } => CommandError::failed(error.to_string()),
         _ => CommandError::refused(error.to_string()),
     };
-    told.hint(error.hint())
+    reported.hint(error.hint())
 }
 
 /// Lets this process have as many descriptors as it may: a connection has one, and what processes are given at first, 1,024, is

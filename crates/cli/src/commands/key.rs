@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         Args { drop: true, .. } => (Step::Drop, "the last key is dropped", ""),
         _ => {
             key_file::create(&args.file).map_err(|error| CommandError::failed(error.to_string()))?;
-            ui.tell(&format!("a new key, readable by its owner only: {file}\n"))?;
+            ui.notice(&format!("a new key, readable by its owner only: {file}\n"))?;
             return Ok(Exit::Done);
         }
     };
@@ -51,6 +51,6 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         _ => CommandError::failed(error.to_string()),
     })?;
     let then = if next.is_empty() { String::new() } else { format!(", then `weir key {file} {next}`") };
-    ui.tell(&format!("{what}, of {keys} in all: copy {file} to all hosts and reload their agents{then}\n"))?;
+    ui.notice(&format!("{what}, of {keys} in all: copy {file} to all hosts and reload their agents{then}\n"))?;
     Ok(Exit::Done)
 }

@@ -58,13 +58,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     if args.clean {
         let removed = weir_lab::clean().map_err(refusal)?;
-        ui.tell(&format!("{} removed\n", crate::text::count(removed.len(), "namespace")))?;
+        ui.notice(&format!("{} removed\n", crate::text::count(removed.len(), "namespace")))?;
         return Ok(Exit::Done);
     }
     let Some(path) = &args.scenario else { return Err(CommandError::refused("a scenario is needed")) };
     let options = ReadOptions { set: Setting::pairs(&args.set), memory: None };
     let (scenario, notes) = Scenario::read_with(path, &options)?;
-    input::tell_notes(&notes, ui)?;
+    input::print_notes(&notes, ui)?;
     if let Some(reason) = scenario.simulator_only() {
         return Err(refusal(LabError::SimulatorOnly(reason.to_owned())));
     }
@@ -74,12 +74,12 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let file = to_file(&scenario, &outcome);
     if let Some(files) = files {
         let page = files.write_services(&file, &command(path, &args.set))?;
-        ui.tell(&format!("report: {}\n", page.display()))?;
+        ui.notice(&format!("report: {}\n", page.display()))?;
     }
     if outcome.interrupted {
         let until = file.samples.last().map_or(0.0, |sample| sample.at_s);
         let title = ui.on_err(Style::Held, "interrupted:");
-        ui.tell(&format!("{title} the results cover {until} s of {} s; the lab is down\n", file.duration_s))?;
+        ui.notice(&format!("{title} the results cover {until} s of {} s; the lab is down\n", file.duration_s))?;
     }
     if args.json {
         json::write(ui.out(), &file.to_value())?;
@@ -111,7 +111,7 @@ pub(super) fn run_watched(
                 Watch::finish(watch);
             }
             // Progress that nobody reads is no reason to end a run.
-            let _ = ui.tell(&format!("{step}\n"));
+            let _ = ui.notice(&format!("{step}\n"));
         }
         Progress::Sample { sample, of } => {
             let watch = watch.get_or_insert_with(|| Watch::new(terminal));
@@ -126,7 +126,7 @@ pub(super) fn run_watched(
         *failures.entry(failure).or_default() += 1;
     }
     for (failure, times) in failures {
-        ui.tell(&format!("iperf3: {failure} ({})\n", crate::text::count(times, "transfer")))?;
+        ui.notice(&format!("iperf3: {failure} ({})\n", crate::text::count(times, "transfer")))?;
     }
     Ok(outcome)
 }

@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Key(key::Args),
     /// Share services among racks: the broker that racks' leaders report to
     Fabric(fabric::Args),
-    /// Make an authority and certificates for machines and fabric brokers
+    /// Make a CA and certificates for machines and fabric brokers
     Certificate(certificate::Args),
     /// Show machines and services as they are now
     Top(top::Args),

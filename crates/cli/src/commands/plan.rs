@@ -152,7 +152,7 @@ fn read(args: &Args, ui: &mut Ui) -> Result<(Option<PolicyFile>, Policy), Comman
         (None, input::policy(&args.policy)??)
     };
     notes.extend(shaper_remarks::of_policy(&policy));
-    input::tell_notes(&notes, ui)?;
+    input::print_notes(&notes, ui)?;
     Ok((file, policy))
 }
 
@@ -209,7 +209,7 @@ fn write_report(args: &Args, plan: &Plan, report: &ReportFiles, ui: &mut Ui) -> 
     report.replace("plan.json", &json::to_text(&plan_json::to_json(plan)))?;
     let page = page::page(plan, &args.policy.display().to_string(), &args.command());
     let path = report.replace("report.html", &page.to_html())?;
-    Ok(ui.tell(&format!("report: {}\n", path.display()))?)
+    Ok(ui.notice(&format!("report: {}\n", path.display()))?)
 }
 
 impl Args {

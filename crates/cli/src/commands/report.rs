@@ -32,6 +32,6 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
             return Err(CommandError::refused(cause).hint("name the directory of a report that `--report` wrote"));
         }
     };
-    ui.tell(&format!("report: {}\n", page.display()))?;
+    ui.notice(&format!("report: {}\n", page.display()))?;
     Ok(Exit::Done)
 }

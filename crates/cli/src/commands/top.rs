@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_observe::watcher::View;
-use weir_observe::{Sighting, Watcher};
+use weir_observe::{Liveness, Watcher};
 use weir_units::{Direction, Instant};
 
 /// How long a key waits at most until the screen has it, and a view until it is drawn.
@@ -74,14 +74,14 @@ fn direction(text: &str) -> Result<Direction, String> {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let mut sightings = Vec::new();
+    let mut livenesses = Vec::new();
     if let Some(path) = &args.policy {
         let (policy, notes) = input::policy(path)??;
-        input::tell_notes(&notes, ui)?;
-        sightings = watched::machines(&policy, &args.agent)?;
+        input::print_notes(&notes, ui)?;
+        livenesses = watched::machines(&policy, &args.agent)?;
     }
     for text in &args.sources {
-        sightings.push(Sighting::new(watched::source(text)?, None));
+        livenesses.push(Liveness::new(watched::source(text)?, None));
     }
     let once = args.once || args.json;
     if !once && !io::stdout().is_terminal() {
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     let interrupt = Interrupt::listen()?;
     let watcher =
-        Watcher::start(sightings).map_err(|error| CommandError::failed(format!("cannot start to watch: {error}")))?;
+        Watcher::start(livenesses).map_err(|error| CommandError::failed(format!("cannot start to watch: {error}")))?;
     let filter = Filter { words: args.filter.clone(), direction: args.direction };
     if !once {
         let state = State { order: args.sort, filter, ..State::default() };
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     } else {
         plain::print(&view, &filter, args.sort, ui)?;
     }
-    let known = view.sightings.iter().any(|sighting| sighting.status.is_some());
+    let known = view.livenesses.iter().any(|liveness| liveness.status.is_some());
     Ok(if known { Exit::Done } else { Exit::Failed })
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use weir_observe::watcher::View;
-use weir_observe::{Lost, Sighting, Source};
+use weir_observe::{Liveness, Lost, Source};
 use weir_policy::Policy;
 use weir_status::{AgentStatus, FabricStatus, Mode, Status};
 use weir_units::{Bandwidth, Instant};
@@ -21,7 +21,7 @@ pub(crate) fn view() -> View {
     let m = Bandwidth::from_mbps;
     let agent = |name: &str, bulk: u64, limit: u64| {
         let mut status = AgentStatus::outline(&policy, policy.network().machine_named(name).expect("there"));
-        (status.mode, status.peers_heard, status.backend) = (Some(Mode::Runtime), 1, "htb".to_owned());
+        (status.mode, status.peers_alive, status.backend) = (Some(Mode::Runtime), 1, "htb".to_owned());
         status.written_ms = 1_700_000_000_000;
         for service in &mut status.services {
             for status in [&mut service.tx, &mut service.rx] {
@@ -38,20 +38,20 @@ pub(crate) fn view() -> View {
     let mut m1 = agent("m1", 400, 420);
     m1.services[1].rx.usage = Some(m(100));
     let mut fabric = FabricStatus::outline(&policy, "f1", 1);
-    (fabric.leads, fabric.racks_heard) = (true, 2);
+    (fabric.leads, fabric.racks_reporting) = (true, 2);
     let at = |second: u64| Instant::from_nanos(second * 1_000_000_000);
     let seen = |name: &str, status: Option<Status>, lost: Option<u64>| {
-        let mut sighting = Sighting::new(Source::File(format!("{name}.json").into()), Some(name.to_owned()));
-        sighting.status = status.map(Arc::new);
-        sighting.lost =
+        let mut liveness = Liveness::new(Source::File(format!("{name}.json").into()), Some(name.to_owned()));
+        liveness.status = status.map(Arc::new);
+        liveness.lost =
             lost.map(|since| Lost { since: at(since), why: "Connection refused (os error 111)".to_owned() });
-        sighting
+        liveness
     };
-    let sightings = vec![
+    let livenesses = vec![
         seen("m1", Some(Status::Agent(m1)), None),
         seen("m2", Some(Status::Agent(agent("m2", 80, 90))), Some(88)),
         seen("m3", None, Some(0)),
         seen("f1", Some(Status::Fabric(fabric)), None),
     ];
-    View { at: at(100), sightings }
+    View { at: at(100), livenesses }
 }

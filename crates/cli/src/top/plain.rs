@@ -35,8 +35,8 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
         table.styled([(clean(&machine.name), Style::Strong), plain(rack), (state, style), sends, receives]);
     }
     ui.print_table(&table, 0)?;
-    for line in lost {
-        ui.print(&format!("  {line}\n"))?;
+    for session in lost {
+        ui.print(&format!("  {session}\n"))?;
     }
     let rows = services(view, filter, order);
     if rows.is_empty() {
@@ -89,17 +89,17 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
 
 /// Every source with its status as it came.
 pub(crate) fn to_json(view: &View) -> Value {
-    let one = |sighting: &weir_observe::Sighting| {
-        let lost = sighting.lost.as_ref().map(|lost| {
+    let one = |liveness: &weir_observe::Liveness| {
+        let lost = liveness.lost.as_ref().map(|lost| {
             let seconds = view.at.saturating_since(lost.since).nanos() as f64 / 1e9;
             json!({ "for_s": seconds, "why": lost.why })
         });
         json!({
-            "name": sighting.name(),
-            "source": sighting.source.to_string(),
+            "name": liveness.name(),
+            "source": liveness.source.to_string(),
             "lost": lost,
-            "status": sighting.status.as_deref(),
+            "status": liveness.status.as_deref(),
         })
     };
-    Value::from(view.sightings.iter().map(one).collect::<Vec<_>>())
+    Value::from(view.livenesses.iter().map(one).collect::<Vec<_>>())
 }

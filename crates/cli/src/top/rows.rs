@@ -1,7 +1,7 @@
 //! What is shown of a view: machines, and services on them, sorted and filtered.
 
 use std::cmp::Reverse;
-use weir_observe::Sighting;
+use weir_observe::Liveness;
 use weir_observe::watcher::View;
 use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Mode, Status};
 use weir_units::{Bandwidth, Direction, Duration, Instant};
@@ -80,12 +80,12 @@ impl Row<'_> {
 /// The services to show.
 pub(crate) fn services<'a>(view: &'a View, filter: &Filter, order: Order) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
-    for sighting in &view.sightings {
-        let Some(Status::Agent(agent)) = sighting.status.as_deref() else { continue };
+    for liveness in &view.livenesses {
+        let Some(Status::Agent(agent)) = liveness.status.as_deref() else { continue };
         for service in &agent.services {
             for direction in Direction::ALL {
                 let status = service.direction(direction);
-                let row = Row { agent, lost: sighting.lost.is_some(), service: &service.service, direction, status };
+                let row = Row { agent, lost: liveness.lost.is_some(), service: &service.service, direction, status };
                 if row.matches(filter) {
                     rows.push(row);
                 }
@@ -127,11 +127,11 @@ impl Machine<'_> {
             }
             (Some(agent), _) => {
                 let mode = agent.mode.map_or("starts", Mode::name);
-                format!("{mode} {}/{} peers", agent.peers_heard, agent.peers)
+                format!("{mode} {}/{} peers", agent.peers_alive, agent.peers)
             }
             (_, Some(fabric)) => {
                 let leads = if fabric.leads { "leads" } else { "stands by" };
-                format!("fabric broker, {leads}, {}/{} racks", fabric.racks_heard, fabric.racks)
+                format!("fabric broker, {leads}, {}/{} racks", fabric.racks_reporting, fabric.racks)
             }
             (None, None) => String::new(),
         }
@@ -140,19 +140,19 @@ impl Machine<'_> {
 
 /// All sources, those that are lost first.
 pub(crate) fn machines(view: &View) -> Vec<Machine<'_>> {
-    let mut machines: Vec<Machine<'_>> = view.sightings.iter().map(|sighting| machine(sighting, view.at)).collect();
+    let mut machines: Vec<Machine<'_>> = view.livenesses.iter().map(|liveness| machine(liveness, view.at)).collect();
     machines.sort_by_key(|machine| machine.lost.is_none());
     machines
 }
 
-fn machine(sighting: &Sighting, now: Instant) -> Machine<'_> {
-    let (agent, fabric) = match sighting.status.as_deref() {
+fn machine(liveness: &Liveness, now: Instant) -> Machine<'_> {
+    let (agent, fabric) = match liveness.status.as_deref() {
         Some(Status::Agent(agent)) => (Some(agent), None),
         Some(Status::Fabric(fabric)) => (None, Some(fabric)),
         None => (None, None),
     };
-    let lost = sighting.lost.as_ref().map(|lost| (now.saturating_since(lost.since), lost.why.as_str()));
-    Machine { name: sighting.name(), agent, fabric, lost }
+    let lost = liveness.lost.as_ref().map(|lost| (now.saturating_since(lost.since), lost.why.as_str()));
+    Machine { name: liveness.name(), agent, fabric, lost }
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ fn heading(view: &View, machines: &[Machine<'_>], state: &State, paint: Paint) -
     let lost = machines.iter().filter(|machine| machine.lost.is_some()).count();
     let mut spans = vec![
         Span::styled("weir top", paint.strong()),
-        Span::raw(format!("  {}", text::count(view.sightings.len(), "source"))),
+        Span::raw(format!("  {}", text::count(view.livenesses.len(), "source"))),
     ];
     if lost > 0 {
         spans.push(Span::styled(format!(", {lost} lost"), paint.in_colour(Color::Red)));
@@ -194,8 +194,8 @@ fn service_line(row: &Row<'_>, [machine, service, bar_width]: [usize; 3], paint:
     spans.push(Span::raw(format!(" {} {} ", right(&guarantee, 12), right(&limit, 12))));
     let style = if held { paint.in_colour(Color::Yellow) } else { paint.faint() };
     spans.push(Span::styled(row.decided_by().to_owned(), style));
-    let line = Line::from(spans);
-    if row.lost { line.style(paint.faint()) } else { line }
+    let session = Line::from(spans);
+    if row.lost { session.style(paint.faint()) } else { session }
 }
 
 fn keys(state: &State, rows: &[Row<'_>], page: usize, paint: Paint) -> Line<'static> {
@@ -228,7 +228,7 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     let (width, height) = (72.min(area.width), (lines.len() as u16 + 2).min(area.height));
     let inside = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
     frame.render_widget(Clear, inside);
-    let text: Vec<Line<'_>> = lines.iter().map(|line| Line::from(*line)).collect();
+    let text: Vec<Line<'_>> = lines.iter().map(|session| Line::from(*session)).collect();
     frame.render_widget(Paragraph::new(text).block(Block::bordered().title(" help ")), inside);
 }
 

@@ -196,7 +196,7 @@ impl Flow {
         Self { stop, arrived, threads: vec![receive, send] }
     }
 
-    /// Mb/s that arrive in each of `windows` stretches of `ms` milliseconds from now on.
+    /// Mb/s that arrive in each of `windows` windows of `ms` milliseconds from now on.
     pub(crate) fn rates(&self, windows: usize, ms: u64) -> Vec<f64> {
         let mut last = (Instant::now(), self.arrived.load(Ordering::Relaxed));
         let mut rates = Vec::with_capacity(windows);

@@ -52,8 +52,8 @@ impl<'a> Etcd<'a> {
             format!("--initial-cluster=e={peer}"),
             "--log-level=error".to_owned(),
         ];
-        if let Some(IdentityFiles { certificate, private_key, authority }) = identity {
-            let files = [("cert", certificate), ("key", private_key), ("trusted-ca", authority)];
+        if let Some(IdentityFiles { certificate, private_key, ca }) = identity {
+            let files = [("cert", certificate), ("key", private_key), ("trusted-ca", ca)];
             arguments.extend(files.map(|(option, path)| format!("--{option}-file={}", path.display())));
             arguments.push("--client-cert-auth=true".to_owned());
         }

@@ -122,7 +122,7 @@ impl Network {
         for (option, file) in [("--certificate", format!("{holder}.pem")), ("--private-key", format!("{holder}.key"))] {
             process.arg(option).arg(self.at("pki").join(file));
         }
-        process.arg("--authority").arg(self.at("pki/authority.pem"));
+        process.arg("--ca").arg(self.at("pki/ca.pem"));
         process
     }
 
@@ -188,10 +188,10 @@ impl Network {
     }
 
     /// Whether the fabric broker's word on this host's line is of the last period.
-    pub(crate) fn hears(&self, host: usize) -> bool {
+    pub(crate) fn receives_limits(&self, host: usize) -> bool {
         let status = self.status(host);
         let most = u64::from(self.period) * 1000 + 100;
-        status["fabric"]["line"]["silent_ms"].as_u64().is_some_and(|ms| ms < most)
+        status["fabric"]["session"]["silent_ms"].as_u64().is_some_and(|ms| ms < most)
     }
 
     /// Mb/s that the broker lets a machine send of `a`.
@@ -231,7 +231,7 @@ fn read(path: &Path) -> Value {
 /// A status in some lines: the mode, what each service uses and may use, the receive meter, and the counters that are not zero.
 fn outline(status: &Value) -> String {
     const RATES: [&str; 6] =
-        ["usage_bps", "limit_bps", "meter_capacity_bps", "sender_rate_bps", "destinations_held", "backlog_bytes"];
+        ["usage_bps", "limit_bps", "meter_capacity_bps", "sender_rate_bps", "destinations_limited", "backlog_bytes"];
     let whole = ["mode", "fabric", "leads", "leader"].into_iter().filter(|name| !status[name].is_null());
     let mut lines = vec![whole.map(|name| format!("{name} {}", status[name])).collect::<Vec<_>>().join(", ")];
     for service in status["services"].as_array().into_iter().flatten() {

@@ -3,7 +3,7 @@
 use super::FabricBroker;
 use crate::fabric_message::{RackReport, RateRow};
 use crate::parts::well_formed;
-use crate::rate::CodedRate;
+use crate::rate::QuantisedRate;
 use weir_units::{Direction, Duration, Instant, MachineId, PerDirection, RackId};
 
 /// One rack as the broker knows it.
@@ -12,7 +12,7 @@ pub(super) struct Rack {
     /// Machines that ever spoke for it: stamps must outlast their leading, or an old report could be replayed.
     speakers: Vec<Speaker>,
     /// Leaves that were reported in this period.
-    told: Marks,
+    reported: Marks,
     forgotten: bool,
 }
 
@@ -20,12 +20,12 @@ pub(super) struct Rack {
 #[derive(Debug, Clone)]
 struct Speaker {
     machine: MachineId,
-    heard: Instant,
+    received: Instant,
     /// Whether it spoke in this period.
     lately: bool,
     stamp: (u64, u64),
     /// Leaves that it reported under this stamp.
-    told: Marks,
+    reported: Marks,
 }
 
 /// A set of leaves.
@@ -41,20 +41,20 @@ impl Marks {
     }
     /// Adds a leaf; whether it was new.
     fn add(&mut self, leaf: usize) -> bool {
-        let (word, bit) = (&mut self.0[leaf / 64], 1 << (leaf % 64));
-        let new = *word & bit == 0;
-        *word |= bit;
+        let (limits, bit) = (&mut self.0[leaf / 64], 1 << (leaf % 64));
+        let new = *limits & bit == 0;
+        *limits |= bit;
         new
     }
 }
 
 impl Rack {
     pub(super) fn new(leaves: usize) -> Self {
-        Self { speakers: Vec::new(), told: Marks::new(leaves), forgotten: false }
+        Self { speakers: Vec::new(), reported: Marks::new(leaves), forgotten: false }
     }
 
     pub(super) fn is_heard(&self, now: Instant, timeout: Duration) -> bool {
-        self.speakers.iter().any(|speaker| now.saturating_since(speaker.heard) < timeout)
+        self.speakers.iter().any(|speaker| now.saturating_since(speaker.received) < timeout)
     }
 
     /// The machines that are answered: those that spoke for the rack in the period that ended, or, if none did, the
@@ -65,14 +65,14 @@ impl Rack {
         if !lately.is_empty() {
             return lately;
         }
-        let last = self.speakers.iter().max_by_key(|speaker| speaker.heard);
-        let heard = last.filter(|speaker| now.saturating_since(speaker.heard) < timeout);
-        heard.map(|speaker| speaker.machine).into_iter().collect()
+        let last = self.speakers.iter().max_by_key(|speaker| speaker.received);
+        let received = last.filter(|speaker| now.saturating_since(speaker.received) < timeout);
+        received.map(|speaker| speaker.machine).into_iter().collect()
     }
 
     /// A period ends: from now on what is said replaces what was.
     pub(super) fn next_period(&mut self) {
-        self.told.clear();
+        self.reported.clear();
         self.speakers.iter_mut().for_each(|speaker| speaker.lately = false);
     }
 }
@@ -104,15 +104,15 @@ impl FabricBroker {
         let speaker = match rack.speakers.iter().position(|speaker| speaker.machine == report.machine) {
             Some(known) => &mut rack.speakers[known],
             None => {
-                let told = Marks::new(leaves.len());
+                let reported = Marks::new(leaves.len());
                 let machine = report.machine;
-                rack.speakers.push(Speaker { machine, heard: self.now, lately: false, stamp: (0, 0), told });
+                rack.speakers.push(Speaker { machine, received: self.now, lately: false, stamp: (0, 0), reported });
                 rack.speakers.last_mut().expect("one was just added")
             }
         };
         if stamp > speaker.stamp {
             speaker.stamp = stamp;
-            speaker.told.clear();
+            speaker.reported.clear();
         }
         let from = leaves.partition_point(|leaf| *leaf < report.first);
         let to = leaves.partition_point(|leaf| *leaf <= report.last);
@@ -120,15 +120,15 @@ impl FabricBroker {
         let mut rows = report.rows.iter().peekable();
         for (leaf, service) in leaves.iter().enumerate().take(to).skip(from) {
             let row = rows.next_if(|row| row.service == *service);
-            if stamp < speaker.stamp || !speaker.told.add(leaf) {
+            if stamp < speaker.stamp || !speaker.reported.add(leaf) {
                 continue;
             }
             news = true;
             let said = row.map_or(PerDirection::default(), |row| PerDirection {
-                tx: CodedRate::of(row.rates.tx),
-                rx: CodedRate::of(row.rates.rx),
+                tx: QuantisedRate::of(row.rates.tx),
+                rx: QuantisedRate::of(row.rates.rx),
             });
-            let replaces = rack.told.add(leaf);
+            let replaces = rack.reported.add(leaf);
             for direction in Direction::ALL {
                 let demand = &mut self.demands[direction][leaf * racks + place];
                 *demand = if replaces { said[direction] } else { said[direction].max(*demand) };
@@ -136,7 +136,7 @@ impl FabricBroker {
         }
         if news {
             self.counters.accepted += 1;
-            (speaker.heard, speaker.lately) = (self.now, true);
+            (speaker.received, speaker.lately) = (self.now, true);
             rack.forgotten = false;
         } else {
             self.counters.replayed += 1;
@@ -152,7 +152,7 @@ impl FabricBroker {
             self.counters.forgotten += 1;
             for direction in Direction::ALL {
                 let racks = self.allocator.racks();
-                self.demands[direction].iter_mut().skip(place).step_by(racks).for_each(|d| *d = CodedRate::ZERO);
+                self.demands[direction].iter_mut().skip(place).step_by(racks).for_each(|d| *d = QuantisedRate::ZERO);
             }
         }
     }
@@ -165,6 +165,6 @@ impl FabricBroker {
     /// The machine that spoke last for a rack.
     pub fn leader(&self, rack: RackId) -> Option<MachineId> {
         let speakers = &self.racks[rack.index()].speakers;
-        speakers.iter().max_by_key(|speaker| speaker.heard).map(|speaker| speaker.machine)
+        speakers.iter().max_by_key(|speaker| speaker.received).map(|speaker| speaker.machine)
     }
 }

@@ -44,7 +44,7 @@ fn report(machine: u32, round: u64, a: u64) -> RackReport {
     }
 }
 
-fn hear(broker: &mut FabricBroker, seconds: u64, reports: &[RackReport]) {
+fn receive(broker: &mut FabricBroker, seconds: u64, reports: &[RackReport]) {
     for report in reports {
         broker.handle_input(at(seconds), FabricInput::Report(report));
     }
@@ -67,9 +67,9 @@ fn period(broker: &mut FabricBroker, seconds: u64) -> Vec<(u32, Bandwidth)> {
 fn worked_example() {
     let mut broker = broker(Stale::Keep);
     assert_eq!(broker.poll_timeout(), Some(at(10)));
-    hear(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
+    receive(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
     assert_eq!(period(&mut broker, 10), [(0, gbps(5)), (2, gbps(5))]);
-    hear(&mut broker, 11, &[report(0, 2, 3), report(2, 2, 8)]);
+    receive(&mut broker, 11, &[report(0, 2, 3), report(2, 2, 8)]);
     let eight = broker.limit(RackId(1), 0, Direction::Tx);
     assert_eq!(eight, gbps(5), "the last period's");
     let answers = period(&mut broker, 20);
@@ -82,7 +82,7 @@ fn worked_example() {
 #[test]
 fn a_timeout_that_is_not_due_does_nothing() {
     let mut broker = broker(Stale::Keep);
-    hear(&mut broker, 1, &[report(0, 1, 8)]);
+    receive(&mut broker, 1, &[report(0, 1, 8)]);
     assert_eq!(period(&mut broker, 9), []);
     assert_eq!(broker.round(), 0);
 }
@@ -91,9 +91,9 @@ fn a_timeout_that_is_not_due_does_nothing() {
 fn a_silent_rack_keeps_its_word_or_is_forgotten() {
     for (stale, then) in [(Stale::Keep, gbps(5)), (Stale::Forget, Bandwidth::UNLIMITED)] {
         let mut broker = broker(stale);
-        hear(&mut broker, 0, &[report(0, 1, 8)]);
+        receive(&mut broker, 0, &[report(0, 1, 8)]);
         for second in 1..=6 {
-            hear(&mut broker, 10 * second - 1, &[report(2, second, 8)]);
+            receive(&mut broker, 10 * second - 1, &[report(2, second, 8)]);
             let answers = period(&mut broker, 10 * second);
             // The silent rack is answered, for its limits may be lost, until nobody can be there any more.
             let expected = match second {
@@ -103,10 +103,10 @@ fn a_silent_rack_keeps_its_word_or_is_forgotten() {
             };
             assert_eq!(answers, expected, "{stale:?} at {} s", 10 * second);
         }
-        assert_eq!(broker.racks_heard(), 1);
+        assert_eq!(broker.racks_reporting(), 1);
         assert_eq!(broker.racks_forgotten() as u64, broker.counters().forgotten);
         assert_eq!(broker.counters().forgotten, u64::from(stale == Stale::Forget));
-        hear(&mut broker, 61, &[report(0, 2, 8)]);
+        receive(&mut broker, 61, &[report(0, 2, 8)]);
         assert_eq!((broker.racks_forgotten(), broker.demand(RackId(0), 0, Direction::Tx)), (0, gbps(8)));
     }
 }
@@ -115,12 +115,12 @@ fn a_silent_rack_keeps_its_word_or_is_forgotten() {
 fn two_leaders_of_one_rack_are_harmless() {
     // Parted, each sees half of the rack: the larger word counts, and both are answered.
     let mut broker = broker(Stale::Keep);
-    hear(&mut broker, 1, &[report(0, 7, 8), report(1, 3, 1), report(2, 1, 8)]);
+    receive(&mut broker, 1, &[report(0, 7, 8), report(1, 3, 1), report(2, 1, 8)]);
     assert_eq!(period(&mut broker, 10), [(0, gbps(5)), (1, gbps(5)), (2, gbps(5))]);
-    hear(&mut broker, 11, &[report(1, 4, 1), report(0, 8, 8)]);
+    receive(&mut broker, 11, &[report(1, 4, 1), report(0, 8, 8)]);
     assert_eq!(period(&mut broker, 20), [(0, gbps(5)), (1, gbps(5)), (2, gbps(5))]);
     // One again: in the next period its word alone counts.
-    hear(&mut broker, 21, &[report(1, 5, 3)]);
+    receive(&mut broker, 21, &[report(1, 5, 3)]);
     let seven = Bandwidth::from_gbps(10) - gbps(3);
     assert_eq!(period(&mut broker, 30), [(1, Bandwidth::UNLIMITED), (2, rounded(seven))]);
     assert_eq!(broker.leader(RackId(0)), Some(MachineId(1)));
@@ -129,13 +129,13 @@ fn two_leaders_of_one_rack_are_harmless() {
 #[test]
 fn what_cannot_be_used_is_counted() {
     let mut broker = broker(Stale::Keep);
-    hear(&mut broker, 1, &[report(0, 5, 8), report(0, 5, 8), report(0, 4, 1)]);
+    receive(&mut broker, 1, &[report(0, 5, 8), report(0, 5, 8), report(0, 4, 1)]);
     let altered = |change: fn(&mut RackReport)| {
         let mut report = report(0, 9, 1);
         change(&mut report);
         report
     };
-    hear(
+    receive(
         &mut broker,
         1,
         &[
@@ -167,7 +167,7 @@ fn parts_stand_alone() {
     a.last = A;
     let mut b = report(0, 1, 3);
     (b.first, b.rows[0].service) = (B, B);
-    hear(&mut broker, 1, &[b.clone(), a, b]);
+    receive(&mut broker, 1, &[b.clone(), a, b]);
     assert_eq!((broker.counters().accepted, broker.counters().replayed), (2, 1));
     assert_eq!(broker.demand(RackId(0), 0, Direction::Tx), gbps(8));
     assert_eq!(broker.demand(RackId(0), 1, Direction::Tx), gbps(3));
@@ -175,7 +175,7 @@ fn parts_stand_alone() {
     let mut a = report(0, 2, 4);
     a.last = A;
     period(&mut broker, 10);
-    hear(&mut broker, 11, &[a]);
+    receive(&mut broker, 11, &[a]);
     assert_eq!(broker.demand(RackId(0), 0, Direction::Tx), gbps(4));
     assert_eq!(broker.demand(RackId(0), 1, Direction::Tx), gbps(3));
 }
@@ -183,7 +183,7 @@ fn parts_stand_alone() {
 #[test]
 fn a_policy_changes_at_run_time_and_demands_stay() {
     let mut broker = broker(Stale::Keep);
-    hear(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
+    receive(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
     broker.set_policy(&policy("4Gb/s")).expect("the same racks, machines and services");
     assert_eq!(period(&mut broker, 10), [(0, gbps(2)), (2, gbps(2))]);
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] } } }\n\
@@ -195,7 +195,7 @@ fn a_policy_changes_at_run_time_and_demands_stay() {
 #[test]
 fn a_driver_that_fetches_nothing_gets_no_heap_of_answers() {
     let mut broker = broker(Stale::Keep);
-    hear(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
+    receive(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
     broker.handle_input(at(10), FabricInput::Timeout);
     assert!(broker.poll_output().is_some());
     broker.handle_input(at(20), FabricInput::Timeout);

@@ -207,11 +207,11 @@ fn limits_are_relayed_kept_and_forgotten() {
     // 50 s after the word came, also where it came by relay.
     for second in 11..55 {
         together([&mut m1, &mut m2], second, [3_000, 3_000]);
-        assert!(m1.broker.hears_fabric() && m2.broker.hears_fabric(), "at {second} s");
+        assert!(m1.broker.receives_fabric() && m2.broker.receives_fabric(), "at {second} s");
     }
     // What is left is the rack's own limit: both were held and are offered half of the uplink.
     assert_eq!(together([&mut m1, &mut m2], 55, [3_000, 3_000]), [Bandwidth::from_gbps(5); 2]);
-    assert!(!m1.broker.hears_fabric() && !m2.broker.hears_fabric());
+    assert!(!m1.broker.receives_fabric() && !m2.broker.receives_fabric());
     assert_eq!(m2.broker.counters().fabric_fallbacks, 1);
     // Too old to be told on, and too old to be taken.
     m1.relayed.clear();
@@ -267,11 +267,11 @@ fn a_policy_changes_at_run_time_and_what_was_heard_stays() {
                 r2: { uplink: 10Gb/s, machines: [m3] } } }\nservices:\n  \
                 a: { match: [ { protocol: tcp, port: 1 } ] }\n  b: { match: [ { protocol: tcp, port: 2 } ] }\n";
     let silent = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
-    assert!(m1.broker.hears_fabric());
+    assert!(m1.broker.receives_fabric());
     m1.broker.set_policy(&silent).expect("the same racks, machines and services");
     m1.period(7, 3_000);
     assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), Bandwidth::UNLIMITED);
-    assert!(!m1.broker.hears_fabric());
+    assert!(!m1.broker.receives_fabric());
     // Nobody fell silent.
     assert_eq!(m1.broker.counters().fabric_fallbacks, 0);
     let other = Arc::new(Policy::parse("policy.yaml", &text.replace("m3", "m4")).expect("the policy is valid").0);

@@ -44,44 +44,48 @@ struct Told {
 #[derive(Debug)]
 pub(super) struct Growth {
     /// By leaf; `None` where the service was not held, or by the fabric itself.
-    told: PerDirection<Vec<Option<Told>>>,
+    reported: PerDirection<Vec<Option<Told>>>,
 }
 
 impl Growth {
     pub(super) fn new(leaves: usize) -> Self {
-        Self { told: PerDirection::both(vec![None; leaves]) }
+        Self { reported: PerDirection::both(vec![None; leaves]) }
     }
 }
 
 impl RackBroker {
     /// Makes what the next report tells of what the interval showed: the first since a word of the fabric broker.
-    pub(super) fn tell_growth(&mut self) {
+    pub(super) fn report_growth(&mut self) {
         for direction in Direction::ALL {
-            let held = self.held_by_fabric(direction);
-            let now: Vec<Option<Told>> = (0..held.len())
+            let limited = self.limited_by_fabric(direction);
+            let now: Vec<Option<Told>> = (0..limited.len())
                 .map(|leaf| {
                     let rate = self.lead.offered[direction][leaf];
-                    let grown = match self.growth.told[direction][leaf] {
-                        Some(told) if rate > told.rate + Bandwidth::from_bps(told.rate.bps() / GROWTH_PART) => {
-                            told.grown.saturating_add(1)
+                    let grown = match self.growth.reported[direction][leaf] {
+                        Some(reported)
+                            if rate > reported.rate + Bandwidth::from_bps(reported.rate.bps() / GROWTH_PART) =>
+                        {
+                            reported.grown.saturating_add(1)
                         }
                         _ => 0,
                     };
-                    self.is_next_to_held(direction, leaf, &held).then_some(Told { rate, grown })
+                    self.is_next_to_limited(direction, leaf, &limited).then_some(Told { rate, grown })
                 })
                 .collect();
-            let grows = now.iter().flatten().any(|told| told.grown > 0);
-            let most = if grows { self.without_held(direction, &held) } else { RackShares::default() };
+            let grows = now.iter().flatten().any(|reported| reported.grown > 0);
+            let most = if grows { self.without_held(direction, &limited) } else { RackShares::default() };
             for (leaf, now) in now.into_iter().enumerate() {
-                let before = std::mem::replace(&mut self.growth.told[direction][leaf], now);
-                let (Some(before), Some(told)) = (before, &mut self.growth.told[direction][leaf]) else { continue };
-                let most = || most.of_service(&self.allocator, leaf).max(told.rate);
-                told.rate = match told.grown {
-                    0 => told.rate,
-                    1 => (told.rate + (told.rate - before.rate)).min(most()),
+                let before = std::mem::replace(&mut self.growth.reported[direction][leaf], now);
+                let (Some(before), Some(reported)) = (before, &mut self.growth.reported[direction][leaf]) else {
+                    continue;
+                };
+                let most = || most.of_service(&self.allocator, leaf).max(reported.rate);
+                reported.rate = match reported.grown {
+                    0 => reported.rate,
+                    1 => (reported.rate + (reported.rate - before.rate)).min(most()),
                     _ => most(),
                 };
-                self.lead.offered[direction][leaf] = told.rate;
+                self.lead.offered[direction][leaf] = reported.rate;
             }
         }
     }
@@ -91,29 +95,30 @@ impl RackBroker {
     /// least what was told last. By what it shows alone, a lost report would have the growth begin anew.
     pub(super) fn repeat_growth(&mut self) {
         for direction in Direction::ALL {
-            let held = self.held_by_fabric(direction);
-            for leaf in 0..held.len() {
-                let before = self.growth.told[direction][leaf].filter(|_| self.is_next_to_held(direction, leaf, &held));
-                self.growth.told[direction][leaf] = before;
+            let limited = self.limited_by_fabric(direction);
+            for leaf in 0..limited.len() {
+                let before = self.growth.reported[direction][leaf]
+                    .filter(|_| self.is_next_to_limited(direction, leaf, &limited));
+                self.growth.reported[direction][leaf] = before;
                 let offered = &mut self.lead.offered[direction][leaf];
-                *offered = before.map_or(*offered, |told| told.rate.max(*offered));
+                *offered = before.map_or(*offered, |reported| reported.rate.max(*offered));
             }
         }
     }
 
     /// By leaf: whether a limit of the fabric holds the service.
-    fn held_by_fabric(&self, direction: Direction) -> Vec<bool> {
+    fn limited_by_fabric(&self, direction: Direction) -> Vec<bool> {
         let shares = &self.shares[direction];
-        (0..self.allocator.leaves().len()).map(|leaf| shares.is_held_by_fabric(&self.allocator, leaf)).collect()
+        (0..self.allocator.leaves().len()).map(|leaf| shares.is_limited_by_fabric(&self.allocator, leaf)).collect()
     }
 
     /// Whether the rack holds a service that shares with one that the fabric holds.
-    fn is_next_to_held(&self, direction: Direction, leaf: usize, held: &[bool]) -> bool {
-        !held[leaf] && held.contains(&true) && self.is_held_in_rack(direction, leaf)
+    fn is_next_to_limited(&self, direction: Direction, leaf: usize, limited: &[bool]) -> bool {
+        !limited[leaf] && limited.contains(&true) && self.is_limited_in_rack(direction, leaf)
     }
 
     /// Whether anything but its demand and the fabric holds an instance of a service.
-    fn is_held_in_rack(&self, direction: Direction, leaf: usize) -> bool {
+    fn is_limited_in_rack(&self, direction: Direction, leaf: usize) -> bool {
         let instances = &self.shares[direction].instances;
         (0..self.allocator.machines().len())
             .map(|place| instances[self.allocator.instance(leaf, place)].decided_by)
@@ -121,10 +126,10 @@ impl RackBroker {
     }
 
     /// The rack's shares if the fabric left nothing to the services that it holds, and held nobody else.
-    fn without_held(&self, direction: Direction, held: &[bool]) -> RackShares {
+    fn without_held(&self, direction: Direction, limited: &[bool]) -> RackShares {
         let nothing = FabricLimit { limit: Bandwidth::ZERO, decided_by: Constraint::Fabric };
         let limits: Vec<FabricLimit> =
-            held.iter().map(|held| if *held { nothing } else { FabricLimit::NONE }).collect();
+            limited.iter().map(|limited| if *limited { nothing } else { FabricLimit::NONE }).collect();
         let mut shares = RackShares::default();
         self.allocator.allocate(direction, &self.demands[direction], &limits, &mut shares);
         shares

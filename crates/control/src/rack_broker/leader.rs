@@ -76,7 +76,7 @@ pub(super) struct Lead {
     leads: bool,
     next_report: Instant,
     /// Whether the fabric broker spoke in the interval.
-    answered: bool,
+    acknowledged: bool,
     /// When the interval began: the last report, whether it was this machine's or another's to make.
     since: Instant,
     /// By leaf: the largest demand at the fabric of any period since the last report.
@@ -89,7 +89,7 @@ impl Lead {
             concerned: speaks_of_fabric(policy),
             leads: false,
             next_report: now + period,
-            answered: false,
+            acknowledged: false,
             since: now,
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
         }
@@ -114,8 +114,8 @@ impl RackBroker {
         let begins = leads && !led;
         let due = self.now >= self.lead.next_report;
         let interval = (begins && !due).then(|| self.lead.offered.clone());
-        if due && self.lead.answered {
-            self.tell_growth();
+        if due && self.lead.acknowledged {
+            self.report_growth();
         } else if due || begins {
             self.repeat_growth();
         }
@@ -127,7 +127,7 @@ impl RackBroker {
         }
         if due {
             self.lead.since = self.now;
-            self.lead.answered = false;
+            self.lead.acknowledged = false;
             self.lead.next_report = self.now + part(self.config.fabric_period, RETRY);
             Direction::ALL.iter().for_each(|direction| self.lead.offered[*direction].fill(Bandwidth::ZERO));
         }
@@ -138,7 +138,7 @@ impl RackBroker {
 
     /// The fabric broker computed `age` ago, as a new word of it shows. What is told next is for the next time.
     pub(super) fn fabric_computed(&mut self, age: Duration) {
-        self.lead.answered = true;
+        self.lead.acknowledged = true;
         let period = self.config.fabric_period;
         let racks = self.allocator.policy().network().racks().len() as u64;
         let place = (self.allocator.rack().index() as u64, racks);
@@ -153,7 +153,7 @@ impl RackBroker {
         for direction in Direction::ALL {
             let shares = &self.shares[direction];
             for (leaf, offered) in self.lead.offered[direction].iter_mut().enumerate() {
-                let now = if shares.is_held_by_fabric(&self.allocator, leaf) {
+                let now = if shares.is_limited_by_fabric(&self.allocator, leaf) {
                     self.allocator.most(direction, leaf, &self.demands[direction])
                 } else {
                     shares.of_service(&self.allocator, leaf)

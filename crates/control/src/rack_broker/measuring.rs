@@ -1,7 +1,7 @@
 //! Own meters into own demands.
 
 use super::{MeterReading, NetworkReading, RackBroker};
-use crate::demand::{estimate, held_back, is_held_back};
+use crate::demand::{estimate, is_throttled, throttled};
 use crate::parts::split;
 use crate::report::{Demand, UsageReport, UsageRow};
 use weir_units::{Bytes, Direction, Duration, Instant, PerDirection};
@@ -14,7 +14,7 @@ pub(super) struct Meters {
     /// By leaf.
     network: Vec<NetworkReading>,
     /// By leaf: whether the network held the service back.
-    held: Vec<bool>,
+    limited: Vec<bool>,
     read: Option<Instant>,
 }
 
@@ -23,7 +23,7 @@ impl Meters {
         Self {
             bytes: vec![PerDirection::default(); leaves],
             network: vec![NetworkReading::default(); leaves],
-            held: vec![false; leaves],
+            limited: vec![false; leaves],
             read: None,
         }
     }
@@ -47,10 +47,11 @@ impl RackBroker {
                 estimate(before[direction], reading.bytes[direction], time, limit, self.lowered[direction][leaf])
             };
             let mut row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
-            let held = is_held_back(&self.meters.network[leaf], &reading.network, row.rx.usage, self.meters.held[leaf]);
-            self.meters.held[leaf] = held;
-            if held {
-                row.rx = held_back(row.rx, self.limits[Direction::Rx][leaf]);
+            let limited =
+                is_throttled(&self.meters.network[leaf], &reading.network, row.rx.usage, self.meters.limited[leaf]);
+            self.meters.limited[leaf] = limited;
+            if limited {
+                row.rx = throttled(row.rx, self.limits[Direction::Rx][leaf]);
             }
             self.meters.bytes[leaf] = reading.bytes;
             self.meters.network[leaf] = reading.network;

@@ -24,7 +24,7 @@
 
 use super::leader::part;
 use super::{Mode, RackBroker};
-use crate::demand::LUMP;
+use crate::demand::BURST;
 use weir_units::{Bandwidth, Direction, Duration, PerDirection};
 
 /// In so many periods every machine that lives has been heard, also one that has just begun; a lost report of each included.
@@ -32,7 +32,7 @@ const PERIODS: u64 = 2;
 /// The first period, in which nothing can be told, is this part of the others at least.
 const FIRST: (u64, u64) = (1, 4);
 /// And lets so many lumps through.
-const LUMPS: u64 = 2;
+const BURSTS: u64 = 2;
 /// The part of a fabric period within which the fabric broker answers a report that is not lost: it computes once a period.
 const ANSWER: (u64, u64) = (5, 4);
 
@@ -59,8 +59,8 @@ impl RackBroker {
         }
         let limits = Direction::ALL.into_iter().flat_map(|direction| &self.limits[direction]);
         let lowest = limits.min().map_or(u64::MAX, |limit| limit.bps().max(1));
-        let lumps = Duration::from_nanos(LUMPS * LUMP.get() * 8_000_000_000 / lowest);
-        lumps.max(part(whole, FIRST)).min(whole)
+        let bursts = Duration::from_nanos(BURSTS * BURST.get() * 8_000_000_000 / lowest);
+        bursts.max(part(whole, FIRST)).min(whole)
     }
 
     /// Whether the limits in force are those that an earlier broker left.
@@ -71,7 +71,7 @@ impl RackBroker {
     /// Whether they stay for one more period. Once they do not, they never do again.
     pub(super) fn stays(&mut self) -> bool {
         let age = self.now.saturating_since(self.started);
-        let all = (0..self.heard.len()).all(|place| place == self.place || self.is_heard(place));
+        let all = (0..self.received.len()).all(|place| place == self.place || self.is_heard(place));
         let rack = self.mode == Mode::Runtime && self.round > 1 && (all || age >= self.config.period * PERIODS);
         let known = |leaf| self.fabric.stamp(leaf, self.now).is_some();
         let fabric = !self.lead.concerned || (0..self.allocator.leaves().len()).all(known);

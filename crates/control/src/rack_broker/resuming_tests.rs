@@ -1,7 +1,7 @@
 //! A broker that takes over from one before it: nothing moves, on its machine and on the others.
 
 use super::*;
-use crate::demand::LUMP;
+use crate::demand::BURST;
 use crate::fabric_message::{LimitsRelay, RackLimits, RateRow};
 use crate::rate::rounded;
 use crate::report::UsageReport;
@@ -23,11 +23,11 @@ fn at(tenths: u64) -> Instant {
 }
 
 fn relay(round: u64, mbps: u64) -> LimitsRelay {
-    LimitsRelay { age: Duration::ZERO, limits: word(0, round, mbps) }
+    LimitsRelay { age: Duration::ZERO, limits: limits(0, round, mbps) }
 }
 
 /// What the fabric leaves a rack, in Mb/s.
-fn word(rack: u32, round: u64, mbps: u64) -> RackLimits {
+fn limits(rack: u32, round: u64, mbps: u64) -> RackLimits {
     let rates = PerDirection { tx: rounded(Bandwidth::from_mbps(mbps)), rx: Bandwidth::UNLIMITED };
     RackLimits {
         rack: RackId(rack),
@@ -46,7 +46,7 @@ struct Machine {
     wants: f64,
     sent: f64,
     /// Bytes that its meter counts at once.
-    lump: f64,
+    burst: f64,
     /// Mb/s that it may send now.
     limit: f64,
     /// Reports to the fabric broker.
@@ -56,7 +56,7 @@ struct Machine {
 impl Machine {
     fn new(machine: u32, wants: f64) -> Self {
         let broker = RackBroker::new(&policy(), MachineId(machine), 1, RackBrokerConfig::default(), at(0));
-        Self { broker, wants, sent: 0.0, lump: 1.0, limit: 30.0, reported: 0 }
+        Self { broker, wants, sent: 0.0, burst: 1.0, limit: 30.0, reported: 0 }
     }
 
     /// The broker ends, and another begins with what it left, or without.
@@ -74,16 +74,16 @@ impl Machine {
     /// Ends a period; what the others are told.
     fn period(&mut self, tenths: u64) -> Vec<UsageReport> {
         self.broker.handle_input(at(tenths), Input::Timeout);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while let Some(output) = self.broker.poll_output() {
             match output {
                 Output::ReadMeters => {
-                    let counted = self.sent - self.sent % self.lump;
+                    let counted = self.sent - self.sent % self.burst;
                     let bytes = PerDirection { tx: Bytes::new(counted as u64), rx: Bytes::ZERO };
                     let reading = MeterReading { service: A, bytes, network: Default::default() };
                     self.broker.handle_input(at(tenths), Input::Meters(&[reading]));
                 }
-                Output::Broadcast(report) => told.push(report),
+                Output::Broadcast(report) => reported.push(report),
                 Output::Relay(_) => {}
                 Output::ReportRack(_) => self.reported += 1,
                 Output::SetLimits(limits) => {
@@ -92,7 +92,7 @@ impl Machine {
                 }
             }
         }
-        told
+        reported
     }
 }
 
@@ -103,7 +103,7 @@ struct Rack {
     /// By machine: when its next period is due.
     due: [u64; 3],
     /// Mb/s that the fabric leaves the rack.
-    word: u64,
+    limits: u64,
 }
 
 impl Rack {
@@ -113,42 +113,42 @@ impl Rack {
     }
 
     /// The same where the fabric leaves the rack so many Mb/s.
-    fn settled_under(word: u64) -> Self {
+    fn settled_under(limits: u64) -> Self {
         let machines = [Machine::new(0, f64::MAX), Machine::new(1, f64::MAX), Machine::new(2, 0.0)];
-        let mut rack = Self { machines, tenths: 0, due: [0, 3, 6], word };
+        let mut rack = Self { machines, tenths: 0, due: [0, 3, 6], limits };
         for _ in 0..60 {
             rack.step(&[0, 1, 2], 10);
         }
-        let each = word as f64 / 2.0;
+        let each = limits as f64 / 2.0;
         assert!(rack.machines[..2].iter().all(|machine| (machine.limit / each - 1.0).abs() < 0.0125));
         rack
     }
 
     /// A tenth of a second: who is due speaks to all, and `hear` hear the fabric's word when its turn comes, each `every` tenths.
-    fn step(&mut self, hear: &[usize], every: u64) {
+    fn step(&mut self, receive: &[usize], every: u64) {
         self.tenths += 1;
         for place in 0..3 {
             let machine = &mut self.machines[place];
             machine.sent += machine.limit.min(machine.wants) * 12_500.0;
         }
         for place in (0..3).filter(|place| self.due[*place] <= self.tenths).collect::<Vec<_>>() {
-            let told = self.machines[place].period(self.tenths);
+            let reported = self.machines[place].period(self.tenths);
             let due = self.machines[place].broker.poll_timeout().expect("a period ends").nanos();
             self.due[place] = due.div_ceil(at(1).nanos());
-            for report in told {
+            for report in reported {
                 let others = (0..3).filter(|other| *other != place);
-                others.for_each(|other| self.hears(other, &report));
+                others.for_each(|other| self.receives(other, &report));
             }
         }
         if self.tenths.is_multiple_of(every) {
-            for place in hear {
-                let word = relay(self.tenths, self.word);
-                self.machines[*place].broker.handle_input(at(self.tenths), Input::Relay(&word));
+            for place in receive {
+                let limits = relay(self.tenths, self.limits);
+                self.machines[*place].broker.handle_input(at(self.tenths), Input::Relay(&limits));
             }
         }
     }
 
-    fn hears(&mut self, place: usize, report: &UsageReport) {
+    fn receives(&mut self, place: usize, report: &UsageReport) {
         self.machines[place].broker.handle_input(at(self.tenths), Input::Report(report));
     }
 
@@ -179,14 +179,14 @@ fn limits_do_not_move_however_late_the_word_of_the_fabric_comes() {
 
 #[test]
 fn limits_do_not_move_whenever_the_meters_count_what_is_sent() {
-    for word in [4, 8, 16] {
+    for limits in [4, 8, 16] {
         for part in 0..=20 {
-            let mut rack = Rack::settled_under(word);
+            let mut rack = Rack::settled_under(limits);
             for machine in &mut rack.machines[..2] {
-                machine.lump = LUMP.get() as f64;
-                machine.sent += machine.lump * f64::from(part) / 20.0;
+                machine.burst = BURST.get() as f64;
+                machine.sent += machine.burst * f64::from(part) / 20.0;
             }
-            let each = word as f64 / 2.0;
+            let each = limits as f64 / 2.0;
             for (place, (least, most)) in rack.restarted(true, 0).into_iter().enumerate() {
                 let stays = 0.9875 * each < least && most < 1.0125 * each;
                 assert!(stays, "m{} of {each}, {part} twentieths of a lump sent: {least} to {most}", place + 1);
@@ -240,11 +240,11 @@ fn who_leads_waits_for_the_answer_to_its_first_report() {
             answer = Some(tenths + 100);
         }
         if answer == Some(tenths) {
-            m4.broker.handle_input(at(tenths), Input::Fabric(&word(1, 1, 8)));
+            m4.broker.handle_input(at(tenths), Input::Fabric(&limits(1, 1, 8)));
         }
         assert!((7.9..8.1).contains(&m4.limit), "{} Mb/s at {tenths} tenths", m4.limit);
     }
-    assert!(!m4.broker.resumes() && m4.broker.hears_fabric(), "the answer came at {answer:?}");
+    assert!(!m4.broker.resumes() && m4.broker.receives_fabric(), "the answer came at {answer:?}");
 }
 
 #[test]
@@ -257,6 +257,6 @@ fn the_first_report_tells_what_the_limits_left_show() {
     // Due a quarter of a period later; in three tenths 8 Mb/s are 300 kB.
     m2.sent -= 700_000.0;
     assert_eq!(m2.period(rack.tenths + 2), [], "not due");
-    let told = m2.period(rack.tenths + 3);
-    assert!(told[0].rows[0].tx.backlogged, "8 of 8 used: {:?}", told[0].rows);
+    let reported = m2.period(rack.tenths + 3);
+    assert!(reported[0].rows[0].tx.backlogged, "8 of 8 used: {:?}", reported[0].rows);
 }

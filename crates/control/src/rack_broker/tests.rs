@@ -68,7 +68,7 @@ impl Host {
         (reports, limits)
     }
 
-    fn hear(&mut self, now: Instant, reports: &[UsageReport]) {
+    fn receive(&mut self, now: Instant, reports: &[UsageReport]) {
         for report in reports {
             self.broker.handle_input(now, Input::Report(report));
         }
@@ -83,26 +83,26 @@ fn worked_example() {
     // The first readings are where counting starts.
     let (r1, _) = m1.period(at(0), [0, 0]);
     let (r2, _) = m2.period(at(0), [0, 0]);
-    m1.hear(at(0), &r2);
-    m2.hear(at(0), &r1);
+    m1.receive(at(0), &r2);
+    m2.receive(at(0), &r1);
     // A uses 80 on machine 1: limited to its maximum of 30.
     let (r1, limits) = m1.period(at(1), [80, 0]);
     assert_eq!(limits, [GBPS(30), Bandwidth::UNLIMITED]);
-    m2.hear(at(1), &r1);
+    m2.receive(at(1), &r1);
     let (r2, limits) = m2.period(at(1), [0, 0]);
     assert_eq!(limits, [Bandwidth::UNLIMITED; 2]);
-    m1.hear(at(1), &r2);
+    m1.receive(at(1), &r2);
     // A uses 29 of 30: backlogged. B starts on machine 2 and takes 50: 30 each.
     let (r1, limits) = m1.period(at(2), [29, 0]);
     assert_eq!(limits, [GBPS(30), Bandwidth::UNLIMITED]);
     assert!(r1[0].rows[0].tx.backlogged);
-    m2.hear(at(2), &r1);
+    m2.receive(at(2), &r1);
     let (r2, limits) = m2.period(at(2), [0, 50]);
     assert_eq!(limits, [Bandwidth::UNLIMITED, GBPS(30)]);
-    m1.hear(at(2), &r2);
+    m1.receive(at(2), &r2);
     // A stops: B may have all 60.
     let (r1, _) = m1.period(at(3), [0, 0]);
-    m2.hear(at(3), &r1);
+    m2.receive(at(3), &r1);
     let (_, limits) = m2.period(at(3), [0, 30]);
     assert_eq!(limits, [Bandwidth::UNLIMITED, GBPS(60)]);
 }
@@ -112,8 +112,8 @@ fn silence_returns_the_static_policy_and_a_word_ends_it() {
     let (mut m1, mut m2) = (Host::new(M1), Host::new(M2));
     assert_eq!(m1.broker.mode(), Mode::Static);
     m1.period(at(0), [0, 0]);
-    let (word, _) = m2.period(at(0), [0, 0]);
-    m1.hear(at(0), &word);
+    let (limits, _) = m2.period(at(0), [0, 0]);
+    m1.receive(at(0), &limits);
     for second in 1..5 {
         let (_, limits) = m1.period(at(second), [80, 0]);
         assert_eq!((m1.broker.mode(), limits[0]), (Mode::Runtime, GBPS(30)), "at {second} s");
@@ -123,8 +123,8 @@ fn silence_returns_the_static_policy_and_a_word_ends_it() {
     assert_eq!(m1.broker.counters().fallbacks, 1);
     // The other restarts: a new epoch whose rounds begin again.
     let mut m2 = Host { broker: RackBroker::new(&policy(), M2, 2, RackBrokerConfig::default(), at(6)), sent: [0, 0] };
-    let (word, _) = m2.period(at(6), [0, 0]);
-    m1.hear(at(6), &word);
+    let (limits, _) = m2.period(at(6), [0, 0]);
+    m1.receive(at(6), &limits);
     let (_, limits) = m1.period(at(6), [80, 0]);
     assert_eq!((m1.broker.mode(), limits[0]), (Mode::Runtime, GBPS(30)));
 }
@@ -170,21 +170,21 @@ fn what_cannot_be_used_is_counted() {
     m2.period(at(0), [0, 0]);
     let (old, _) = m2.period(at(1), [1, 0]);
     let (new, _) = m2.period(at(2), [2, 0]);
-    m1.hear(at(2), &new);
-    m1.hear(at(2), &new);
-    m1.hear(at(2), &old);
+    m1.receive(at(2), &new);
+    m1.receive(at(2), &new);
+    m1.receive(at(2), &old);
     let altered = |change: fn(&mut UsageReport)| {
         let mut report = new[0].clone();
         report.round = 99;
         change(&mut report);
         report
     };
-    m1.hear(at(2), &[altered(|report| report.machine = MachineId(7))]);
-    m1.hear(at(2), &[altered(|report| report.machine = M1)]);
-    m1.hear(at(2), &[altered(|report| report.policy ^= 1)]);
-    m1.hear(at(2), &[altered(|report| report.rows[0].service = ServiceId(5))]);
-    m1.hear(at(2), &[altered(|report| report.first = B)]);
-    m1.hear(at(2), &[altered(|report| report.rows.push(report.rows[0]))]);
+    m1.receive(at(2), &[altered(|report| report.machine = MachineId(7))]);
+    m1.receive(at(2), &[altered(|report| report.machine = M1)]);
+    m1.receive(at(2), &[altered(|report| report.policy ^= 1)]);
+    m1.receive(at(2), &[altered(|report| report.rows[0].service = ServiceId(5))]);
+    m1.receive(at(2), &[altered(|report| report.first = B)]);
+    m1.receive(at(2), &[altered(|report| report.rows.push(report.rows[0]))]);
     let expected = RackBrokerCounters {
         accepted: 1,
         replayed: 2,
@@ -272,8 +272,8 @@ fn what_the_network_holds_back_wants_half_more() {
     // 4.1 Gb/s of 5: no limit; with a quarter of each second's packets marked 6.1 are wanted, and the limit holds.
     let calm = receives([(0, reading(0, 0)), (4100, reading(1000, 240)), (4100, reading(2000, 480))]);
     assert_eq!(calm, [Bandwidth::UNLIMITED; 3]);
-    let held = receives([(0, reading(0, 0)), (4100, reading(1000, 250)), (4100, reading(2000, 500))]);
-    assert_eq!(held, [Bandwidth::UNLIMITED, GBPS(5), GBPS(5)]);
+    let limited = receives([(0, reading(0, 0)), (4100, reading(1000, 250)), (4100, reading(2000, 500))]);
+    assert_eq!(limited, [Bandwidth::UNLIMITED, GBPS(5), GBPS(5)]);
     // The limit empties the queue to a sixteenth: it stays. Below that it goes.
     let seconds =
         [(0, reading(0, 0)), (4100, reading(1600, 400)), (4100, reading(3200, 500)), (4100, reading(4800, 599))];

@@ -2,7 +2,7 @@
 
 use crate::Seen;
 use crate::draw::MACHINES;
-use crate::held_back::HeldBack;
+use crate::throttled::Throttled;
 use crate::world::World;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ pub(crate) struct Checkers {
     stale: Stale,
     pub(crate) leaves: Vec<weir_units::ServiceId>,
     /// By (machine, epoch, round): what it told.
-    told: HashMap<(usize, u64, u64), Told>,
+    reported: HashMap<(usize, u64, u64), Told>,
     /// By machine and instance: the newest stamp seen in its broker.
     stamps: Vec<Vec<(u64, u64)>>,
     /// By machine: when its broker last accepted a report, on its own clock.
@@ -26,7 +26,7 @@ pub(crate) struct Checkers {
     accepted: Vec<u64>,
     /// By machine: the (epoch, round) of its last period before the faults ended.
     before: Vec<(u64, u64)>,
-    pub(crate) held_back: HeldBack,
+    pub(crate) throttled: Throttled,
     sent: u64,
     limits_set: u64,
     /// How often a guarantee stood to be broken.
@@ -39,12 +39,12 @@ impl Checkers {
         Self {
             stale: world.config.stale,
             leaves: world.leaves.clone(),
-            told: HashMap::new(),
+            reported: HashMap::new(),
             stamps: vec![vec![(0, 0); instances]; MACHINES],
             last_word: vec![None; MACHINES],
             accepted: vec![0; MACHINES],
             before: Vec::new(),
-            held_back: HeldBack::new(instances),
+            throttled: Throttled::new(instances),
             sent: 0,
             limits_set: 0,
             guarantees_seen: Cell::new(0),
@@ -55,7 +55,7 @@ impl Checkers {
         self.stamps[machine].fill((0, 0));
         self.last_word[machine] = None;
         self.accepted[machine] = 0;
-        self.held_back.restarted(self.instance(machine, 0)..self.instance(machine + 1, 0));
+        self.throttled.restarted(self.instance(machine, 0)..self.instance(machine + 1, 0));
     }
 
     pub(crate) fn instance(&self, machine: usize, leaf: usize) -> usize {
@@ -72,7 +72,7 @@ impl Checkers {
         marked: u128,
         network: &NetworkReading,
     ) {
-        self.held_back.read(self.instance(machine, leaf), now, received, marked, network);
+        self.throttled.read(self.instance(machine, leaf), now, received, marked, network);
     }
 
     /// A datagram was not accepted by the decoder: it must be one that was altered.
@@ -89,15 +89,17 @@ impl Checkers {
             return Err(format!("m{} speaks in another's name", machine + 1));
         }
         let nothing = PerDirection::both(Demand::default());
-        let told =
-            self.told.entry((machine, report.epoch, report.round)).or_insert_with(|| vec![nothing; self.leaves.len()]);
+        let reported = self
+            .reported
+            .entry((machine, report.epoch, report.round))
+            .or_insert_with(|| vec![nothing; self.leaves.len()]);
         for row in &report.rows {
             let leaf = self.leaves.iter().position(|id| *id == row.service).ok_or("a row of no leaf")?;
-            told[leaf] = PerDirection { tx: row.tx, rx: row.rx };
+            reported[leaf] = PerDirection { tx: row.tx, rx: row.rx };
         }
-        let told = told.clone();
-        let mut rows = told.iter().enumerate();
-        rows.try_for_each(|(leaf, told)| self.held_back.told(self.instance(machine, leaf), now, told.rx))
+        let reported = reported.clone();
+        let mut rows = reported.iter().enumerate();
+        rows.try_for_each(|(leaf, reported)| self.throttled.reported(self.instance(machine, leaf), now, reported.rx))
     }
 
     /// After every input: the broker knows only what was truly said, and never goes back.
@@ -120,18 +122,18 @@ impl Checkers {
             if peer == machine || stamp == (0, 0) {
                 continue;
             }
-            let Some(told) = self.told.get(&(peer, stamp.0, stamp.1)) else {
+            let Some(reported) = self.reported.get(&(peer, stamp.0, stamp.1)) else {
                 return Err(format!("m{} believes a report that m{} never sent", machine + 1, peer + 1));
             };
             for direction in Direction::ALL {
                 let known = broker.demands(direction)[instance];
                 let forgotten = known == Bandwidth::ZERO && self.stale == Stale::Forget;
-                if known != told[leaf][direction].bandwidth() && !forgotten {
+                if known != reported[leaf][direction].bandwidth() && !forgotten {
                     return Err(format!(
                         "m{} knows {known} of m{}, which said {:?}",
                         machine + 1,
                         peer + 1,
-                        told[leaf]
+                        reported[leaf]
                     ));
                 }
             }
@@ -157,8 +159,8 @@ impl Checkers {
         limits: &[RuntimeLimit],
     ) -> Result<(), String> {
         let name = || format!("m{}", machine + 1);
-        let heard = self.last_word[machine].is_some_and(|last| local.saturating_since(last) < world.config.timeout);
-        let expected = if heard { Mode::Runtime } else { Mode::Static };
+        let received = self.last_word[machine].is_some_and(|last| local.saturating_since(last) < world.config.timeout);
+        let expected = if received { Mode::Runtime } else { Mode::Static };
         if broker.mode() != expected {
             return Err(format!(
                 "{} is in mode {:?}, its last word was at {:?}",
@@ -281,7 +283,7 @@ impl Checkers {
         if self.guarantees_seen.get() == 0 {
             return Err("no guarantee was ever at stake".to_owned());
         }
-        let held_back = self.held_back.began().is_some();
-        Ok(Seen { limited: self.limits_set > 0, marks: world.marks(), held_back })
+        let throttled = self.throttled.began().is_some();
+        Ok(Seen { limited: self.limits_set > 0, marks: world.marks(), throttled })
     }
 }

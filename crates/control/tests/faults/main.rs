@@ -17,9 +17,9 @@
 mod checkers;
 mod draw;
 mod fabric;
-mod held_back;
 mod network;
 mod obedience;
+mod throttled;
 mod world;
 
 use network::Marks;
@@ -33,7 +33,7 @@ struct Seen {
     limited: bool,
     marks: Marks,
     /// Whether anybody ever told more than it used, because the network held it back.
-    held_back: bool,
+    throttled: bool,
 }
 
 /// A kind of world.
@@ -92,8 +92,8 @@ fn main() {
         passed += seeds.saturating_sub(failures);
         failed += failures;
     }
-    let word = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out");
+    let limits = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {limits}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out");
     if failed > 0 {
         std::process::exit(1);
     }
@@ -156,11 +156,11 @@ fn idle(seen: &[Seen]) -> Vec<String> {
     }
     for marks in Marks::ALL {
         let worlds = seen.iter().filter(|saw| saw.marks == marks);
-        let (held_back, worlds) = (worlds.clone().filter(|saw| saw.held_back).count(), worlds.count());
-        println!("{marks}: somebody was held back in {held_back} of {worlds} worlds");
+        let (throttled, worlds) = (worlds.clone().filter(|saw| saw.throttled).count(), worlds.count());
+        println!("{marks}: somebody was held back in {throttled} of {worlds} worlds");
         // Loads are too small to fill a queue in some.
-        if marks.holds_back() && worlds >= 20 && held_back * 2 < worlds {
-            failures.push(format!("only in {held_back} of {worlds} worlds with {marks} was anybody held back"));
+        if marks.holds_back() && worlds >= 20 && throttled * 2 < worlds {
+            failures.push(format!("only in {throttled} of {worlds} worlds with {marks} was anybody held back"));
         }
     }
     failures

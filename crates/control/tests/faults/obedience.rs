@@ -6,7 +6,7 @@
 use crate::checkers::Checkers;
 use crate::draw::MACHINES;
 use crate::world::World;
-use weir_control::demand::LUMP;
+use weir_control::demand::BURST;
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{Mode, RackBroker};
 use weir_units::{Bandwidth, ContentionPoint, Direction, RackId};
@@ -79,9 +79,9 @@ impl Checkers {
         // keeps the limit: a ninth more than it uses, of which a lump a second may be missing, up to half. One that just told half more than it used: half more. (One that
         // marks hold at half of a limit that it has may hold twice what it uses. No world so far needs that much, so none has it.)
         let holds = |m: usize, leaf: usize, rate: Bandwidth| {
-            let told_more = direction == Direction::Rx && self.held_back.counts(self.instance(m, leaf), world.now);
+            let told_more = direction == Direction::Rx && self.throttled.counts(self.instance(m, leaf), world.now);
             let bps = rate.bps();
-            Bandwidth::from_bps(if told_more { bps / 2 * 3 } else { ((bps + 8 * LUMP.get()) / 9 * 10).min(2 * bps) })
+            Bandwidth::from_bps(if told_more { bps / 2 * 3 } else { ((bps + 8 * BURST.get()) / 9 * 10).min(2 * bps) })
         };
         for (leaf, service) in self.leaves.iter().enumerate() {
             let service = world.policy.services().get(*service);
@@ -92,8 +92,8 @@ impl Checkers {
             let sure: Bandwidth = (0..MACHINES).map(|m| self.brings(world, direction, m, leaf, &demand)).sum();
             let promised = service.share(ContentionPoint::Rack, direction).min.min(sure);
             let used = |m: usize| world.machines[m].usage(direction, leaf);
-            let held: Bandwidth = (0..MACHINES).map(|m| holds(m, leaf, used(m))).sum();
-            if held.bps() + self.spare(world, held) < promised.bps() {
+            let limited: Bandwidth = (0..MACHINES).map(|m| holds(m, leaf, used(m))).sum();
+            if limited.bps() + self.spare(world, limited) < promised.bps() {
                 let has: Bandwidth = (0..MACHINES).map(used).sum();
                 return Err(format!("{} has {has}, is guaranteed {promised} ({direction})", service.path()));
             }

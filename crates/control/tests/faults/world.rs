@@ -134,7 +134,7 @@ pub(crate) struct World {
     /// When the queue before the rack was last full and found new rates.
     full_at: Option<u64>,
     /// Datagrams heard by an attacker.
-    heard: Vec<Vec<u8>>,
+    received: Vec<Vec<u8>>,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
     bodies: Vec<Option<Event>>,
     verbose: bool,
@@ -155,10 +155,10 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
         }
         world.now = at;
         let event = world.bodies[body].take().expect("an event happens once");
-        let told = |failure: String| format!("at {:.3} s: {failure}", at as f64 / 1e9);
-        world.step(event, &mut checkers).map_err(told)?;
+        let reported = |failure: String| format!("at {:.3} s: {failure}", at as f64 / 1e9);
+        world.step(event, &mut checkers).map_err(reported)?;
         if at > FAULTY_SECONDS * SECOND + KNOW_WITHIN {
-            checkers.knowledge(&world).map_err(told)?;
+            checkers.knowledge(&world).map_err(reported)?;
         }
         if at > end {
             match checkers.agreement(&world) {
@@ -166,7 +166,7 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
                     late = Some(at);
                     until = at + 3 * SECOND;
                 }
-                agreed => agreed.map_err(told)?,
+                agreed => agreed.map_err(reported)?,
             }
         }
     }
@@ -213,7 +213,7 @@ impl World {
             now: 0,
             faulty: true,
             full_at: None,
-            heard: Vec::new(),
+            received: Vec::new(),
             events: BinaryHeap::new(),
             bodies: Vec::new(),
             verbose,
@@ -484,12 +484,12 @@ impl World {
                 copy[bit / 8] ^= 1 << (bit % 8);
                 self.deliver(machine, from, copy);
             }
-            if replayed && !self.heard.is_empty() {
-                let old = self.heard[self.rng.random_range(0..self.heard.len())].clone();
+            if replayed && !self.received.is_empty() {
+                let old = self.received[self.rng.random_range(0..self.received.len())].clone();
                 self.deliver(machine, from, old);
             }
         }
-        self.heard.push(datagram);
+        self.received.push(datagram);
     }
 
     fn deliver(&mut self, machine: usize, from: usize, datagram: Vec<u8>) {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use weir_observe::watcher::View;
-use weir_observe::{Lost, Sighting, Source};
+use weir_observe::{Liveness, Lost, Source};
 use weir_policy::Policy;
 use weir_status::{AgentStatus, DirectionStatus, Mode, Status};
 use weir_units::{Bandwidth, Direction, Instant};
@@ -51,7 +51,7 @@ fn held(status: &mut DirectionStatus, usage: f64, wanted: f64, by: &str) {
 pub(crate) fn status(policy: &Policy, index: usize, second: u64) -> AgentStatus {
     let id = weir_units::MachineId(index as u32);
     let mut status = AgentStatus::outline(policy, id);
-    (status.mode, status.peers_heard) = (Some(Mode::Runtime), status.peers);
+    (status.mode, status.peers_alive) = (Some(Mode::Runtime), status.peers);
     (status.interface, status.backend, status.attachment) = ("eth0".into(), "htb".into(), Some("tcx".into()));
     status.written_ms = 1_700_000_000_000 + second * 1_000;
     status.uptime_ms = (90_000 + second) * 1_000;
@@ -81,7 +81,7 @@ pub(crate) fn status(policy: &Policy, index: usize, second: u64) -> AgentStatus 
                 (one.packets_markable, one.packets_marked) = (Some(8_000 * second), Some(61 * second));
                 one.feedback_sent = Some(2_000 * second);
             } else {
-                (one.backlog_bytes, one.drops, one.destinations_held) = (Some(18_432), Some(0), Some(3));
+                (one.backlog_bytes, one.drops, one.destinations_limited) = (Some(18_432), Some(0), Some(3));
             }
         }
     }
@@ -95,7 +95,7 @@ pub(crate) fn view(policy: &Policy, second: u64, until: u64) -> View {
     let gone = until.saturating_sub(45);
     let one = |(index, machine): (usize, &weir_policy::Machine)| {
         let source: Source = format!("http://10.0.0.{}:30566/status", index % 250 + 1).parse().expect("a source");
-        let mut seen = Sighting::new(source, Some(machine.name().to_owned()));
+        let mut seen = Liveness::new(source, Some(machine.name().to_owned()));
         let is_last = index + 1 == machines.len();
         let last = if is_last { second.min(gone) } else { second };
         seen.status = Some(Arc::new(Status::Agent(status(policy, index, last))));
@@ -104,5 +104,5 @@ pub(crate) fn view(policy: &Policy, second: u64, until: u64) -> View {
         }
         seen
     };
-    View { at: at(second), sightings: machines.iter().enumerate().map(one).collect() }
+    View { at: at(second), livenesses: machines.iter().enumerate().map(one).collect() }
 }

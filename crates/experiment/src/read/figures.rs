@@ -53,7 +53,7 @@ impl Reader<'_> {
                 for run in &runs {
                     entry = Some(self.entry(node.get("entry")?, *run)?);
                 }
-                FigureKind::CompletionTimes { stretch: self.stretch_of(node, &runs)?, runs, entry: entry? }
+                FigureKind::CompletionTimes { window: self.window_of(node, &runs)?, runs, entry: entry? }
             }
             "queues" => {
                 let runs = self.runs_of(node)?;
@@ -62,7 +62,7 @@ impl Reader<'_> {
                     link = Some(self.link(node.get("link")?, *run)?);
                 }
                 let packet = node.field("packet", scalar::size).value()?;
-                FigureKind::Queues { stretch: self.stretch_of(node, &runs)?, runs, link: link?, packet }
+                FigureKind::Queues { window: self.window_of(node, &runs)?, runs, link: link?, packet }
             }
             _ => {
                 let mut values = Vec::new();

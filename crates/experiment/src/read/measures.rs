@@ -1,8 +1,8 @@
 //! `measure:` of a value: what it refers to must be there.
 
 use super::{Reader, both, integer, text};
-use crate::language::{self, BOUND_WORDS, DIRECTION_WORDS, MEASURE, POINT_WORDS, SHARE_WORDS};
-use crate::model::{Counted, Measure, PerSetting, Run, Setting, Share, Stretch};
+use crate::language::{self, BOUND_KEYWORDS, DIRECTION_KEYWORDS, MEASURE, POINT_KEYWORDS, SHARE_KEYWORDS};
+use crate::model::{Counted, Measure, PerSetting, Run, Setting, Share, Window};
 use std::sync::Arc;
 use weir_document::scalar::{self, MILLION};
 use weir_document::{Node, quote};
@@ -25,32 +25,32 @@ impl Reader<'_> {
         match kind {
             "bandwidth" | "settling" => {
                 let run = self.run_of(node)?;
-                let (of, stretch) = (self.counted(node, run), self.stretch_of(node, &[run]));
-                let (of, stretch) = (of?, stretch?);
+                let (of, window) = (self.counted(node, run), self.window_of(node, &[run]));
+                let (of, window) = (of?, window?);
                 Some(match kind {
-                    "bandwidth" => Measure::Bandwidth { run, of, stretch },
-                    _ => Measure::Settling { run, of, limit: rate(node, "at-most")?, stretch },
+                    "bandwidth" => Measure::Bandwidth { run, of, window },
+                    _ => Measure::Settling { run, of, limit: rate(node, "at-most")?, window },
                 })
             }
             "meter-rate" => {
                 let run = self.run_of(node)?;
-                let (service, stretch) = (self.shaped(node.get("service")?, run), self.stretch_of(node, &[run]));
+                let (service, window) = (self.shaped(node.get("service")?, run), self.window_of(node, &[run]));
                 let machine = self.machine(node.get("machine")?, run);
-                Some(Measure::MeterRate { run, service: service?, machine: machine?, stretch: stretch? })
+                Some(Measure::MeterRate { run, service: service?, machine: machine?, window: window? })
             }
             "completion-time" => {
                 let run = self.run_of(node)?;
-                let (entry, stretch) = (self.entry(node.get("entry")?, run), self.stretch_of(node, &[run]));
+                let (entry, window) = (self.entry(node.get("entry")?, run), self.window_of(node, &[run]));
                 Some(Measure::CompletionTime {
                     run,
                     entry: entry?,
                     percentile: self.percentile(node)?,
-                    stretch: stretch?,
+                    window: window?,
                 })
             }
             "fairness" => {
                 let run = self.run_of(node)?;
-                let stretch = self.stretch_of(node, &[run]);
+                let window = self.window_of(node, &[run]);
                 let (services, entries) = (node.get("services"), node.get("entries"));
                 let (Some(list), true) = (services.or(entries), services.is_none() || entries.is_none()) else {
                     self.error(node.span, "this does not say among whom", "write either `services` or `entries`");
@@ -61,20 +61,20 @@ impl Reader<'_> {
                     None => self.entry(item, run).map(Counted::Entry),
                 };
                 let of: Vec<_> = list.items().iter().filter_map(one).collect();
-                (of.len() == list.items().len()).then_some(Measure::Fairness { run, of, stretch: stretch? })
+                (of.len() == list.items().len()).then_some(Measure::Fairness { run, of, window: window? })
             }
             "queue" => {
                 let run = self.run_of(node)?;
-                let (link, stretch) = (self.link(node.get("link")?, run), self.stretch_of(node, &[run]));
+                let (link, window) = (self.link(node.get("link")?, run), self.window_of(node, &[run]));
                 let (percentile, packet) = (self.percentile(node)?, size(node, "packet")?);
-                Some(Measure::Queue { run, link: link?, percentile, packet, stretch: stretch? })
+                Some(Measure::Queue { run, link: link?, percentile, packet, window: window? })
             }
             "allocation" => self.allocation(node),
             "policy-share" => {
                 let policy = self.policy(node)?;
                 let service = self.policy_service(node, &policy)?;
-                let point = ContentionPoint::ALL[word(node, "point", POINT_WORDS)?];
-                let min = word(node, "of", BOUND_WORDS)? == 0;
+                let point = ContentionPoint::ALL[word(node, "point", POINT_KEYWORDS)?];
+                let min = word(node, "of", BOUND_KEYWORDS)? == 0;
                 let direction = direction(node)?;
                 let share = policy.services().get(service).share(point, direction);
                 if !min && share.max.is_unlimited() {
@@ -155,7 +155,7 @@ impl Reader<'_> {
         };
         let share = match node.get("of") {
             None => Share::Allocation,
-            Some(_) => [Share::Demand, Share::Allocation, Share::Headroom][word(node, "of", SHARE_WORDS)?],
+            Some(_) => [Share::Demand, Share::Allocation, Share::Headroom][word(node, "of", SHARE_KEYWORDS)?],
         };
         Some(Measure::Allocation { policy, demands, service, machine, direction: direction(node)?, share })
     }
@@ -174,32 +174,32 @@ impl Reader<'_> {
         self.run_at(node.get("run")?)
     }
 
-    /// A stretch by name or in place, within all of `runs`.
-    pub(super) fn stretch_of(&mut self, node: &Node, runs: &[usize]) -> Option<PerSetting<Stretch>> {
-        let node = node.get("stretch")?;
+    /// A window by name or in place, within all of `runs`.
+    pub(super) fn window_of(&mut self, node: &Node, runs: &[usize]) -> Option<PerSetting<Window>> {
+        let node = node.get("window")?;
         let name = node.scalar()?;
-        let stretch = match (self.stretches.get(name), language::stretch(name)) {
-            (Some(stretch), _) => *stretch,
+        let window = match (self.windows.get(name), language::window(name)) {
+            (Some(window), _) => *window,
             (None, Ok((from, to))) => {
-                let stretch = Stretch { from, to };
-                PerSetting { quick: stretch, full: stretch }
+                let window = Window { from, to };
+                PerSetting { quick: window, full: window }
             }
             (None, Err(refusal)) => {
-                let names: Vec<String> = self.stretches.keys().cloned().collect();
+                let names: Vec<String> = self.windows.keys().cloned().collect();
                 if names.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
                     self.error(node.span, refusal.cause, refusal.hint);
                 } else {
-                    self.unknown(node, "stretch", &names.iter().map(String::as_str).collect::<Vec<_>>());
+                    self.unknown(node, "window", &names.iter().map(String::as_str).collect::<Vec<_>>());
                 }
                 return None;
             }
         };
         for (run, setting) in runs.iter().flat_map(|run| Setting::ALL.map(|setting| (*run, setting))) {
-            let (ends, run) = (stretch.get(setting), &self.runs[run]);
+            let (ends, run) = (window.get(setting), &self.runs[run]);
             let duration = run.scenario.get(setting).duration();
             if ends.to > duration {
                 let cause = format!(
-                    "the stretch from {} to {} is not within the run `{}`, which lasts {duration} in the {} setting",
+                    "the window from {} to {} is not within the run `{}`, which lasts {duration} in the {} setting",
                     ends.from,
                     ends.to,
                     run.name,
@@ -209,7 +209,7 @@ impl Reader<'_> {
                 return None;
             }
         }
-        Some(stretch)
+        Some(window)
     }
 
     /// Whose bandwidth: exactly one of five keys.
@@ -409,7 +409,7 @@ fn word(node: &Node, key: &str, words: &[&str]) -> Option<usize> {
 fn direction(node: &Node) -> Option<Direction> {
     match node.get("direction") {
         None => Some(Direction::Tx),
-        Some(_) => Some([Direction::Tx, Direction::Rx][word(node, "direction", DIRECTION_WORDS)?]),
+        Some(_) => Some([Direction::Tx, Direction::Rx][word(node, "direction", DIRECTION_KEYWORDS)?]),
     }
 }
 

@@ -1,11 +1,11 @@
 //! From a file under `papers/` to an [`Experiment`]: scenarios and policies read, names resolved, units in agreement.
 //!
-//! Each run's scenario is read twice, with the changes of each setting, so that whatever a name or a stretch refers to is there
+//! Each run's scenario is read twice, with the changes of each setting, so that whatever a name or a window refers to is there
 //! in both. What is wrong with a scenario or a policy is reported under its own name.
 //!
 //! | module | reads |
 //! |---|---|
-//! | `runs` | `runs:`, `stretches:` |
+//! | `runs` | `runs:`, `windows:` |
 //! | `values` | `values:` |
 //! | `measures` | `measure:` of a value |
 //! | `figures` | `figures:` |
@@ -16,7 +16,7 @@ mod runs;
 mod values;
 
 use crate::language::{MAX_FILE, PAPER};
-use crate::model::{Experiment, PerSetting, Run, Setting, Stretch};
+use crate::model::{Experiment, PerSetting, Run, Setting, Window};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Experiment {
             notes: Vec::new(),
             others: Vec::new(),
             runs: Vec::new(),
-            stretches: BTreeMap::new(),
+            windows: BTreeMap::new(),
             policies: BTreeMap::new(),
             demands: BTreeMap::new(),
         };
@@ -73,7 +73,7 @@ struct Reader<'a> {
     others: Vec<Diagnostics>,
     /// The runs; all of them once the first value is read.
     runs: Vec<Run>,
-    stretches: BTreeMap<String, PerSetting<Stretch>>,
+    windows: BTreeMap<String, PerSetting<Window>>,
     /// Policies and demands by path, `None` where they cannot be read: several values look into one.
     policies: BTreeMap<PathBuf, Option<Arc<Policy>>>,
     demands: BTreeMap<(PathBuf, PathBuf), Option<Arc<Demands>>>,
@@ -100,10 +100,10 @@ impl Reader<'_> {
 
     /// `None` only if something was reported.
     fn experiment(&mut self, root: &Node) -> Option<Experiment> {
-        let stretches_are_good = self.read_stretches(root);
+        let windows_are_valid = self.read_windows(root);
         let runs_are_good = self.read_runs(root);
         // Names of runs that are not there would be told a second time.
-        if !(stretches_are_good && runs_are_good) {
+        if !(windows_are_valid && runs_are_good) {
             return None;
         }
         let values = self.values(root);

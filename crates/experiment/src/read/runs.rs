@@ -1,25 +1,25 @@
-//! `runs:` and `stretches:`.
+//! `runs:` and `windows:`.
 
 use super::{Reader, both, integer, text};
 use crate::language;
-use crate::model::{PerSetting, Run, Setting, Stretch};
+use crate::model::{PerSetting, Run, Setting, Window};
 use std::sync::Arc;
 use weir_document::Node;
 use weir_scenario::{ReadOptions, Scenario};
 
 impl Reader<'_> {
-    /// Whether all stretches are good.
-    pub(super) fn read_stretches(&mut self, root: &Node) -> bool {
-        let entries = root.get("stretches").map_or(&[][..], Node::entries);
+    /// Whether all windows are good.
+    pub(super) fn read_windows(&mut self, root: &Node) -> bool {
+        let entries = root.get("windows").map_or(&[][..], Node::entries);
         for (name, node) in entries {
             let one = |node: &Node| {
-                let ends = node.read(language::stretch).value()?;
-                Some(Stretch { from: ends.0, to: ends.1 })
+                let ends = node.read(language::window).value()?;
+                Some(Window { from: ends.0, to: ends.1 })
             };
-            let stretch = both(|setting| one(node.get(setting.name()).unwrap_or(node)));
-            self.stretches.extend(stretch.map(|stretch| (name.text.clone(), stretch)));
+            let window = both(|setting| one(node.get(setting.name()).unwrap_or(node)));
+            self.windows.extend(window.map(|window| (name.text.clone(), window)));
         }
-        self.stretches.len() == entries.len()
+        self.windows.len() == entries.len()
     }
 
     /// Whether all runs are good.

@@ -1,7 +1,7 @@
 //! `values:`.
 
 use super::{Reader, text};
-use crate::language::EXPECT_WORDS;
+use crate::language::EXPECT_KEYWORDS;
 use crate::model::{Expected, Measure, Published, Value, Which};
 use crate::unit::{Dimension, Unit};
 use weir_document::scalar::{self, MILLION};
@@ -83,7 +83,7 @@ impl Reader<'_> {
         let no_number = "this compares with the published value, and there is none";
         let hint = "write `published: NUMBER`, or compare with a number or another value";
         if let Some(word) = node.scalar() {
-            let word = scalar::word(word, "", EXPECT_WORDS).ok()?;
+            let word = scalar::word(word, "", EXPECT_KEYWORDS).ok()?;
             let Some(published) = published else {
                 self.error(node.span, no_number, hint);
                 return None;

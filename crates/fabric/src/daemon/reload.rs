@@ -7,7 +7,7 @@
 use super::work::Daemon;
 use super::{EPOCH_FILE, read_policy};
 use crate::clock::now_s;
-use crate::cluster::News;
+use crate::cluster::ClusterEvent;
 use crate::identity::Identity;
 use std::sync::Arc;
 use tracing::{info, warn};
@@ -95,9 +95,9 @@ impl Daemon {
     }
 
     /// What became of the policy for all.
-    pub(super) fn hear_of_policy(&mut self, news: News) {
-        match news {
-            News::Policy(policy, epoch) => {
+    pub(super) fn receive_policy(&mut self, cluster_event: ClusterEvent) {
+        match cluster_event {
+            ClusterEvent::Policy(policy, epoch) => {
                 let other_names = self.broker.as_mut().is_some_and(|broker| broker.set_policy(&policy).is_err());
                 if other_names {
                     self.begin_anew(&policy, epoch);
@@ -106,19 +106,19 @@ impl Daemon {
                 self.refusals.for_all = None;
                 self.now_in_force(policy);
             }
-            News::Taken(digest) => {
+            ClusterEvent::Taken(digest) => {
                 info!("etcd has the policy {digest:016x} for all");
                 self.refusals.settle(digest);
             }
-            News::Refused(digest, why) => {
+            ClusterEvent::Refused(digest, why) => {
                 warn!("the policy {digest:016x} is not taken, the old one stays: {why}");
                 self.refusals.refuse(digest, &why);
             }
-            News::Unusable(reason) => {
+            ClusterEvent::Unusable(reason) => {
                 warn!("the policy for all cannot be used, the old one stays: {reason}");
                 self.refusals.for_all = Some(reason);
             }
-            News::Leads(_) | News::Follows(_) => {}
+            ClusterEvent::Leads(_) | ClusterEvent::Follows(_) => {}
         }
     }
 
@@ -126,7 +126,7 @@ impl Daemon {
     fn begin_anew(&mut self, policy: &Arc<Policy>, epoch: Option<u64>) {
         self.epoch = epoch.unwrap_or(self.epoch);
         self.broker = epoch.map(|epoch| FabricBroker::new(policy, epoch, self.config.broker, self.now()));
-        self.calls.renumber(policy);
+        self.streams.renumber(policy);
         info!("the policy has other racks, machines or services: the first limits come in a period");
     }
 

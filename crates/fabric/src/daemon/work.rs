@@ -3,14 +3,14 @@
 use super::reload::Refusals;
 use super::{EPOCH_FILE, FabricConfig, FabricError, STATUS_PAUSE};
 use crate::accept::InUse;
-use crate::calls::Calls;
-use crate::cluster::{Cluster, News};
+use crate::cluster::{Cluster, ClusterEvent};
 use crate::convert;
 use crate::counters::Counters;
 use crate::identity::Identity;
-use crate::proto::{self, from_broker::Word};
+use crate::proto::{self, from_broker::Message};
 use crate::service::{Event, Verdict};
 use crate::status::{self, Around};
+use crate::streams::Streams;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::signal::unix::Signal;
@@ -38,7 +38,7 @@ pub(super) struct Daemon {
     /// Where another answers, as far as it is known.
     leader: Option<String>,
     pub(super) cluster: Option<Cluster>,
-    pub(super) calls: Calls,
+    pub(super) streams: Streams,
     started: tokio::time::Instant,
     /// Why policies are not in force.
     pub(super) refusals: Refusals,
@@ -83,7 +83,7 @@ impl Daemon {
             broker,
             leader: None,
             cluster,
-            calls: Calls::default(),
+            streams: Streams::default(),
             started: tokio::time::Instant::now(),
             refusals: Refusals::default(),
             certificate_refused: None,
@@ -112,8 +112,8 @@ impl Daemon {
             tokio::select! {
                 // The server, which has the other end, lives as long as this does.
                 Some(event) = events.recv() => self.take(event),
-                news = news(&mut self.cluster) => match news {
-                    Some(news) => self.hear(news),
+                cluster_event = cluster_event(&mut self.cluster) => match cluster_event {
+                    Some(cluster_event) => self.receive(cluster_event),
                     None => {
                         // Nobody watches the lease any more: another one may answer at any time.
                         self.answer_no_more(None);
@@ -128,14 +128,14 @@ impl Daemon {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Call { machine, answers, verdict } => {
+            Event::Stream { machine, responses, verdict } => {
                 let Some(id) = self.policy.network().machine_named(&machine) else {
                     let _ = verdict.send(Verdict::Unknown);
                     return;
                 };
                 debug!("`{machine}` calls");
                 if self.broker.is_none() {
-                    let _ = answers.try_send(Ok(elsewhere(self.leader.as_deref())));
+                    let _ = responses.try_send(Ok(elsewhere(self.leader.as_deref())));
                     let _ = verdict.send(Verdict::Elsewhere);
                     return;
                 }
@@ -145,14 +145,14 @@ impl Daemon {
                     period_ns: self.config.broker.period.nanos(),
                 };
                 // The way back is new, so there is room.
-                let _ = answers.try_send(Ok(proto::FromBroker { word: Some(Word::Welcome(welcome)) }));
-                let (call, over) = self.calls.begin(id, machine, answers);
-                let _ = verdict.send(Verdict::Stays(call, over));
+                let _ = responses.try_send(Ok(proto::FromBroker { message: Some(Message::Welcome(welcome)) }));
+                let (stream, over) = self.streams.begin(id, machine, responses);
+                let _ = verdict.send(Verdict::Stays(stream, over));
                 self.changed();
             }
-            Event::Report(call, report) => {
+            Event::Report(stream, report) => {
                 // What is said on a call that is over was said too late.
-                let Some(machine) = self.calls.machine(call) else { return };
+                let Some(machine) = self.streams.machine(stream) else { return };
                 let now = self.now();
                 let Some(broker) = &mut self.broker else { return };
                 match convert::report(machine, &report) {
@@ -163,8 +163,8 @@ impl Daemon {
                     }
                 }
             }
-            Event::End(call) => {
-                self.calls.end(call);
+            Event::End(stream) => {
+                self.streams.end(stream);
                 self.changed();
             }
         }
@@ -181,27 +181,27 @@ impl Daemon {
         while let Some(FabricOutput::SendLimits { to, limits }) =
             self.broker.as_mut().and_then(FabricBroker::poll_output)
         {
-            self.answer(to, convert::from_limits(&limits));
+            self.reply(to, convert::from_limits(&limits));
         }
     }
 
     /// What became of the seat and of the policy for all.
-    fn hear(&mut self, news: News) {
-        match news {
-            News::Leads(epoch) => {
+    fn receive(&mut self, cluster_event: ClusterEvent) {
+        match cluster_event {
+            ClusterEvent::Leads(epoch) => {
                 info!("this fabric broker answers; the first limits come in {}", self.config.broker.period);
                 self.epoch = epoch;
                 self.leader = None;
                 self.broker = Some(FabricBroker::new(&self.policy, epoch, self.config.broker, self.now()));
             }
-            News::Follows(leader) => {
+            ClusterEvent::Follows(leader) => {
                 match &leader {
                     Some(leader) => info!("the fabric broker at {leader} answers"),
                     None => info!("no fabric broker answers"),
                 }
                 self.answer_no_more(leader);
             }
-            of_policy => self.hear_of_policy(of_policy),
+            of_policy => self.receive_policy(of_policy),
         }
         self.status_due = Some(self.now());
     }
@@ -210,14 +210,14 @@ impl Daemon {
     fn answer_no_more(&mut self, leader: Option<String>) {
         self.leader = leader;
         self.broker = None;
-        for call in self.calls.take() {
-            let _ = call.answers.try_send(Ok(elsewhere(self.leader.as_deref())));
+        for stream in self.streams.take() {
+            let _ = stream.responses.try_send(Ok(elsewhere(self.leader.as_deref())));
         }
     }
 
-    fn answer(&mut self, to: MachineId, message: proto::FromBroker) {
+    fn reply(&mut self, to: MachineId, message: proto::FromBroker) {
         let name = || self.policy.network().machine(to).name();
-        match self.calls.of(to).map(|call| call.answers.try_send(Ok(message))) {
+        match self.streams.of(to).map(|stream| stream.responses.try_send(Ok(message))) {
             Some(Ok(())) => {}
             None | Some(Err(TrySendError::Closed(_))) => {
                 self.counters.unsent.add();
@@ -255,7 +255,7 @@ impl Daemon {
             certificate_ends: self.certificate_ends,
             refused: self.refusals.reason(),
             certificate_refused: self.certificate_refused.as_deref(),
-            calls: self.calls.len(),
+            streams: self.streams.len(),
             counters: &self.counters,
         };
         let status = status::of(&self.policy, self.broker.as_ref(), &around);
@@ -276,13 +276,13 @@ impl Daemon {
 
 fn elsewhere(leader: Option<&str>) -> proto::FromBroker {
     let url = leader.unwrap_or_default().to_owned();
-    proto::FromBroker { word: Some(Word::Elsewhere(proto::Elsewhere { url })) }
+    proto::FromBroker { message: Some(Message::Elsewhere(proto::Elsewhere { url })) }
 }
 
 /// Never without others.
-async fn news(cluster: &mut Option<Cluster>) -> Option<News> {
+async fn cluster_event(cluster: &mut Option<Cluster>) -> Option<ClusterEvent> {
     match cluster {
-        Some(cluster) => cluster.news().await,
+        Some(cluster) => cluster.cluster_event().await,
         None => std::future::pending().await,
     }
 }
@@ -298,7 +298,7 @@ async fn sleep(wait: Option<Duration>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authority::{Authority, Holder};
+    use crate::ca::{CertificateAuthority, Holder};
     use tokio::signal::unix::{SignalKind, signal};
     use weir_control::FabricBrokerConfig;
 
@@ -308,15 +308,15 @@ mod tests {
     #[tokio::test]
     async fn who_cannot_hear_of_its_lease_answers_no_more_and_ends() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (authority, _) = Authority::open(directory.path()).expect("made");
+        let (ca, _) = CertificateAuthority::open(directory.path()).expect("made");
         let holder = Holder::Fabric(vec!["127.0.0.1".to_owned()]);
-        authority.issue(&holder, 2).expect("made");
-        let identity = Identity::read(&authority.files(&holder)).expect("sound");
+        ca.issue(&holder, 2).expect("made");
+        let identity = Identity::read(&ca.files(&holder)).expect("sound");
         let config = FabricConfig {
             policy: Arc::new(Policy::parse("policy.yaml", POLICY).expect("valid").0),
             policy_file: directory.path().join("policy.yaml"),
             listen: "127.0.0.1:0".parse().expect("an address"),
-            identity: authority.files(&holder),
+            identity: ca.files(&holder),
             state: directory.path().join("state"),
             broker: FabricBrokerConfig::default(),
             status: None,
@@ -325,9 +325,9 @@ mod tests {
         };
         let (listen, in_use) = (config.listen, InUse::new(identity.server()));
         let mut daemon = Daemon::new(config, listen, Arc::default(), in_use, &identity, 1);
-        let (answers, mut to_leader) = mpsc::channel(4);
+        let (responses, mut to_leader) = mpsc::channel(4);
         let (verdict, _verdict) = tokio::sync::oneshot::channel();
-        daemon.take(Event::Call { machine: "m1".to_owned(), answers, verdict });
+        daemon.take(Event::Stream { machine: "m1".to_owned(), responses, verdict });
         assert!(daemon.broker.is_some());
         daemon.cluster = Some(Cluster::lost());
         let (_events, from_calls) = mpsc::channel(1);
@@ -335,9 +335,10 @@ mod tests {
         let ended = daemon.run(from_calls, reload).await;
         assert!(matches!(ended, Err(FabricError::MemberEnded)), "{ended:?}");
         assert!(daemon.broker.is_none());
-        let mut words = std::iter::from_fn(|| to_leader.try_recv().ok()).map(|word| word.expect("a word").word);
-        assert!(matches!(words.next(), Some(Some(Word::Welcome(_)))));
-        assert!(matches!(words.next(), Some(Some(Word::Elsewhere(elsewhere))) if elsewhere.url.is_empty()));
-        assert!(words.next().is_none() && to_leader.is_closed());
+        let mut messages =
+            std::iter::from_fn(|| to_leader.try_recv().ok()).map(|message| message.expect("a word").message);
+        assert!(matches!(messages.next(), Some(Some(Message::Welcome(_)))));
+        assert!(matches!(messages.next(), Some(Some(Message::Elsewhere(elsewhere))) if elsewhere.url.is_empty()));
+        assert!(messages.next().is_none() && to_leader.is_closed());
     }
 }

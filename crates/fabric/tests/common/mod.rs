@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_control::rate::rounded;
 use weir_control::{FabricBrokerConfig, RackReport, RateRow, Stale};
-use weir_fabric::authority::{Authority, Holder};
-use weir_fabric::{BrokerUrl, FabricConfig, IdentityFiles, Line, LineConfig};
+use weir_fabric::ca::{CertificateAuthority, Holder};
+use weir_fabric::{BrokerUrl, FabricConfig, IdentityFiles, Session, SessionConfig};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, MachineId, PerDirection, ServiceId};
 
@@ -25,7 +25,7 @@ pub(crate) const PERIOD: weir_units::Duration = weir_units::Duration::from_milli
 pub(crate) struct World {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) policy: Arc<Policy>,
-    pub(crate) authority: Authority,
+    pub(crate) ca: CertificateAuthority,
 }
 
 impl World {
@@ -33,12 +33,12 @@ impl World {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("policy.yaml"), POLICY).expect("written");
         let policy = Policy::parse("policy.yaml", POLICY).expect("valid").0;
-        let authority = authority(&directory.path().join("pki"));
-        Self { directory, policy: Arc::new(policy), authority }
+        let ca = ca(&directory.path().join("pki"));
+        Self { directory, policy: Arc::new(policy), ca }
     }
 
     pub(crate) fn files(&self, machine: &str) -> IdentityFiles {
-        self.authority.files(&Holder::Machine(machine.to_owned()))
+        self.ca.files(&Holder::Machine(machine.to_owned()))
     }
 
     pub(crate) fn config(&self, name: &str) -> FabricConfig {
@@ -46,7 +46,7 @@ impl World {
             policy: self.policy.clone(),
             policy_file: self.directory.path().join("policy.yaml"),
             listen: "127.0.0.1:0".parse().expect("an address"),
-            identity: self.authority.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
+            identity: self.ca.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
             state: self.directory.path().join(name),
             broker: FabricBrokerConfig { period: PERIOD, timeout: PERIOD * 5, stale: Stale::Keep },
             publisher: None,
@@ -74,8 +74,8 @@ impl World {
         self.directory.path().join(format!("{name}.json"))
     }
 
-    pub(crate) fn line_config(&self, machine: &str, brokers: &[BrokerUrl]) -> LineConfig {
-        LineConfig {
+    pub(crate) fn session_config(&self, machine: &str, brokers: &[BrokerUrl]) -> SessionConfig {
+        SessionConfig {
             machine: machine.to_owned(),
             brokers: brokers.to_vec(),
             identity: self.files(machine),
@@ -84,8 +84,8 @@ impl World {
         }
     }
 
-    pub(crate) fn line(&self, machine: &str, broker: &Broker) -> Line {
-        Line::start(self.line_config(machine, &[broker.url()])).expect("a line")
+    pub(crate) fn session(&self, machine: &str, broker: &Broker) -> Session {
+        Session::start(self.session_config(machine, &[broker.url()])).expect("a line")
     }
 
     /// What `a` would send from a machine's rack.
@@ -101,14 +101,14 @@ pub(crate) fn report(machine: MachineId, policy: u64, round: u64, rates: PerDire
     RackReport { machine, policy, epoch: 1, round, first: ServiceId(0), last: ServiceId(u32::MAX), rows }
 }
 
-/// An authority with certificates for everyone here.
-pub(crate) fn authority(directory: &std::path::Path) -> Authority {
-    let (authority, _) = Authority::open(directory).expect("made");
+/// A CA with certificates for everyone here.
+pub(crate) fn ca(directory: &std::path::Path) -> CertificateAuthority {
+    let (ca, _) = CertificateAuthority::open(directory).expect("made");
     for machine in ["m1", "m2", "m3", "m4", "m9"] {
-        authority.issue(&Holder::Machine(machine.to_owned()), 2).expect("made");
+        ca.issue(&Holder::Machine(machine.to_owned()), 2).expect("made");
     }
-    authority.issue(&Holder::Fabric(vec!["127.0.0.1".to_owned()]), 2).expect("made");
-    authority
+    ca.issue(&Holder::Fabric(vec!["127.0.0.1".to_owned()]), 2).expect("made");
+    ca
 }
 
 pub(crate) struct Broker {

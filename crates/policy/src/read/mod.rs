@@ -18,7 +18,7 @@ pub(crate) use services::ReadService;
 pub(crate) use share::{direction_names, same_in_directions};
 
 use crate::change::Written;
-use crate::language::{MAX_FILE, POLICY, SHARING_WORDS};
+use crate::language::{MAX_FILE, POLICY, SHARING_KEYWORDS};
 use crate::model::{Caps, Policy, Services, Sharing, Tenant};
 use crate::names::natural_order;
 use crate::{admission, digest, overlap};
@@ -90,7 +90,7 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
 
 /// Reads `sharing:` of the file or of a service.
 fn sharing(node: &Node) -> Field<Sharing> {
-    node.field("sharing", |text| scalar::word(text, "", SHARING_WORDS).map(|i| [Sharing::Add, Sharing::Fill][i]))
+    node.field("sharing", |text| scalar::word(text, "", SHARING_KEYWORDS).map(|i| [Sharing::Add, Sharing::Fill][i]))
 }
 
 /// Reads a rate, or a mapping with a rate for `tx`, `rx` or both.

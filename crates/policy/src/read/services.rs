@@ -6,7 +6,7 @@
 
 use super::share::{self, ReadShare};
 use crate::filter_syntax as syntax;
-use crate::language::{LEVEL_WORDS, MAX_ALL_FILTERS, MAX_FILTERS, MAX_SERVICES};
+use crate::language::{LEVEL_KEYWORDS, MAX_ALL_FILTERS, MAX_FILTERS, MAX_SERVICES};
 use crate::model::{LatencyTarget, Match, Protocol, QosLevel, Service, Shaper, Sharing};
 use crate::names::natural_order;
 use crate::read::ReadNetwork;
@@ -279,7 +279,7 @@ fn latency(node: &Node) -> Option<LatencyTarget> {
 
 fn level(text: &str) -> Result<QosLevel, scalar::Refusal> {
     // The first word is `guaranteed`, the n-th after it is the level n.
-    scalar::word(text, "a level", LEVEL_WORDS).map(|place| match place {
+    scalar::word(text, "a level", LEVEL_KEYWORDS).map(|place| match place {
         0 => QosLevel::Guaranteed,
         n => QosLevel::Numbered(n as u8),
     })

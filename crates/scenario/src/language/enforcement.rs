@@ -5,8 +5,8 @@ use weir_document::scalar::{self, Refusal, Scalar};
 use weir_document::shape::{Key, Record, Shape};
 use weir_units::Duration;
 
-pub(crate) const ENFORCEMENT_WORDS: &[&str] = &["none", "shaper", "eyeq", "parley"];
-pub(crate) const STALE_WORDS: &[&str] = &["keep", "forget"];
+pub(crate) const ENFORCEMENT_KEYWORDS: &[&str] = &["none", "shaper", "eyeq", "parley"];
+pub(crate) const STALE_KEYWORDS: &[&str] = &["keep", "forget"];
 /// The shortest period of brokers: a datagram's round trip through a rack is shorter.
 pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 
@@ -24,7 +24,7 @@ fn check_enforcement(text: &str) -> Result<(), Refusal> {
             "write `parley`: machine shapers with rack brokers, and the fabric broker where the policy speaks of the fabric",
         ));
     }
-    scalar::word(text, "a kind of enforcement", ENFORCEMENT_WORDS).map(drop)
+    scalar::word(text, "a kind of enforcement", ENFORCEMENT_KEYWORDS).map(drop)
 }
 
 pub(super) const ENFORCEMENT_KEY: Key = Key::optional(
@@ -93,7 +93,7 @@ static BROKERS: Record = Record {
         ),
         Key::optional(
             "stale",
-            Shape::Scalar(&Scalar::Words { what: "what becomes of a word", words: STALE_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "what becomes of a word", words: STALE_KEYWORDS }),
             "What becomes of the last word of a machine that fell silent: `keep` it (the default), or `forget` it after the \
              timeout.",
             "stale: keep",

@@ -6,7 +6,7 @@ use weir_document::quote;
 use weir_document::scalar::{Refusal, Scalar};
 use weir_document::shape::{Choice, Key, List, Record, Shape};
 
-pub(crate) const DIRECTION_WORDS: &[&str] = &["tx", "rx"];
+pub(crate) const DIRECTION_KEYWORDS: &[&str] = &["tx", "rx"];
 
 const LINK_KEY: Key = Key::required(
     "link",
@@ -43,7 +43,7 @@ static NEW_WEIGHTS: Record = Record {
     ],
 };
 
-static EVENTS_BY_WORD: &[&Record] = &[&DOWN, &UP, &NEW_RATE, &NEW_WEIGHTS];
+static EVENTS_BY_KEYWORD: &[&Record] = &[&DOWN, &UP, &NEW_RATE, &NEW_WEIGHTS];
 const NEEDS_POLICY: &str = "it needs a policy: remove it, or write `policy` in place of `network`";
 /// An event in a network.
 pub static EVENT: Choice = Choice {
@@ -57,7 +57,7 @@ pub static EVENT: Choice = Choice {
     default: None,
     common: &[Key::required("at", Shape::Scalar(&TIME_OR_ZERO), "When, since the start.", "at: 10ms")],
     elsewhere: &[("broker", NEEDS_POLICY), ("policy", NEEDS_POLICY), ("shaper-interval", NEEDS_POLICY)],
-    variants: || EVENTS_BY_WORD,
+    variants: || EVENTS_BY_KEYWORD,
 };
 pub(super) static EVENTS: List = List { what: "a list of events", item: Shape::Choice(&EVENT), min: 0 };
 
@@ -106,7 +106,7 @@ static NEW_POLICY: Record = Record {
     )],
 };
 
-static SERVICE_EVENTS_BY_WORD: &[&Record] =
+static SERVICE_EVENTS_BY_KEYWORD: &[&Record] =
     &[&DOWN, &UP, &NEW_RATE, &NEW_WEIGHTS, &CRASH, &RESTART, &NEW_INTERVAL, &NEW_POLICY];
 /// An event under a policy.
 pub static SERVICE_EVENT: Choice = Choice {
@@ -114,7 +114,7 @@ pub static SERVICE_EVENT: Choice = Choice {
     what: "an event",
     doc: "Something that happens to a link, to brokers, or to the policy at a given time.",
     elsewhere: &[],
-    variants: || SERVICE_EVENTS_BY_WORD,
+    variants: || SERVICE_EVENTS_BY_KEYWORD,
     ..EVENT
 };
 pub(super) static SERVICE_EVENTS: List = List { what: "a list of events", item: Shape::Choice(&SERVICE_EVENT), min: 0 };
@@ -137,7 +137,7 @@ pub(super) static MEASURE_RACK: Record = Record {
         Key::required("rack", Shape::Scalar(&RACK_NAME), "The rack whose uplink is watched.", "rack: r1"),
         Key::required(
             "direction",
-            Shape::Scalar(&Scalar::Words { what: "a direction", words: DIRECTION_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "a direction", words: DIRECTION_KEYWORDS }),
             "`tx` or `rx`, seen from the rack.",
             "direction: tx",
         ),

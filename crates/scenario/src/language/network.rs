@@ -35,8 +35,8 @@ static ALPHA: Scalar = Scalar::Decimal { what: "a factor", min: MILLION / 1000, 
 pub(crate) const FACTOR_RANGE: (u64, u64) = (MILLION / 1000, 1_000 * MILLION);
 static FACTOR: Scalar = Scalar::Decimal { what: "an oversubscription", min: FACTOR_RANGE.0, max: FACTOR_RANGE.1 };
 
-pub(crate) const ROUTING_WORDS: &[&str] = &["ecmp", "spray"];
-static ROUTING: Scalar = Scalar::Words { what: "a kind of routing", words: ROUTING_WORDS };
+pub(crate) const ROUTING_KEYWORDS: &[&str] = &["ecmp", "spray"];
+static ROUTING: Scalar = Scalar::Words { what: "a kind of routing", words: ROUTING_KEYWORDS };
 
 static WEIGHTS: List = List { what: "a list of 8 weights, one for each class", item: Shape::Scalar(&WEIGHT), min: 1 };
 pub(super) const WEIGHTS_SHAPE: Shape = Shape::List(&WEIGHTS);

@@ -10,12 +10,12 @@ use weir_document::shape::{Choice, Key, List, Record, Shape};
 use weir_units::Bytes;
 use weir_workload::Builtin;
 
-pub(crate) const PATTERN_WORDS: &[&str] = &["full-mesh", "pairs"];
-pub(crate) const ARRIVALS_WORDS: &[&str] = &["poisson", "constant", "uniform"];
-pub(crate) const ORDER_WORDS: &[&str] = &["random", "staggered"];
-pub(crate) const BARRIER_WORDS: &[&str] = &["all-to-all", "ring", "to-one"];
-pub(crate) const THINKING_WORDS: &[&str] = &["constant", "exponential"];
-pub(crate) const SWITCH_WORDS: &[&str] = &["on", "off"];
+pub(crate) const PATTERN_KEYWORDS: &[&str] = &["full-mesh", "pairs"];
+pub(crate) const ARRIVALS_KEYWORDS: &[&str] = &["poisson", "constant", "uniform"];
+pub(crate) const ORDER_KEYWORDS: &[&str] = &["random", "staggered"];
+pub(crate) const BARRIER_KEYWORDS: &[&str] = &["all-to-all", "ring", "to-one"];
+pub(crate) const THINKING_KEYWORDS: &[&str] = &["constant", "exponential"];
+pub(crate) const SWITCH_KEYWORDS: &[&str] = &["on", "off"];
 /// Flows that a host may have under way by one entry.
 pub(crate) const MAX_PARALLEL: u32 = 10_000;
 /// Connections between two hosts: each is looked at for a message that finds none idle.
@@ -87,7 +87,7 @@ static TRANSFERS: Record = Record {
         TO,
         Key::optional(
             "pattern",
-            Shape::Scalar(&Scalar::Words { what: "a pattern", words: PATTERN_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "a pattern", words: PATTERN_KEYWORDS }),
             "`full-mesh`: every sender to every receiver (the default); `pairs`: the i-th sender to the i-th \
              receiver, both in canonical order.",
             "pattern: full-mesh",
@@ -134,7 +134,7 @@ const DEADLINE: Key = Key::optional(
 
 const ARRIVALS_KEY: Key = Key::optional(
     "arrivals",
-    Shape::Scalar(&Scalar::Words { what: "a kind of arrivals", words: ARRIVALS_WORDS }),
+    Shape::Scalar(&Scalar::Words { what: "a kind of arrivals", words: ARRIVALS_KEYWORDS }),
     "How gaps are distributed: `poisson` (the default), `constant`, `uniform` (0 to twice the mean).",
     "arrivals: poisson",
 );
@@ -178,7 +178,7 @@ static RANDOM: Record = Record {
         ARRIVALS_KEY,
         Key::optional(
             "per-sender",
-            Shape::Scalar(&Scalar::Words { what: "a switch", words: SWITCH_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "a switch", words: SWITCH_KEYWORDS }),
             "Whether each sender has arrivals of its own, with a mean gap as many times as long as there are senders, as when every \
              machine runs a generator; `off`: one process of all.",
             "per-sender: on",
@@ -271,7 +271,7 @@ static SHUFFLE: Record = Record {
         ),
         Key::optional(
             "order",
-            Shape::Scalar(&Scalar::Words { what: "an order", words: ORDER_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "an order", words: ORDER_KEYWORDS }),
             "The order of receivers: `random`, another for each sender (the default), or `staggered`, the hosts after it.",
             "order: random",
         ),
@@ -287,7 +287,7 @@ static BARRIER: Record = Record {
         SIZE_KEY,
         Key::optional(
             "pattern",
-            Shape::Scalar(&Scalar::Words { what: "a pattern", words: BARRIER_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "a pattern", words: BARRIER_KEYWORDS }),
             "`all-to-all` (the default), `ring` (to the next host), or `to-one`.",
             "pattern: ring",
         ),
@@ -326,7 +326,7 @@ static REQUESTS: Record = Record {
         ),
         Key::optional(
             "thinking",
-            Shape::Scalar(&Scalar::Words { what: "a kind of thinking", words: THINKING_WORDS }),
+            Shape::Scalar(&Scalar::Words { what: "a kind of thinking", words: THINKING_KEYWORDS }),
             "Whether `think` is `constant` (the default) or the mean of an `exponential` time.",
             "thinking: exponential",
         ),

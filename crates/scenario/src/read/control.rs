@@ -8,7 +8,7 @@ use super::{Files, Reader};
 use crate::governed::{
     BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, PolicyChange, ShaperSettings, Stale,
 };
-use crate::language::{ENFORCEMENT_WORDS, MIN_PERIOD, SERVICE_EVENT, STALE_WORDS};
+use crate::language::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, SERVICE_EVENT, STALE_KEYWORDS};
 use std::sync::Arc;
 use weir_alloc::speaks_of_fabric;
 use weir_document::{Field, Node, quote, scalar};
@@ -21,7 +21,7 @@ const FABRIC: &str = "fabric";
 
 impl<F: Files> Reader<'_, F> {
     pub(super) fn enforcement(&mut self, root: &Node) -> Enforcement {
-        match root.field("enforcement", |text| scalar::word(text, "", ENFORCEMENT_WORDS)).value() {
+        match root.field("enforcement", |text| scalar::word(text, "", ENFORCEMENT_KEYWORDS)).value() {
             Some(0) => Enforcement::None,
             Some(1) => Enforcement::Shaper,
             Some(2) => Enforcement::EyeQ,
@@ -81,7 +81,7 @@ impl<F: Files> Reader<'_, F> {
         let timeout = not_below("timeout", "period", period, times(period, 5));
         let fabric_period = not_below("fabric-period", "period", period, times(period, 10));
         let fabric_timeout = not_below("fabric-timeout", "fabric-period", fabric_period, times(fabric_period, 5));
-        let stale = match node.field("stale", |text| scalar::word(text, "", STALE_WORDS)).value() {
+        let stale = match node.field("stale", |text| scalar::word(text, "", STALE_KEYWORDS)).value() {
             Some(1) => Stale::Forget,
             _ => Stale::Keep,
         };

@@ -56,7 +56,7 @@ impl<'g> Names<'g> {
     }
 
     /// What a host is called: `host` or `machine`.
-    pub(super) fn host_word(&self) -> &'static str {
+    pub(super) fn host_line(&self) -> &'static str {
         self.words.host
     }
     /// The name of a host.

@@ -5,7 +5,7 @@ use super::{Files, Reader};
 use crate::graph::{Graph, LinkSpec, Packets, QueueSpec, Routing, SharedBuffer};
 use crate::language::{
     FACTOR_RANGE, MAX_BUFFER, MAX_DELAY, MAX_HEADERS, MAX_HOSTS_OF_ONE, MAX_K, MAX_PAYLOAD, MAX_RACKS, MAX_RATE,
-    MAX_SPINES, NETWORK, ROUTING_WORDS,
+    MAX_SPINES, NETWORK, ROUTING_KEYWORDS,
 };
 use crate::topology::{Common, Dumbbell, FatTree, LeafSpine, ParkingLot, Star, Topology};
 use weir_document::scalar::MILLION;
@@ -59,7 +59,7 @@ impl<F: Files> Reader<'_, F> {
         let packets = self.packets(node.get("packets"));
         let shared_buffer = node.get("shared-buffer").and_then(|node| self.shared_buffer(node, packets));
         let own_buffer = node.get("shared-buffer").is_none();
-        let routing = match node.field("routing", |text| scalar::word(text, "", ROUTING_WORDS)).value() {
+        let routing = match node.field("routing", |text| scalar::word(text, "", ROUTING_KEYWORDS)).value() {
             Some(1) => Routing::Spray,
             _ => Routing::Ecmp,
         };

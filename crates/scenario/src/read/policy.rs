@@ -3,7 +3,7 @@
 use super::queue::{can_be_simulated, links_have};
 use super::{Files, Reader};
 use crate::graph::Packets;
-use crate::language::{DIRECTION_WORDS, MAX_BUFFER, MAX_MTU, MIN_MTU};
+use crate::language::{DIRECTION_KEYWORDS, MAX_BUFFER, MAX_MTU, MIN_MTU};
 use crate::model::{Links, Measure};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl<F: Files> Reader<'_, F> {
 
     pub(super) fn measure_rack(&mut self, node: &Node, policy: &Policy, duration: Field<Duration>) -> Option<Measure> {
         let rack = node.get("rack").and_then(|node| self.rack(node, policy));
-        let direction = node.field("direction", |text| scalar::word(text, "", DIRECTION_WORDS)).value();
+        let direction = node.field("direction", |text| scalar::word(text, "", DIRECTION_KEYWORDS)).value();
         let every = node.field("every", |text| scalar::time(text, false));
         self.samples(every, duration);
         Some(Measure { rack: rack?, direction: Direction::ALL[direction?], every: every.value()? })

@@ -3,7 +3,7 @@
 use super::names::Names;
 use super::traffic::Context;
 use super::{Files, Reader};
-use crate::language::{ARRIVALS_WORDS, LOAD_TOO_MUCH, MAX_MANY_FLOWS, SWITCH_WORDS};
+use crate::language::{ARRIVALS_KEYWORDS, LOAD_TOO_MUCH, MAX_MANY_FLOWS, SWITCH_KEYWORDS};
 use weir_document::{Field, Node, Span, scalar};
 use weir_latency::Load;
 use weir_units::{Bandwidth, Duration, MachineId, SimTime};
@@ -19,7 +19,7 @@ impl<F: Files> Reader<'_, F> {
         let gap = self.gap(item, from.as_deref(), sizes.as_ref(), names);
         let interval = self.interval(item, context.duration);
         let deadlines = self.deadlines(item);
-        let arrivals = item.field("arrivals", |text| scalar::word(text, "", ARRIVALS_WORDS));
+        let arrivals = item.field("arrivals", |text| scalar::word(text, "", ARRIVALS_KEYWORDS));
         let arrivals = match arrivals {
             Field::Absent => Arrivals::Poisson,
             field => Arrivals::ALL[field.value()?],
@@ -35,7 +35,7 @@ impl<F: Files> Reader<'_, F> {
             Field::Absent => random,
             field => self.accept(item, "flows", random.at_most(u64::try_from(field.value()?).ok()?))?,
         };
-        let random = match item.field("per-sender", |text| scalar::word(text, "", SWITCH_WORDS)) {
+        let random = match item.field("per-sender", |text| scalar::word(text, "", SWITCH_KEYWORDS)) {
             Field::Value(0, _) => self.accept(item, "gap", random.per_sender())?,
             _ => random,
         };

@@ -4,7 +4,8 @@ use super::names::Names;
 use super::traffic::Context;
 use super::{Files, Reader};
 use crate::language::{
-    ARRIVALS_WORDS, BARRIER_WORDS, MAX_FLOWS_OF_ROUND, MAX_MANY_FLOWS, MAX_PARALLEL, ORDER_WORDS, THINKING_WORDS,
+    ARRIVALS_KEYWORDS, BARRIER_KEYWORDS, MAX_FLOWS_OF_ROUND, MAX_MANY_FLOWS, MAX_PARALLEL, ORDER_KEYWORDS,
+    THINKING_KEYWORDS,
 };
 use weir_document::{Field, Node, Span, scalar};
 use weir_units::{Duration, MachineId, SimTime};
@@ -34,7 +35,7 @@ impl<F: Files> Reader<'_, F> {
         let among = self.senders(item, "among", context.names);
         let size = item.field("size", scalar::size).value();
         let root = item.get("root").map(|node| (node, self.one_host(node, context.names)));
-        let pattern = match (item.field("pattern", |text| scalar::word(text, "", BARRIER_WORDS)), root) {
+        let pattern = match (item.field("pattern", |text| scalar::word(text, "", BARRIER_KEYWORDS)), root) {
             (Field::Value(2, _), Some((_, root))) => RoundPattern::ToOne(root?),
             (Field::Value(2, span), None) => {
                 self.error(span, "it is not said to which host all send", "add it, for example `root: h0`");
@@ -64,7 +65,7 @@ impl<F: Files> Reader<'_, F> {
         let size = item.field("size", scalar::size).value();
         let parallel = item.field("parallel", |text| scalar::integer(text, "", 1, MAX_PARALLEL.into()));
         let parallel = if parallel == Field::Absent { 1 } else { u64::try_from(parallel.value()?).ok()? };
-        let order = match item.field("order", |text| scalar::word(text, "", ORDER_WORDS)) {
+        let order = match item.field("order", |text| scalar::word(text, "", ORDER_KEYWORDS)) {
             Field::Value(1, _) => Order::Staggered,
             _ => Order::Random,
         };
@@ -99,7 +100,7 @@ impl<F: Files> Reader<'_, F> {
         let outstanding = item.field("outstanding", |text| scalar::integer(text, "", 1, MAX_PARALLEL.into()));
         let gap = item.field("gap", |text| scalar::time(text, false));
         let think = item.field("think", |text| scalar::time(text, true));
-        let arrivals = item.field("arrivals", |text| scalar::word(text, "", ARRIVALS_WORDS));
+        let arrivals = item.field("arrivals", |text| scalar::word(text, "", ARRIVALS_KEYWORDS));
         let (outstanding, gap) = match (outstanding, gap) {
             (Field::Absent, Field::Absent) => {
                 self.error(
@@ -127,7 +128,7 @@ impl<F: Files> Reader<'_, F> {
         }
         if closed {
             let think = if think == Field::Absent { Duration::ZERO } else { think.value()? };
-            let think = match item.field("thinking", |text| scalar::word(text, "", THINKING_WORDS)) {
+            let think = match item.field("thinking", |text| scalar::word(text, "", THINKING_KEYWORDS)) {
                 Field::Value(1, _) => Think::Exponential(think.into()),
                 _ => Think::Constant(think.into()),
             };
@@ -191,7 +192,7 @@ impl<F: Files> Reader<'_, F> {
         match self.hosts(node, names)?.as_slice() {
             [host] => Some(*host),
             more => {
-                let cause = format!("one {} is needed here, but this is {}", names.host_word(), more.len());
+                let cause = format!("one {} is needed here, but this is {}", names.host_line(), more.len());
                 self.error(node.span, cause, "name one of them");
                 None
             }

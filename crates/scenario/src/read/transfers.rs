@@ -2,7 +2,7 @@
 
 use super::traffic::Context;
 use super::{Files, Reader};
-use crate::language::{MAX_FLOWS, PATTERN_WORDS};
+use crate::language::{MAX_FLOWS, PATTERN_KEYWORDS};
 use crate::model::{Pattern, ServiceTransfers};
 use std::collections::BTreeSet;
 use weir_document::{Field, Node, scalar};
@@ -19,7 +19,7 @@ impl<F: Files> Reader<'_, F> {
     ) -> Option<(Spec, Option<ServiceTransfers>)> {
         let names = context.names;
         let (from, to) = (self.hosts_of(item, "from", names), self.hosts_of(item, "to", names));
-        let pattern = match item.field("pattern", |text| scalar::word(text, "", PATTERN_WORDS)) {
+        let pattern = match item.field("pattern", |text| scalar::word(text, "", PATTERN_KEYWORDS)) {
             Field::Value(1, _) => Pattern::Pairs,
             Field::Value(..) | Field::Absent => Pattern::FullMesh,
             Field::Bad => return None,
@@ -68,8 +68,8 @@ impl<F: Files> Reader<'_, F> {
                 if pairs == 0 {
                     self.error(
                         place,
-                        format!("{} `{}` would send to itself only", names.host_word(), names.name_of(from[0])),
-                        format!("name other {}s in `to`", names.host_word()),
+                        format!("{} `{}` would send to itself only", names.host_line(), names.name_of(from[0])),
+                        format!("name other {}s in `to`", names.host_line()),
                     );
                 }
                 pairs
@@ -78,7 +78,7 @@ impl<F: Files> Reader<'_, F> {
                 self.error(
                     place,
                     format!("pairs need as many receivers as senders: {} senders, {} receivers", from.len(), to.len()),
-                    format!("name as many {}s in `to` as in `from`, or write `pattern: full-mesh`", names.host_word()),
+                    format!("name as many {}s in `to` as in `from`, or write `pattern: full-mesh`", names.host_line()),
                 );
                 0
             }
@@ -86,8 +86,8 @@ impl<F: Files> Reader<'_, F> {
                 Some((host, _)) => {
                     self.error(
                         place,
-                        format!("{} `{}` would send to itself", names.host_word(), names.name_of(*host)),
-                        format!("pairs are made in canonical order; name other {}s in `to`", names.host_word()),
+                        format!("{} `{}` would send to itself", names.host_line(), names.name_of(*host)),
+                        format!("pairs are made in canonical order; name other {}s in `to`", names.host_line()),
                     );
                     0
                 }
@@ -99,7 +99,7 @@ impl<F: Files> Reader<'_, F> {
             self.error(
                 node.span,
                 format!("the scenario has more than {MAX_FLOWS} flows"),
-                format!("lower `flows`, or name fewer {}s", names.host_word()),
+                format!("lower `flows`, or name fewer {}s", names.host_line()),
             );
             return false;
         }

@@ -1,16 +1,16 @@
 //! The traffic classes of services at hosts.
 
-use crate::ids::Class;
+use crate::ids::ServiceIndex;
 use weir_policy::Policy;
 use weir_units::ServiceId;
 
 /// The traffic class of each leaf service: its place among the leaves.
 #[derive(Debug, Clone)]
-pub struct Classes {
+pub struct ServiceIndices {
     leaves: Vec<ServiceId>,
 }
 
-impl Classes {
+impl ServiceIndices {
     /// The classes of a policy's leaf services.
     pub fn new(policy: &Policy) -> Self {
         Self { leaves: policy.services().leaves().map(|(id, _)| id).collect() }
@@ -20,11 +20,11 @@ impl Classes {
         self.leaves.len()
     }
     /// The class of a leaf service; `None` for a service with children.
-    pub fn of(&self, service: ServiceId) -> Option<Class> {
-        self.leaves.binary_search(&service).ok().map(|place| Class(place as u16))
+    pub fn of(&self, service: ServiceId) -> Option<ServiceIndex> {
+        self.leaves.binary_search(&service).ok().map(|place| ServiceIndex(place as u16))
     }
     /// Every leaf with its class.
-    pub fn iter(&self) -> impl Iterator<Item = (ServiceId, Class)> {
-        self.leaves.iter().zip(0..).map(|(&service, class)| (service, Class(class)))
+    pub fn iter(&self) -> impl Iterator<Item = (ServiceId, ServiceIndex)> {
+        self.leaves.iter().zip(0..).map(|(&service, class)| (service, ServiceIndex(class)))
     }
 }

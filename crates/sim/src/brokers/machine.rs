@@ -5,8 +5,8 @@
 //!
 //! Worked example: a broker sets limits each second and crashes at 7.3 s; at 12 s the last ones of 7 s end.
 
-use super::Classes;
-use crate::ids::{Class, HostId};
+use super::ServiceIndices;
+use crate::ids::{HostId, ServiceIndex};
 use crate::observer::Observer;
 use crate::world::World;
 use weir_control::{RackBroker, RuntimeLimit};
@@ -38,7 +38,7 @@ impl Machine {
         &mut self,
         limits: &[RuntimeLimit],
         until: Instant,
-        (policy, classes): (&Policy, &Classes),
+        (policy, classes): (&Policy, &ServiceIndices),
         world: &mut World<O>,
     ) {
         for limit in limits {
@@ -51,8 +51,8 @@ impl Machine {
 
     /// By leaf service: the runtime limits in force. Where the policy's own maximum holds there is none: as on Linux, the next policy
     /// may have another.
-    pub(super) fn in_force(&self, policy: &Policy, classes: &Classes) -> Vec<PerDirection<Bandwidth>> {
-        let limits = |(service, class): (ServiceId, Class)| {
+    pub(super) fn in_force(&self, policy: &Policy, classes: &ServiceIndices) -> Vec<PerDirection<Bandwidth>> {
+        let limits = |(service, class): (ServiceId, ServiceIndex)| {
             let PerDirection { tx, rx } = self.limits[class.index()];
             let below = tx < policy.machine_ceiling(service, Direction::Tx);
             PerDirection { tx: if below { tx } else { Bandwidth::UNLIMITED }, rx }
@@ -61,7 +61,7 @@ impl Machine {
     }
 
     /// Goes back to the static policy.
-    pub(super) fn reset<O: Observer>(&mut self, policy: (&Policy, &Classes), world: &mut World<O>) {
+    pub(super) fn reset<O: Observer>(&mut self, policy: (&Policy, &ServiceIndices), world: &mut World<O>) {
         self.limits.fill(PerDirection::both(Bandwidth::UNLIMITED));
         self.until = None;
         self.apply(policy, world);
@@ -69,7 +69,7 @@ impl Machine {
 
     /// Puts the limits in force, with what the static policy says of the machine: the most constrained wins. What it says of
     /// receiving is the shaper's own.
-    pub(super) fn apply<O: Observer>(&self, (policy, classes): (&Policy, &Classes), world: &mut World<O>) {
+    pub(super) fn apply<O: Observer>(&self, (policy, classes): (&Policy, &ServiceIndices), world: &mut World<O>) {
         for (service, class) in classes.iter() {
             let limits = self.limits[class.index()];
             let transmit = limits.tx.min(policy.machine_ceiling(service, Direction::Tx));

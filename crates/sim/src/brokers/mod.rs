@@ -23,7 +23,7 @@
 mod classes;
 mod machine;
 
-pub use classes::Classes;
+pub use classes::ServiceIndices;
 
 use crate::engine::UDP_OVERHEAD;
 use crate::ids::HostId;
@@ -77,7 +77,7 @@ enum Who {
 #[derive(Debug)]
 pub struct Brokers {
     policy: Arc<Policy>,
-    classes: Classes,
+    classes: ServiceIndices,
     key: Key,
     config: RackBrokerConfig,
     machines: Vec<Machine>,
@@ -110,7 +110,7 @@ impl Brokers {
             fabric_timeout: settings.fabric_timeout,
         };
         let start = world.now().instant();
-        let classes = Classes::new(policy);
+        let classes = ServiceIndices::new(policy);
         let machine = |host: u32| {
             let phase = Duration::from_nanos(rng.random_range(0..config.period.nanos().max(1)));
             let broker = RackBroker::new(policy, MachineId(host), 1, config, start + phase);

@@ -1,20 +1,20 @@
 //! Queues of destinations: what waits goes on once, in its order.
 
 use super::entry;
-use crate::ids::{Class, HostId, PacketId};
+use crate::ids::{HostId, PacketId, ServiceIndex};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What waits for the limiters of destinations, by sender, service and destination.
 #[derive(Debug, Default)]
 pub struct Destinations {
-    queues: BTreeMap<(HostId, Class, HostId), VecDeque<PacketId>>,
+    queues: BTreeMap<(HostId, ServiceIndex, HostId), VecDeque<PacketId>>,
     /// By packet.
     waits: Vec<bool>,
 }
 
 impl Destinations {
     /// A packet waits.
-    pub fn waits(&mut self, host: HostId, class: Class, to: HostId, packet: PacketId) {
+    pub fn waits(&mut self, host: HostId, class: ServiceIndex, to: HostId, packet: PacketId) {
         let waits = entry(&mut self.waits, packet.index());
         assert!(!*waits, "packet {} waits twice", packet.0);
         *waits = true;
@@ -22,7 +22,7 @@ impl Destinations {
     }
 
     /// A packet goes on.
-    pub fn goes_on(&mut self, host: HostId, class: Class, to: HostId, packet: PacketId) {
+    pub fn goes_on(&mut self, host: HostId, class: ServiceIndex, to: HostId, packet: PacketId) {
         let first = self.queues.get_mut(&(host, class, to)).and_then(VecDeque::pop_front);
         assert_eq!(first, Some(packet), "another packet goes on than the one that waited longest");
         *entry(&mut self.waits, packet.index()) = false;
@@ -46,7 +46,7 @@ mod tests {
     #[should_panic(expected = "another packet goes on than the one that waited longest")]
     fn catches_a_packet_that_overtakes() {
         let mut destinations = Destinations::default();
-        let (host, class, to) = (HostId(0), Class(0), HostId(1));
+        let (host, class, to) = (HostId(0), ServiceIndex(0), HostId(1));
         destinations.waits(host, class, to, PacketId(3));
         destinations.waits(host, class, to, PacketId(4));
         destinations.goes_on(host, class, to, PacketId(4));

@@ -4,7 +4,7 @@
 //! windows if it holds for a leaky bucket: it fills by what leaves and empties at the limit, and a packet may leave
 //! only while no more than the burst is in it.
 
-use crate::ids::{Class, HostId};
+use crate::ids::{HostId, ServiceIndex};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Bytes, SimTime};
 
@@ -16,7 +16,7 @@ const ROUNDING_PS: u128 = 2_000;
 /// The buckets of all services at all hosts that ever had a limit.
 #[derive(Debug, Default)]
 pub struct Limits {
-    buckets: BTreeMap<(HostId, Class), Bucket>,
+    buckets: BTreeMap<(HostId, ServiceIndex), Bucket>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,7 +40,7 @@ impl Bucket {
 
 impl Limits {
     /// A service has another limit or burst.
-    pub fn limit_set(&mut self, now: SimTime, host: HostId, class: Class, limit: Bandwidth, burst: Bytes) {
+    pub fn limit_set(&mut self, now: SimTime, host: HostId, class: ServiceIndex, limit: Bandwidth, burst: Bytes) {
         let bucket = self.buckets.entry((host, class)).or_default();
         bucket.settle(now);
         bucket.burst = burst;
@@ -53,7 +53,7 @@ impl Limits {
     }
 
     /// A packet left a root limiter.
-    pub fn released(&mut self, now: SimTime, host: HostId, class: Class, size: u32) {
+    pub fn released(&mut self, now: SimTime, host: HostId, class: ServiceIndex, size: u32) {
         let bucket = self.buckets.entry((host, class)).or_default();
         if bucket.limit == 0 {
             return;
@@ -74,7 +74,7 @@ impl Limits {
     }
 
     /// A receiver told a rate: at most its capacity, and not below 10 Mb/s or, under 10 Gb/s, a thousandth of it.
-    pub fn told(&mut self, host: HostId, class: Class, rate: Bandwidth, capacity: Bandwidth) {
+    pub fn told(&mut self, host: HostId, class: ServiceIndex, rate: Bandwidth, capacity: Bandwidth) {
         let floor = (capacity.bps() / 1000).min(10_000_000);
         assert!(
             floor <= rate.bps() && rate <= capacity,
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     const HOST: HostId = HostId(2);
-    const CLASS: Class = Class(0);
+    const CLASS: ServiceIndex = ServiceIndex(0);
 
     fn limits() -> Limits {
         let mut limits = Limits::default();

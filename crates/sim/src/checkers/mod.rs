@@ -32,7 +32,7 @@ pub use limits::Limits;
 pub use shared_buffers::SharedBuffers;
 pub use transmitters::Transmitters;
 
-use crate::ids::{Class, FlowId, HostId, PacketId, PortId};
+use crate::ids::{FlowId, HostId, PacketId, PortId, ServiceIndex};
 use crate::observer::Observer;
 use crate::port::Transmission;
 use crate::world::World;
@@ -97,19 +97,19 @@ impl Observer for Checkers {
     fn restored(&mut self, now: SimTime, port: PortId) {
         self.transmitters.restored(now, port);
     }
-    fn limit_set(&mut self, now: SimTime, host: HostId, class: Class, limit: Bandwidth, burst: Bytes) {
+    fn limit_set(&mut self, now: SimTime, host: HostId, class: ServiceIndex, limit: Bandwidth, burst: Bytes) {
         self.limits.limit_set(now, host, class, limit, burst);
     }
-    fn released(&mut self, now: SimTime, host: HostId, class: Class, size: u32) {
+    fn released(&mut self, now: SimTime, host: HostId, class: ServiceIndex, size: u32) {
         self.limits.released(now, host, class, size);
     }
-    fn waits(&mut self, _now: SimTime, host: HostId, class: Class, to: HostId, packet: PacketId) {
+    fn waits(&mut self, _now: SimTime, host: HostId, class: ServiceIndex, to: HostId, packet: PacketId) {
         self.destinations.waits(host, class, to, packet);
     }
-    fn goes_on(&mut self, _now: SimTime, host: HostId, class: Class, to: HostId, packet: PacketId) {
+    fn goes_on(&mut self, _now: SimTime, host: HostId, class: ServiceIndex, to: HostId, packet: PacketId) {
         self.destinations.goes_on(host, class, to, packet);
     }
-    fn told(&mut self, _now: SimTime, host: HostId, class: Class, rate: Bandwidth, capacity: Bandwidth) {
+    fn told(&mut self, _now: SimTime, host: HostId, class: ServiceIndex, rate: Bandwidth, capacity: Bandwidth) {
         self.limits.told(host, class, rate, capacity);
     }
     fn acknowledged(&mut self, _now: SimTime, flow: FlowId, next: u64, highest: u64) {

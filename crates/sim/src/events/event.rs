@@ -1,6 +1,6 @@
 //! Events as small values, and as one word.
 
-use crate::ids::{Class, FlowId, HostId, PacketId, PortId, SlotId};
+use crate::ids::{FlowId, HostId, PacketId, PortId, ServiceIndex, SlotId};
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum Event {
     /// The port has sent a packet and others wait.
     Free(PortId),
     /// The first packet of a limited service may leave the host's service queue.
-    Release(HostId, Class),
+    Release(HostId, ServiceIndex),
     /// The first packet of a destination's queue may go on to its service's queue.
     Destination(SlotId),
     /// The flow begins.
@@ -60,7 +60,7 @@ impl Event {
         match word as u8 {
             0 => Self::Arrive(PacketId(id)),
             1 => Self::Free(PortId(id)),
-            2 => Self::Release(HostId(id), Class((word >> 8) as u16)),
+            2 => Self::Release(HostId(id), ServiceIndex((word >> 8) as u16)),
             3 => Self::Start(FlowId(id)),
             4 => Self::Timer(FlowId(id)),
             5 => Self::DelayedAck(FlowId(id)),
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn events_survive_packing() {
-        let (id, class) = (u32::MAX - 1, Class(u16::MAX - 1));
+        let (id, class) = (u32::MAX - 1, ServiceIndex(u16::MAX - 1));
         for event in [
             Event::Arrive(PacketId(id)),
             Event::Free(PortId(id)),

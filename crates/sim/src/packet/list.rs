@@ -81,11 +81,11 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{Class, HostId};
+    use crate::ids::{HostId, ServiceIndex};
     use crate::packet::{Kind, Packet};
 
     fn packet() -> Packet {
-        Packet::new(Kind::Ack, 66, HostId(1), Class(0))
+        Packet::new(Kind::Ack, 66, HostId(1), ServiceIndex(0))
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod list;
 pub(crate) use extension::{Extension, Extensions};
 pub(crate) use list::List;
 
-use crate::ids::{Class, End, FlowId, HostId, PacketId, PortId};
+use crate::ids::{End, FlowId, HostId, PacketId, PortId, ServiceIndex};
 use crate::pages;
 use weir_units::{Bandwidth, SimTime};
 
@@ -46,7 +46,7 @@ pub(crate) struct Feedback {
     /// The receiver.
     pub(crate) from: HostId,
     /// The service.
-    pub(crate) class: Class,
+    pub(crate) class: ServiceIndex,
     /// How fast each sender of weight 1 may send.
     pub(crate) rate: Bandwidth,
 }
@@ -94,7 +94,7 @@ pub struct Packet {
     /// Its place in the table of extensions, or [`Extensions::NONE`].
     pub(crate) extension: u32,
     /// The traffic class at the hosts.
-    pub(crate) class: Class,
+    pub(crate) class: ServiceIndex,
     /// The class at queues with several, 0 the most urgent.
     pub(crate) priority: u8,
     flags: u8,
@@ -105,7 +105,7 @@ const KIND_SHIFT: u32 = 6;
 
 impl Packet {
     /// A packet that belongs nowhere yet.
-    pub(crate) fn new(kind: Kind, size: u32, to: HostId, class: Class) -> Self {
+    pub(crate) fn new(kind: Kind, size: u32, to: HostId, class: ServiceIndex) -> Self {
         Self {
             arrival: SimTime::ZERO,
             stamp: SimTime::ZERO,
@@ -141,7 +141,7 @@ impl Packet {
         self.flags >> KIND_SHIFT <= Kind::Ack as u8
     }
     /// A packet that carries feedback to `to`. It needs no extension: its words stand where those of a segment would.
-    pub(crate) fn of_feedback(feedback: Feedback, size: u32, to: HostId, class: Class) -> Self {
+    pub(crate) fn of_feedback(feedback: Feedback, size: u32, to: HostId, class: ServiceIndex) -> Self {
         let mut packet = Self::new(Kind::Feedback, size, to, class);
         packet.hash = feedback.from.0.wrapping_mul(0x10001) ^ to.0;
         packet.flow = FlowId(feedback.from.0);
@@ -152,7 +152,7 @@ impl Packet {
     /// What feedback says.
     pub(crate) fn feedback(&self) -> Feedback {
         debug_assert_eq!(self.kind(), Kind::Feedback);
-        let (from, class) = (HostId(self.flow.0), Class(self.rank as u16));
+        let (from, class) = (HostId(self.flow.0), ServiceIndex(self.rank as u16));
         Feedback { from, class, rate: Bandwidth::from_bps(self.sequence) }
     }
     /// Puts it on a link. It must be in no list.
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     fn packet() -> Packet {
-        Packet::new(Kind::Ack, 66, HostId(1), Class(0))
+        Packet::new(Kind::Ack, 66, HostId(1), ServiceIndex(0))
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn kinds_and_flags_share_a_byte() {
         for kind in [Kind::Segment, Kind::Ack, Kind::Datagram, Kind::Feedback] {
-            let mut packet = Packet::new(kind, 1, HostId(0), Class(0));
+            let mut packet = Packet::new(kind, 1, HostId(0), ServiceIndex(0));
             packet.set(MARKED, true);
             packet.set(CAPABLE, false);
             assert_eq!(packet.kind(), kind);
@@ -297,8 +297,8 @@ mod tests {
 
     #[test]
     fn feedback_says_what_it_was_given() {
-        let feedback = Feedback { from: HostId(7), class: Class(3), rate: Bandwidth::from_mbps(4167) };
-        let packet = Packet::of_feedback(feedback, 64, HostId(1), Class(9));
-        assert_eq!((packet.feedback(), packet.to, packet.class), (feedback, HostId(1), Class(9)));
+        let feedback = Feedback { from: HostId(7), class: ServiceIndex(3), rate: Bandwidth::from_mbps(4167) };
+        let packet = Packet::of_feedback(feedback, 64, HostId(1), ServiceIndex(9));
+        assert_eq!((packet.feedback(), packet.to, packet.class), (feedback, HostId(1), ServiceIndex(9)));
     }
 }

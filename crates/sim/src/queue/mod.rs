@@ -201,13 +201,13 @@ impl Queue {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::ids::{Class, HostId};
+    use crate::ids::{HostId, ServiceIndex};
     use crate::packet::{Kind, Packet};
     use proptest::prelude::*;
 
     /// A packet of a class in the arena.
     pub(crate) fn packet(packets: &mut Arena, size: u32, priority: u8) -> PacketId {
-        let mut packet = Packet::new(Kind::Segment, size, HostId(0), Class(u16::from(priority)));
+        let mut packet = Packet::new(Kind::Segment, size, HostId(0), ServiceIndex(u16::from(priority)));
         packet.priority = priority;
         packets.insert(packet)
     }

@@ -7,7 +7,7 @@
 //! Approach: the classes that have frames stand in a ring. Taking a frame moves its class to the end of the ring, or out of it
 //! when the class is empty; both directions are O(1) in the number of classes.
 
-use crate::ids::{Class, PacketId};
+use crate::ids::{PacketId, ServiceIndex};
 use crate::packet::{Arena, List};
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct RoundRobin {
     classes: Vec<List>,
-    turns: VecDeque<Class>,
+    turns: VecDeque<ServiceIndex>,
 }
 
 impl RoundRobin {
@@ -26,7 +26,7 @@ impl RoundRobin {
 
     /// Puts a frame at the end of its class.
     #[inline]
-    pub(crate) fn push(&mut self, packets: &mut Arena, class: Class, id: PacketId) {
+    pub(crate) fn push(&mut self, packets: &mut Arena, class: ServiceIndex, id: PacketId) {
         let list = &mut self.classes[class.index()];
         if list.is_empty() {
             self.turns.push_back(class);
@@ -57,7 +57,7 @@ mod tests {
         let (mut packets, mut queue) = (Arena::default(), RoundRobin::new(2));
         for class in [0, 0, 0, 1, 1] {
             let id = packet(&mut packets, 1, class);
-            queue.push(&mut packets, Class(class.into()), id);
+            queue.push(&mut packets, ServiceIndex(class.into()), id);
         }
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop(&mut packets)).map(|id| id.0).collect();
         assert_eq!(order, [0, 3, 1, 4, 2]);

@@ -30,7 +30,7 @@ mod places;
 mod receive;
 mod transmit;
 
-use crate::ids::{Class, HostId, SlotId};
+use crate::ids::{HostId, ServiceIndex, SlotId};
 use crate::observer::Observer;
 use crate::packet::List;
 use crate::timer::Timer;
@@ -68,7 +68,7 @@ pub(crate) struct Slot {
     /// How many those are.
     count: u32,
     host: HostId,
-    class: Class,
+    class: ServiceIndex,
     to: HostId,
     release: Timer,
 }
@@ -149,7 +149,7 @@ impl<O: Observer> World<O> {
         let bursts: Vec<_> = config.services.iter().map(|service| service.burst).collect();
         shaping.config = config;
         for host in (0..self.hosts.len() as u32).map(HostId) {
-            for (class, &burst) in (0..).map(Class).zip(&bursts) {
+            for (class, &burst) in (0..).map(ServiceIndex).zip(&bursts) {
                 self.set_burst(host, class, burst);
             }
             self.share_receiving(host);
@@ -168,7 +168,7 @@ impl<O: Observer> World<O> {
     }
 
     /// Sets what the brokers let a service receive at a host; [`Bandwidth::UNLIMITED`] lifts it. Without shapers nothing holds it.
-    pub fn set_receive_limit(&mut self, host: HostId, class: Class, limit: Bandwidth) {
+    pub fn set_receive_limit(&mut self, host: HostId, class: ServiceIndex, limit: Bandwidth) {
         if self.shaping.on {
             self.shaping.receivers[host.index() * self.classes + class.index()].limit = limit;
             self.share_receiving(host);
@@ -176,14 +176,14 @@ impl<O: Observer> World<O> {
     }
 
     /// What a service's shaper does at a host; `None` where there are no shapers.
-    pub fn shaper(&self, host: HostId, class: Class) -> Option<ShaperReading> {
+    pub fn shaper(&self, host: HostId, class: ServiceIndex) -> Option<ShaperReading> {
         let place = host.index() * self.classes + class.index();
         let meter = &self.shaping.receivers.get(place)?.meter;
         Some(ShaperReading { capacity: meter.capacity(), rate: meter.rate(), limit: self.services[place].limit })
     }
 
     /// What a service's receive meter at a host knows of the network; nothing without shapers.
-    pub(crate) fn network_reading(&self, host: HostId, class: Class) -> NetworkReading {
+    pub(crate) fn network_reading(&self, host: HostId, class: ServiceIndex) -> NetworkReading {
         let Some(Receiver { meter, .. }) = self.shaping.receivers.get(host.index() * self.classes + class.index())
         else {
             return NetworkReading::default();
@@ -193,7 +193,7 @@ impl<O: Observer> World<O> {
     }
 
     /// The rate of a service's limiter from one host to another; `None` where there is none.
-    pub fn destination_rate(&self, from: HostId, class: Class, to: HostId) -> Option<Bandwidth> {
+    pub fn destination_rate(&self, from: HostId, class: ServiceIndex, to: HostId) -> Option<Bandwidth> {
         let places = self.shaping.destinations.get(from.index() * self.classes + class.index())?;
         Some(self.shaping.slots[places.get(to.0)? as usize].limiter.rate())
     }
@@ -204,7 +204,7 @@ impl<O: Observer> World<O> {
     }
 
     /// A service's part of what an interface can carry now; `None` where that level does not exist.
-    fn share_of(&self, host: HostId, class: Class, direction: Direction) -> Option<Bandwidth> {
+    fn share_of(&self, host: HostId, class: ServiceIndex, direction: Direction) -> Option<Bandwidth> {
         let interface = &self.shaping.interfaces[host.index()];
         let meter = match direction {
             Direction::Rx => Some(&interface.receive),

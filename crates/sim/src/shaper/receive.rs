@@ -1,6 +1,6 @@
 //! The receiving side: every packet is counted, some are answered, the interface's capacity is divided.
 
-use crate::ids::{Class, HostId, PacketId};
+use crate::ids::{HostId, PacketId, ServiceIndex};
 use crate::observer::Observer;
 use crate::packet::{ASKS, CAPABLE, Feedback, Kind, MARKED, Packet, SHAPED};
 use crate::world::World;
@@ -59,7 +59,7 @@ impl<O: Observer> World<O> {
 
     /// Divides what a host's interface may receive among its services.
     pub(super) fn share_receiving(&mut self, host: HostId) {
-        for class in (0..self.classes as u16 - 1).map(Class) {
+        for class in (0..self.classes as u16 - 1).map(ServiceIndex) {
             let Some(share) = self.share_of(host, class, Direction::Rx) else { return };
             let receiver = &mut self.shaping.receivers[host.index() * self.classes + class.index()];
             let own = receiver.limit.min(self.shaping.config.services[class.index()].shares.rx.max);

@@ -2,7 +2,7 @@
 
 use super::Slot;
 use crate::events::Event;
-use crate::ids::{Class, HostId, PacketId, SlotId};
+use crate::ids::{HostId, PacketId, ServiceIndex, SlotId};
 use crate::observer::Observer;
 use crate::packet::{ASKS, CAPABLE, Feedback, List, SHAPED};
 use crate::timer::{Fired, Timer};
@@ -61,7 +61,7 @@ impl<O: Observer> World<O> {
     }
 
     /// The limiter to a destination; where the first packet makes one, it is made.
-    fn limiter_to(&mut self, host: HostId, class: Class, to: HostId) -> Option<SlotId> {
+    fn limiter_to(&mut self, host: HostId, class: ServiceIndex, to: HostId) -> Option<SlotId> {
         let places = &self.shaping.destinations[host.index() * self.classes + class.index()];
         if let Some(place) = places.get(to.0) {
             return Some(SlotId(place));
@@ -74,7 +74,7 @@ impl<O: Observer> World<O> {
     }
 
     /// Gives a limiter to a destination its place.
-    fn remember(&mut self, host: HostId, class: Class, to: HostId, limiter: Destination) -> SlotId {
+    fn remember(&mut self, host: HostId, class: ServiceIndex, to: HostId, limiter: Destination) -> SlotId {
         let slot = Slot { limiter, waiting: List::default(), count: 0, host, class, to, release: Timer::default() };
         let shaping = &mut self.shaping;
         let place = match shaping.free.pop() {
@@ -212,7 +212,7 @@ impl<O: Observer> World<O> {
 
     /// Divides what a host's interface may send among its services, where there is a level that does (EyeQ).
     pub(super) fn share_transmitting(&mut self, host: HostId) {
-        for class in (0..self.classes as u16 - 1).map(Class) {
+        for class in (0..self.classes as u16 - 1).map(ServiceIndex) {
             let Some(share) = self.share_of(host, class, Direction::Tx) else { return };
             if share != self.limit(host, class) {
                 self.set_limit(host, class, share);

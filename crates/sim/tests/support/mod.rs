@@ -7,7 +7,7 @@ pub(crate) mod shaped;
 use weir_results::FlowRecord;
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::{self, Checkers};
-use weir_sim::{Class, FlowId, FlowSpec, HostId, PortId, SimTime, Source, Sources, Stop, World};
+use weir_sim::{FlowId, FlowSpec, HostId, PortId, ServiceIndex, SimTime, Source, Sources, Stop, World};
 use weir_transport::Parameters;
 use weir_units::{Bandwidth, Bytes, Duration};
 use weir_workload::Spec;
@@ -45,7 +45,7 @@ pub(crate) fn flow(from: HostId, to: HostId, size: Option<u64>) -> FlowSpec {
     FlowSpec {
         from,
         to,
-        class: Class(0),
+        class: ServiceIndex(0),
         priority: 0,
         start: SimTime::ZERO,
         stop: SimTime::NEVER,
@@ -77,7 +77,7 @@ pub(crate) fn complete(
     let source = Source {
         workload,
         transport,
-        class: Class(0),
+        class: ServiceIndex(0),
         priority: 0,
         spread: SimTime::ZERO,
         service: None,

@@ -1,7 +1,7 @@
 //! Every metric but the plain counters.
 
 use super::table::{Give, Kind, Metric, Of, Value};
-use crate::model::{AgentStatus, FabricLink, LineState, Mode};
+use crate::model::{AgentStatus, FabricLink, Mode, SessionState};
 use weir_units::{Bandwidth, Direction};
 
 /// Prometheus' base unit of a rate.
@@ -135,11 +135,11 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| alone(give, Value::Count(status.peers))),
     ),
     gauge(
-        "weir_peers_heard",
+        "weir_peers_alive",
         None,
         &[],
         "Other machines of the rack that were heard within the timeout",
-        Of::Agent(|status, give| alone(give, Value::Count(status.peers_heard))),
+        Of::Agent(|status, give| alone(give, Value::Count(status.peers_alive))),
     ),
     gauge(
         "weir_interface_capacity",
@@ -156,43 +156,45 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| link(status, give, |link| flag(link.leads))),
     ),
     gauge(
-        "weir_fabric_link_hears",
+        "weir_fabric_link_receives",
         None,
         &[],
         "Whether the fabric's limits were heard, from its broker or relayed, within the timeout",
-        Of::Agent(|status, give| link(status, give, |link| flag(link.hears))),
+        Of::Agent(|status, give| link(status, give, |link| flag(link.receives))),
     ),
     gauge(
-        "weir_fabric_line_state",
+        "weir_fabric_session_state",
         None,
         &["state"],
-        "Where the line to the fabric broker stands: 1 for `idle` (nothing to report), `calling`, `waiting` or `up`, 0 for the others",
+        "Where the line to the fabric broker stands: 1 for `idle` (nothing to report), `connecting`, `waiting` or `up`, 0 for the others",
         Of::Agent(|status, give| {
-            if let Some(line) = status.fabric.as_ref().and_then(|link| link.line.as_ref()) {
-                LineState::ALL.iter().for_each(|state| give(vec![state.name().to_owned()], flag(*state == line.state)));
+            if let Some(session) = status.fabric.as_ref().and_then(|link| link.session.as_ref()) {
+                SessionState::ALL
+                    .iter()
+                    .for_each(|state| give(vec![state.name().to_owned()], flag(*state == session.state)));
             }
         }),
     ),
     gauge(
-        "weir_fabric_line_silence",
+        "weir_fabric_session_silence",
         SECONDS,
         &[],
         "How long ago the word of the fabric broker on the line came",
         Of::Agent(|status, give| {
-            let line = status.fabric.as_ref().and_then(|link| link.line.as_ref());
-            if let Some(silent) = line.and_then(|line| line.silent_ms) {
+            let session = status.fabric.as_ref().and_then(|link| link.session.as_ref());
+            if let Some(silent) = session.and_then(|session| session.silent_ms) {
                 alone(give, seconds_of_ms(silent));
             }
         }),
     ),
     gauge(
-        "weir_fabric_line_certificate_end_time",
+        "weir_fabric_session_certificate_end_time",
         SECONDS,
         &[],
         "When the certificate ends with which the machine calls the fabric broker, in seconds since 1970",
         Of::Agent(|status, give| {
-            let line = status.fabric.as_ref().and_then(|link| link.line.as_ref());
-            if let Some(end) = line.and_then(|line| line.certificate_ends) {
+            let session = status.fabric.as_ref().and_then(|link| link.session.as_ref());
+            if let Some(end) = session.and_then(|session| session.certificate_ends) {
                 alone(give, Value::Number(end as f64));
             }
         }),
@@ -317,11 +319,11 @@ pub const METRICS: &[Metric] = &[
         Of::Service(|of| of.drops.map(Value::Count)),
     ),
     gauge(
-        "weir_service_destinations_held",
+        "weir_service_destinations_limited",
         None,
         SERVICE,
         "Sent: destinations that are held to a receiver's rate",
-        Of::Service(|of| of.destinations_held.map(Value::Count)),
+        Of::Service(|of| of.destinations_limited.map(Value::Count)),
     ),
     gauge(
         "weir_service_latency_target",
@@ -375,18 +377,18 @@ pub const METRICS: &[Metric] = &[
         Of::Fabric(|status, give| alone(give, Value::Count(status.racks))),
     ),
     gauge(
-        "weir_fabric_racks_heard",
+        "weir_fabric_racks_reporting",
         None,
         &[],
         "Racks that reported within the timeout",
-        Of::Fabric(|status, give| alone(give, Value::Count(status.racks_heard))),
+        Of::Fabric(|status, give| alone(give, Value::Count(status.racks_reporting))),
     ),
     gauge(
         "weir_fabric_machines_connected",
         None,
         &[],
         "Machines on the line",
-        Of::Fabric(|status, give| alone(give, Value::Count(status.calls))),
+        Of::Fabric(|status, give| alone(give, Value::Count(status.streams))),
     ),
     gauge(
         "weir_fabric_policy_refused",

@@ -96,7 +96,7 @@ impl<C: Congestion> Sender<C> {
 
     /// Whether the window held the sender back when `flight` bytes were in flight.
     #[inline]
-    fn is_held_back(&self, flight: u64) -> bool {
+    fn is_throttled(&self, flight: u64) -> bool {
         let window = self.congestion.window();
         flight + u64::from(self.mss) > window || (window < self.congestion.ssthresh() && window < 2 * flight)
     }
@@ -124,7 +124,7 @@ impl<C: Congestion> Sender<C> {
     fn on_selective_ack(&mut self, now: SimTime, ack: &Ack<'_>) {
         let mut board = self.board.take().unwrap_or_default();
         let flight = self.next - self.acked - board.sacked.bytes_below(self.next);
-        let held_back = self.is_held_back(flight);
+        let throttled = self.is_throttled(flight);
         let was_recovering = board.is_recovering();
         let (mut newly, mut delivered, mut rtt) = (0, 0, SimTime::ZERO);
         let next = ack.answer.next;
@@ -152,7 +152,7 @@ impl<C: Congestion> Sender<C> {
             rtt,
             srtt: self.rto.srtt().unwrap_or(SimTime::ZERO),
             echo: ack.answer.echo,
-            may_grow: newly > 0 && held_back && !was_recovering && !lost,
+            may_grow: newly > 0 && throttled && !was_recovering && !lost,
             repeated: next <= self.timed_out,
         });
         if lost {
@@ -252,7 +252,7 @@ impl<C: Congestion> Machine for Sender<C> {
         if next <= self.acked {
             return;
         }
-        let held_back = self.is_held_back(self.next - self.acked);
+        let throttled = self.is_throttled(self.next - self.acked);
         let rtt = now - ack.answer.stamp;
         let newly = self.advance(now, next, rtt);
         self.congestion.on_ack(&Progress {
@@ -264,7 +264,7 @@ impl<C: Congestion> Machine for Sender<C> {
             rtt,
             srtt: self.rto.srtt().unwrap_or(SimTime::ZERO),
             echo: ack.answer.echo,
-            may_grow: held_back,
+            may_grow: throttled,
             repeated: next <= self.timed_out,
         });
     }

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use weir_control::parts::ROWS_PER_PART;
-use weir_control::rate::{CodedRate, rounded};
+use weir_control::rate::{QuantisedRate, rounded};
 use weir_control::{Demand, RateRow, UsageRow};
 use weir_units::{Bandwidth, PerDirection};
 
@@ -92,7 +92,7 @@ fn an_age_is_never_told_younger_than_it_is() {
 #[test]
 fn the_largest_datagram_fits_the_smallest_path() {
     let largest =
-        Demand { usage: Bandwidth::from_bps(CodedRate::of(Bandwidth::MAX).bandwidth().bps()), backlogged: true };
+        Demand { usage: Bandwidth::from_bps(QuantisedRate::of(Bandwidth::MAX).bandwidth().bps()), backlogged: true };
     let rows: Vec<UsageRow> =
         (0..ROWS_PER_PART as u32).map(|i| UsageRow { service: ServiceId(i), tx: largest, rx: largest }).collect();
     assert_eq!(rows.len(), 167);

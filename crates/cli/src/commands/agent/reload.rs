@@ -4,7 +4,7 @@
 //! checked here with the agent's own options, and nothing is signalled if it is wrong; then the signal, and the agent's next word about it: its status
 //! counts reloads and says why the last one was refused.
 
-use super::{Args, terms};
+use super::{Args, runtime_config};
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
@@ -25,9 +25,9 @@ pub(super) fn run(args: &Args, process: u32, ui: &mut Ui) -> Result<Exit, Comman
         Some(name) => name.clone(),
         None => super::host_name()?,
     };
-    let (terms, notes) = terms(args, &name)?;
-    input::tell_notes(&notes, ui)?;
-    host::check(&terms.policy, &args.interface).map_err(|error| CommandError::refused(error.to_string()))?;
+    let (runtime_config, notes) = runtime_config(args, &name)?;
+    input::print_notes(&notes, ui)?;
+    host::check(&runtime_config.policy, &args.interface).map_err(|error| CommandError::refused(error.to_string()))?;
     let before = last(path);
     let gone = |error| CommandError::failed(format!("process {process}: {error}"));
     signal(process).map_err(gone)?;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args, process: u32, ui: &mut Ui) -> Result<Exit, Comman
                 Err(CommandError::refused(format!("the agent refuses it, and the old policy and keys stay: {reason}")))
             }
             None => {
-                ui.tell(&format!("policy {} is in force\n", now.policy))?;
+                ui.notice(&format!("policy {} is in force\n", now.policy))?;
                 Ok(Exit::Done)
             }
         };

@@ -59,11 +59,11 @@ fn over_time(
         }
     }
     for value in &experiment.values {
-        let Measure::Bandwidth { run: of_run, of: counted, stretch } = &value.measure else { continue };
+        let Measure::Bandwidth { run: of_run, of: counted, window } = &value.measure else { continue };
         let (Some(published), true) = (value.published, *of_run == run) else { continue };
-        let stretch = stretch.get(setting);
+        let window = window.get(setting);
         let reference = Reference::new(value.unit.text(published.value), measure::at_scale(published.value, own))
-            .between(stretch.from.as_secs_f64(), stretch.to.as_secs_f64());
+            .between(window.from.as_secs_f64(), window.to.as_secs_f64());
         chart.references.push(match of.iter().position(|of| of == counted) {
             Some(series) => reference.of(series),
             None => reference,

@@ -6,7 +6,7 @@ Examples:
   weir reproduce parley-fig14
   weir reproduce parley-fig4 parley-fig5 --json
   weir reproduce parley-table3 --full --report out/table3
-  weir reproduce parley-fig14 --body both --report out/fig14
+  weir reproduce parley-fig14 --backend both --report out/fig14
   weir reproduce --all --write docs/results.md
 
 The quick setting of each experiment ends within a minute on two cores; --full runs what its file
@@ -24,6 +24,6 @@ prints no number, `measured` where the run did not come so far. With \"measured_
 in a row it is a lower bound; \"failures\" says which runs failed, and why.
 
 The lab needs root and runs what it can of an experiment (parley-fig14 at 1/100 of its speeds);
-with `--body both` and without root, the simulator runs alone.
+with `--backend both` and without root, the simulator runs alone.
 
 The exit code is 1 when a value is not what is expected of it.";

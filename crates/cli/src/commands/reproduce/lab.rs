@@ -1,6 +1,6 @@
 //! What the lab can run of an experiment: scenarios whose traffic is long-lived flows and real servers.
 
-use super::BodyRun;
+use super::BackendRun;
 use super::figures::Drawn;
 use crate::commands::lab;
 use crate::error::CommandError;
@@ -51,7 +51,7 @@ pub(super) fn run(
     directory: Option<&Path>,
     interrupt: &Interrupt,
     ui: &mut Ui,
-) -> Result<Result<Option<BodyRun>, LabError>, CommandError> {
+) -> Result<Result<Option<BackendRun>, LabError>, CommandError> {
     let runs = runs(experiment, setting);
     if runs.is_empty() {
         return Ok(Ok(None));
@@ -64,7 +64,7 @@ pub(super) fn run(
         let run = &experiment.runs[*place];
         let scenario = run.scenario.get(setting);
         seed = scenario.seed();
-        ui.tell(&format!("{} {} on Linux, about {}\n", experiment.id, run.name, scenario.duration()))?;
+        ui.notice(&format!("{} {} on Linux, about {}\n", experiment.id, run.name, scenario.duration()))?;
         let outcome = match lab::run_watched(scenario, interrupt, ui)? {
             Ok(outcome) => outcome,
             Err(error) => return Ok(Err(error)),
@@ -89,7 +89,7 @@ pub(super) fn run(
             let directory = directory.join("runs").join(format!("{}-lab", run.name));
             ResultsDirectory::prepare(&directory, true)?;
             let file = lab::to_file(scenario, &outcome);
-            run_files::write_services(&directory, &file, &format!("weir reproduce {} --body lab", experiment.id))?;
+            run_files::write_services(&directory, &file, &format!("weir reproduce {} --backend lab", experiment.id))?;
         }
         if interrupt.is_asked() {
             break;
@@ -108,8 +108,8 @@ pub(super) fn run(
     };
     let drawn = |figure: usize| Drawn::new(experiment, figure, &of_figure(figure), &all, setting);
     let figures = (0..experiment.figures.len()).map(drawn).collect();
-    Ok(Ok(Some(BodyRun {
-        body: "lab",
+    Ok(Ok(Some(BackendRun {
+        backend: "lab",
         seed,
         outcomes: all.into_iter().zip(measures).map(|(outcome, own)| own.then_some(outcome)).collect(),
         figures,

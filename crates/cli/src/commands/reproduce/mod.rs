@@ -43,7 +43,7 @@ pub(crate) struct Args {
     full: bool,
     /// Where to run it: sim, lab or both
     #[arg(long, value_enum, default_value_t, hide_default_value = true, hide_possible_values = true)]
-    body: Body,
+    backend: Backend,
     /// The first seed of the simulator; the scenario's where not given
     #[arg(long)]
     seed: Option<u64>,
@@ -66,7 +66,7 @@ pub(crate) struct Args {
 
 /// Where an experiment runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub(crate) enum Body {
+pub(crate) enum Backend {
     #[default]
     Sim,
     Lab,
@@ -74,9 +74,9 @@ pub(crate) enum Body {
 }
 
 /// What one body gave for an experiment.
-struct BodyRun {
+struct BackendRun {
     /// `sim` or `lab`.
-    body: &'static str,
+    backend: &'static str,
     /// The first seed.
     seed: u64,
     /// By value of the experiment; `None` for those that this body does not measure.
@@ -91,7 +91,7 @@ struct BodyRun {
     wall_s: f64,
 }
 
-impl BodyRun {
+impl BackendRun {
     /// Whether all that is expected is so.
     fn agrees(&self) -> bool {
         let is_fine = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Shown | Verdict::Agrees);
@@ -102,7 +102,7 @@ impl BodyRun {
 /// An experiment with what its bodies gave.
 struct Reproduced {
     experiment: Experiment,
-    bodies: Vec<BodyRun>,
+    bodies: Vec<BackendRun>,
     /// Why there is no run of the lab although one was asked for.
     no_lab: Option<String>,
 }
@@ -121,11 +121,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let files = args.report.prepare()?;
     for experiment in &experiments {
         let Experiment { id, title, .. } = experiment;
-        let simulated = (args.body != Body::Lab).then(|| experiment.takes.get(setting).as_secs_f64());
-        let lab = (args.body != Body::Sim).then(|| lab::takes(experiment, setting)).flatten();
+        let simulated = (args.backend != Backend::Lab).then(|| experiment.takes.get(setting).as_secs_f64());
+        let lab = (args.backend != Backend::Sim).then(|| lab::takes(experiment, setting)).flatten();
         let takes = text::about(simulated.unwrap_or(0.0) + lab.unwrap_or(0.0));
         if simulated.is_some() || lab.is_some() {
-            ui.tell(&format!("{id}: {title}; {} setting, about {takes} on two cores\n", setting.name()))?;
+            ui.notice(&format!("{id}: {title}; {} setting, about {takes} on two cores\n", setting.name()))?;
         }
     }
     let interrupt = Interrupt::listen()?;
@@ -134,17 +134,17 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         experiments.into_iter().map(|experiment| Reproduced { experiment, bodies: Vec::new(), no_lab: None }).collect();
     let several = all.len() > 1;
     let mut failed = false;
-    if args.body != Body::Sim {
+    if args.backend != Backend::Sim {
         for reproduced in &mut all {
             failed |= run_lab(args, reproduced, several, setting, &interrupt, ui)?;
         }
         let nothing = all.iter().all(|reproduced| reproduced.bodies.is_empty() && reproduced.no_lab.is_none());
-        if args.body == Body::Lab && nothing && !failed && !interrupt.is_asked() {
+        if args.backend == Backend::Lab && nothing && !failed && !interrupt.is_asked() {
             return Err(CommandError::refused("the lab can run nothing of these experiments".to_owned())
-                .hint("leave `--body` out to simulate them"));
+                .hint("leave `--backend` out to simulate them"));
         }
     }
-    if args.body != Body::Lab && !interrupt.is_asked() {
+    if args.backend != Backend::Lab && !interrupt.is_asked() {
         let experiments: Vec<&Experiment> = all.iter().map(|reproduced| &reproduced.experiment).collect();
         let directory = args.report.directory();
         let work =
@@ -156,13 +156,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     if let Some(files) = &files {
         let page = page::write(files, &all, setting, ui)?;
-        ui.tell(&format!("report: {}\n", page.display()))?;
+        ui.notice(&format!("report: {}\n", page.display()))?;
     }
     // Of several some may be nothing for the lab.
     for reproduced in all.iter().filter(|reproduced| !reproduced.bodies.is_empty()) {
         if args.json {
-            for body in &reproduced.bodies {
-                json::write(ui.out(), &print::to_json(reproduced, body, setting))?;
+            for backend in &reproduced.bodies {
+                json::write(ui.out(), &print::to_json(reproduced, backend, setting))?;
             }
         } else {
             print::print(reproduced, ui)?;
@@ -174,10 +174,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     if interrupted {
         let title = ui.on_err(Style::Held, "interrupted:");
-        ui.tell(&format!("{title} what was done until then is above\n"))?;
+        ui.notice(&format!("{title} what was done until then is above\n"))?;
         return Ok(Exit::Interrupted);
     }
-    let agrees = all.iter().flat_map(|reproduced| &reproduced.bodies).all(BodyRun::agrees);
+    let agrees = all.iter().flat_map(|reproduced| &reproduced.bodies).all(BackendRun::agrees);
     Ok(if failed || !agrees { Exit::Failed } else { Exit::Done })
 }
 
@@ -193,7 +193,7 @@ fn run_lab(
     if interrupt.is_asked() {
         return Ok(false);
     }
-    let both = args.body == Body::Both;
+    let both = args.backend == Backend::Both;
     let directory = args.report.directory().map(|directory| match several {
         true => directory.join(&reproduced.experiment.id),
         false => directory.to_owned(),
@@ -203,12 +203,12 @@ fn run_lab(
         Ok(None) if both || several => {}
         Ok(None) => {
             return Err(CommandError::refused(format!("the lab can run nothing of {}", reproduced.experiment.id))
-                .hint("leave `--body` out to simulate it"));
+                .hint("leave `--backend` out to simulate it"));
         }
         Err(LabError::Missing(what)) if both => {
-            ui.tell("the lab cannot run on this host, so the simulator runs alone:\n")?;
+            ui.notice("the lab cannot run on this host, so the simulator runs alone:\n")?;
             for one in &what {
-                ui.tell(&format!("  missing: {one}\n"))?;
+                ui.notice(&format!("  missing: {one}\n"))?;
             }
             reproduced.no_lab = Some(LabError::Missing(what).to_string());
         }
@@ -233,10 +233,10 @@ fn write_results(
 ) -> Result<(), CommandError> {
     if interrupted {
         let title = ui.on_err(Style::Held, "not written:");
-        return Ok(ui.tell(&format!("{title} {}, since not everything was run\n", path.display()))?);
+        return Ok(ui.notice(&format!("{title} {}, since not everything was run\n", path.display()))?);
     }
-    crate::run_files::write_text(path, &results::text(all, args.body, path, setting))?;
-    Ok(ui.tell(&format!("written: {}\n", path.display()))?)
+    crate::run_files::write_text(path, &results::text(all, args.backend, path, setting))?;
+    Ok(ui.notice(&format!("written: {}\n", path.display()))?)
 }
 
 fn list(papers: &Papers, as_json: bool, ui: &mut Ui) -> Result<Exit, CommandError> {

@@ -1,6 +1,6 @@
 //! The files of a reproduction: JSON, drawings, and a page for each experiment.
 
-use super::{BodyRun, Reproduced, print};
+use super::{BackendRun, Reproduced, print};
 use crate::error::CommandError;
 use crate::json;
 use crate::output::Ui;
@@ -28,7 +28,7 @@ pub(super) fn write(
         let id = &reproduced.experiment.id;
         let below = files.below(id)?;
         write_one(&below, reproduced, setting)?;
-        let outcomes = reproduced.bodies.iter().flat_map(|body| body.outcomes.iter().flatten());
+        let outcomes = reproduced.bodies.iter().flat_map(|backend| backend.outcomes.iter().flatten());
         let verdicts: Vec<Verdict> = outcomes.map(|outcome| outcome.verdict).collect();
         let count = |verdict: Verdict| verdicts.iter().filter(|of| **of == verdict).count().to_string();
         table.row([
@@ -46,7 +46,7 @@ pub(super) fn write(
         .heading("Again")
         .code(&format!("weir reproduce {}{} --report DIR", ids.join(" "), option(setting)));
     let path = files.replace(PAGE, &page.to_html())?;
-    ui.tell(&format!("{} pages below {}\n", all.len(), path.display()))?;
+    ui.notice(&format!("{} pages below {}\n", all.len(), path.display()))?;
     Ok(path)
 }
 
@@ -56,14 +56,14 @@ fn option(setting: Setting) -> &'static str {
 
 fn write_one(files: &ReportFiles, reproduced: &Reproduced, setting: Setting) -> Result<PathBuf, CommandError> {
     let experiment = &reproduced.experiment;
-    for body in &reproduced.bodies {
+    for backend in &reproduced.bodies {
         files.replace(
-            &format!("reproduce-{}.json", body.body),
-            &json::to_text(&print::to_json(reproduced, body, setting)),
+            &format!("reproduce-{}.json", backend.backend),
+            &json::to_text(&print::to_json(reproduced, backend, setting)),
         )?;
-        for figure in &body.figures {
+        for figure in &backend.figures {
             if let Some(chart) = &figure.chart {
-                files.replace(&format!("{}-{}.svg", figure.id, body.body), &chart.to_svg())?;
+                files.replace(&format!("{}-{}.svg", figure.id, backend.backend), &chart.to_svg())?;
             }
         }
     }
@@ -75,21 +75,22 @@ fn write_one(files: &ReportFiles, reproduced: &Reproduced, setting: Setting) -> 
     if let Some(missing) = &reproduced.no_lab {
         page = page.notice(&format!("Simulated only: {missing}"));
     }
-    for body in reproduced.bodies.iter().filter(|body| !body.complete) {
-        page = page.notice(&format!("{}: not everything was run.", name(body)));
+    for backend in reproduced.bodies.iter().filter(|backend| !backend.complete) {
+        page = page.notice(&format!("{}: not everything was run.", name(backend)));
     }
-    for failure in reproduced.bodies.iter().flat_map(|body| &body.failures) {
+    for failure in reproduced.bodies.iter().flat_map(|backend| &backend.failures) {
         page = page.notice(&format!("Failed: {failure}"));
     }
     for (place, figure) in experiment.figures.iter().enumerate() {
-        let charts = reproduced.bodies.iter().filter_map(|body| Some((body, body.figures[place].chart.as_ref()?)));
+        let charts =
+            reproduced.bodies.iter().filter_map(|backend| Some((backend, backend.figures[place].chart.as_ref()?)));
         let charts: Vec<_> = charts.collect();
         page = match charts.as_slice() {
             [] => page,
             [(_, chart)] => page.heading(&figure.title).chart(chart),
             several => {
                 let panels: Vec<Panel<'_>> =
-                    several.iter().map(|(body, chart)| Panel::new(name(body), chart)).collect();
+                    several.iter().map(|(backend, chart)| Panel::new(name(backend), chart)).collect();
                 page.heading(&figure.title).push(side_by_side(&panels))
             }
         };
@@ -106,8 +107,8 @@ fn write_one(files: &ReportFiles, reproduced: &Reproduced, setting: Setting) -> 
 }
 
 /// What a body is called on a page.
-fn name(run: &BodyRun) -> &'static str {
-    if run.body == "lab" { "Linux: real hosts, real TCP" } else { "Simulator: the same brokers" }
+fn name(run: &BackendRun) -> &'static str {
+    if run.backend == "lab" { "Linux: real hosts, real TCP" } else { "Simulator: the same brokers" }
 }
 
 fn table(reproduced: &Reproduced) -> Table {
@@ -115,19 +116,19 @@ fn table(reproduced: &Reproduced) -> Table {
         .text("metric")
         .text("where")
         .number("published")
-        .text("body")
+        .text("backend")
         .number("measured")
         .number("difference")
         .text("expected")
         .text("");
     for (place, value) in reproduced.experiment.values.iter().enumerate() {
-        for body in &reproduced.bodies {
-            let Some(outcome) = &body.outcomes[place] else { continue };
+        for backend in &reproduced.bodies {
+            let Some(outcome) = &backend.outcomes[place] else { continue };
             table.row([
                 value.metric.clone(),
                 value.place.clone(),
                 print::published(value),
-                body.body.to_owned(),
+                backend.backend.to_owned(),
                 print::measured(value, outcome),
                 print::difference(outcome),
                 outcome.expected.clone(),

@@ -1,6 +1,6 @@
 //! The table of an experiment, and its JSON.
 
-use super::{BodyRun, Reproduced};
+use super::{BackendRun, Reproduced};
 use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
 use crate::text;
@@ -56,7 +56,7 @@ pub(super) fn is_notable(outcome: &Outcome) -> bool {
 pub(super) fn notes(reproduced: &Reproduced) -> Vec<(String, String)> {
     let mut notes: Vec<(String, String)> = Vec::new();
     for (place, value) in reproduced.experiment.values.iter().enumerate() {
-        let differs = reproduced.bodies.iter().any(|body| body.outcomes[place].as_ref().is_some_and(is_notable));
+        let differs = reproduced.bodies.iter().any(|backend| backend.outcomes[place].as_ref().is_some_and(is_notable));
         let Some(note) = value.note.as_ref().filter(|_| differs) else { continue };
         match notes.iter_mut().find(|(_, known)| known == note) {
             Some((metrics, _)) => metrics.push_str(&format!("; {}", value.metric)),
@@ -70,20 +70,25 @@ pub(super) fn print(reproduced: &Reproduced, ui: &mut Ui) -> Result<(), CommandE
     let experiment = &reproduced.experiment;
     let title = format!("{}: {} ({})", experiment.id, experiment.title, experiment.source);
     ui.print(&format!("{}\n", ui.on_out(Style::Strong, &title)))?;
-    let measured_anything = |body: &BodyRun| body.outcomes.iter().flatten().any(|outcome| outcome.measured.is_some());
+    let measured_anything =
+        |backend: &BackendRun| backend.outcomes.iter().flatten().any(|outcome| outcome.measured.is_some());
     // A table of dashes says less.
-    if reproduced.bodies.iter().all(|body| !body.complete && body.failures.is_empty() && !measured_anything(body)) {
+    if reproduced
+        .bodies
+        .iter()
+        .all(|backend| !backend.complete && backend.failures.is_empty() && !measured_anything(backend))
+    {
         return Ok(ui.print("  nothing was measured\n\n")?);
     }
     let several = reproduced.bodies.len() > 1;
     let columns: &[&str] = match several {
-        true => &["metric", ">published", "body", ">measured", ">difference", "expected", ""],
+        true => &["metric", ">published", "backend", ">measured", ">difference", "expected", ""],
         false => &["metric", ">published", ">measured", ">difference", "expected", ""],
     };
     let mut table = Table::new(columns);
     for (place, value) in experiment.values.iter().enumerate() {
-        for body in &reproduced.bodies {
-            let Some(outcome) = &body.outcomes[place] else { continue };
+        for backend in &reproduced.bodies {
+            let Some(outcome) = &backend.outcomes[place] else { continue };
             let style = match outcome.verdict {
                 Verdict::Agrees => Style::Good,
                 Verdict::Shown => Style::Plain,
@@ -91,14 +96,14 @@ pub(super) fn print(reproduced: &Reproduced, ui: &mut Ui) -> Result<(), CommandE
             };
             let plain = |cell: String| (cell, Style::Plain);
             let mut cells = vec![plain(value.metric.clone()), plain(published(value))];
-            cells.extend(several.then(|| plain(body.body.to_owned())));
+            cells.extend(several.then(|| plain(backend.backend.to_owned())));
             cells.extend([measured(value, outcome), difference(outcome), outcome.expected.clone()].map(plain));
             cells.push((word(outcome.verdict).to_owned(), style));
             table.styled(cells);
         }
     }
     ui.print_table(&table, 2)?;
-    for failure in reproduced.bodies.iter().flat_map(|body| &body.failures) {
+    for failure in reproduced.bodies.iter().flat_map(|backend| &backend.failures) {
         let title = ui.on_out(Style::Error, "failed:");
         ui.print(&format!("\n  {title} {failure}\n"))?;
     }
@@ -117,9 +122,9 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-pub(super) fn to_json(reproduced: &Reproduced, body: &BodyRun, setting: Setting) -> Json {
+pub(super) fn to_json(reproduced: &Reproduced, backend: &BackendRun, setting: Setting) -> Json {
     let experiment = &reproduced.experiment;
-    let rows = experiment.values.iter().zip(&body.outcomes).filter_map(|(value, outcome)| {
+    let rows = experiment.values.iter().zip(&backend.outcomes).filter_map(|(value, outcome)| {
         let outcome = outcome.as_ref()?;
         let in_unit = |base: f64| rounded(base / value.unit.factor);
         let is_lower_bound = outcome.measured.is_some_and(|reading| reading.is_lower_bound);
@@ -140,15 +145,15 @@ pub(super) fn to_json(reproduced: &Reproduced, body: &BodyRun, setting: Setting)
     });
     let mut object = json!({
         "id": experiment.id,
-        "body": body.body,
+        "backend": backend.backend,
         "setting": setting.name(),
-        "seed": body.seed,
-        "complete": body.complete,
+        "seed": backend.seed,
+        "complete": backend.complete,
         "rows": rows.collect::<Vec<_>>(),
-        "wall_s": (body.wall_s * 1e3).round() / 1e3,
+        "wall_s": (backend.wall_s * 1e3).round() / 1e3,
     });
-    if !body.failures.is_empty() {
-        object["failures"] = json!(body.failures);
+    if !backend.failures.is_empty() {
+        object["failures"] = json!(backend.failures);
     }
     object
 }

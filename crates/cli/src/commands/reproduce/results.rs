@@ -3,21 +3,21 @@
 //! The order is that of the program's list, and no time of the day or of a run is in it, so that the file changes only where
 //! a result does. Values that are times of a computation differ from one computer to the next and say so.
 
-use super::{Body, Reproduced, print};
+use super::{Backend, Reproduced, print};
 use std::path::Path;
 use weir_experiment::{Setting, Verdict};
 
 /// The text of the file at `path`; experiments that the body has no run of are left out.
-pub(super) fn text(all: &[Reproduced], body: Body, path: &Path, setting: Setting) -> String {
-    let (option, title, what) = match body {
-        Body::Sim => ("", "Published results, reproduced", ""),
-        Body::Lab => (
-            " --body lab",
+pub(super) fn text(all: &[Reproduced], backend: Backend, path: &Path, setting: Setting) -> String {
+    let (option, title, what) = match backend {
+        Backend::Sim => ("", "Published results, reproduced", ""),
+        Backend::Lab => (
+            " --backend lab",
             "Published results, reproduced on Linux",
             " Real hosts' kernels, agents and TCP in network namespaces of one machine: what the lab can run of each experiment, and what that \
              is held to. Times and rates differ a little from one run to the next.",
         ),
-        Body::Both => (" --body both", "Published results, reproduced in the simulator and on Linux", ""),
+        Backend::Both => (" --backend both", "Published results, reproduced in the simulator and on Linux", ""),
     };
     let full = if setting == Setting::Full { " --full" } else { "" };
     let mut out = format!(
@@ -36,7 +36,7 @@ pub(super) fn text(all: &[Reproduced], body: Body, path: &Path, setting: Setting
         let verdicts: Vec<Verdict> = reproduced
             .bodies
             .iter()
-            .flat_map(|body| body.outcomes.iter().flatten().map(|outcome| outcome.verdict))
+            .flat_map(|backend| backend.outcomes.iter().flatten().map(|outcome| outcome.verdict))
             .collect();
         let count = |verdict: Verdict| verdicts.iter().filter(|of| **of == verdict).count();
         out += &format!(
@@ -59,10 +59,10 @@ fn section(reproduced: &Reproduced) -> String {
     let experiment = &reproduced.experiment;
     let mut out = format!("\n## {}\n\n{}. {}.\n\n", experiment.id, experiment.title, experiment.source);
     out += "| metric | where | published | measured | difference | expected | |\n|---|---|---:|---:|---:|---|---|\n";
-    for body in &reproduced.bodies {
+    for backend in &reproduced.bodies {
         // Of two bodies it matters which one a row is of.
-        let which = if reproduced.bodies.len() > 1 { format!(" ({})", body.body) } else { String::new() };
-        for (value, outcome) in experiment.values.iter().zip(&body.outcomes) {
+        let which = if reproduced.bodies.len() > 1 { format!(" ({})", backend.backend) } else { String::new() };
+        for (value, outcome) in experiment.values.iter().zip(&backend.outcomes) {
             let Some(outcome) = outcome else { continue };
             let cells = [
                 format!("{}{which}", value.metric),
@@ -76,7 +76,7 @@ fn section(reproduced: &Reproduced) -> String {
             out += &format!("| {} |\n", cells.map(|cell| escaped(&cell)).join(" | "));
         }
     }
-    let failures = reproduced.bodies.iter().flat_map(|body| &body.failures);
+    let failures = reproduced.bodies.iter().flat_map(|backend| &backend.failures);
     let failures = failures.map(|failure| format!("Failed: {failure}"));
     let differing = print::notes(reproduced).into_iter().map(|(metric, note)| format!("**{metric}**: {note}"));
     let wall_clock = experiment.values.iter().any(|value| value.measure.is_wall_clock());

@@ -5,7 +5,7 @@
 //! belongs to; a job keeps readings and lines of figures and gives its packets' results back at once. What needs no run is
 //! computed afterwards, when nothing else takes the processor: some of it is the time of a computation.
 
-use super::BodyRun;
+use super::BackendRun;
 use super::figures::Drawn;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
@@ -64,7 +64,7 @@ struct Done {
 
 impl Work<'_> {
     /// Runs everything; one result for each experiment.
-    pub(super) fn run(&self, jobs: Option<NonZeroUsize>, ui: &mut Ui) -> Result<Vec<BodyRun>, CommandError> {
+    pub(super) fn run(&self, jobs: Option<NonZeroUsize>, ui: &mut Ui) -> Result<Vec<BackendRun>, CommandError> {
         let todo = self.jobs();
         let cores = jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
         let clock = Stopwatch::start();
@@ -237,7 +237,7 @@ impl Work<'_> {
     }
 
     /// An experiment's result from its jobs, and what needs no run.
-    fn gather(&self, experiment: usize, done: &[&Done], jobs: usize, failures: Vec<String>, ran: f64) -> BodyRun {
+    fn gather(&self, experiment: usize, done: &[&Done], jobs: usize, failures: Vec<String>, ran: f64) -> BackendRun {
         let of = self.experiments[experiment];
         let clock = Stopwatch::start();
         let reading = |place: usize| -> Option<Reading> {
@@ -274,8 +274,8 @@ impl Work<'_> {
             run.is_some_and(|run| run.scenario.get(self.setting).lab_only().is_some())
         };
         let seed = of.runs.first().map_or(1, |run| run.scenario.get(self.setting).seed());
-        BodyRun {
-            body: "sim",
+        BackendRun {
+            backend: "sim",
             seed: self.seed.unwrap_or(seed),
             outcomes: outcomes
                 .into_iter()

@@ -17,7 +17,7 @@ pub(super) fn check(args: &Args, read: Outcome, points: usize, ui: &mut Ui) -> R
             Ok(Exit::Done)
         }
         (Ok((scenario, notes)), false) => {
-            input::tell_notes(&notes, ui)?;
+            input::print_notes(&notes, ui)?;
             let valid = ui.on_out(Style::Good, "valid");
             let points = if points > 1 { format!(", {points} points") } else { String::new() };
             ui.print(&format!("{}: {valid}, {}{points}\n", args.scenario.display(), describe(&scenario)))?;

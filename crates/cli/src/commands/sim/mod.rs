@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return check::check(args, read, 1, ui);
     }
     let (scenario, notes) = read?;
-    input::tell_notes(&notes, ui)?;
+    input::print_notes(&notes, ui)?;
     input::for_the_simulator(&scenario)?;
     let seed = scenario.seed();
     // Before the run: nobody wants to hear after an hour that a directory cannot be used.
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     // Before the first word, so that Ctrl-C means the same from then on.
     let interrupt = Interrupt::listen()?;
     let checkers = if args.checkers { ", checkers on" } else { "" };
-    ui.tell(&format!("{}: {}, seed {seed}{checkers}\n", scenario.name(), check::describe(&scenario)))?;
+    ui.notice(&format!("{}: {}, seed {seed}{checkers}\n", scenario.name(), check::describe(&scenario)))?;
 
     let options = Options { check: args.checkers };
     let outcome = simulate_watched(&scenario, seed, &options, &interrupt, ui)?;
@@ -116,13 +116,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         let settings: Vec<Setting> = settings.into_iter().filter(|setting| setting.path != "seed").collect();
         let command = format!("{} --seed {seed}", args.command(&settings));
         let page = files.write_run(&run, &command)?;
-        ui.tell(&format!("report: {}\n", page.display()))?;
+        ui.notice(&format!("report: {}\n", page.display()))?;
     }
     if interrupted {
         let until = run.results.simulated.picos() as f64 / 1e12;
         let title = ui.on_err(Style::Held, "interrupted:");
         let of = scenario.duration().as_secs_f64();
-        ui.tell(&format!("{title} the results cover {} of {}\n", text::time(until), text::time(of)))?;
+        ui.notice(&format!("{title} the results cover {} of {}\n", text::time(until), text::time(of)))?;
     }
     if args.json {
         ui.print(&run.to_json())?;
@@ -185,6 +185,6 @@ pub(super) fn simulate_watched(
     let speed = progress::speed(hops, spent.running).map_or(String::new(), |speed| format!(", {speed}"));
     let built = Some(spent.building).filter(|seconds| *seconds >= SLOW);
     let built = built.map_or(String::new(), |seconds| format!(", after {} of building", text::time(seconds)));
-    ui.tell(&format!("{} simulated in {}{speed}{built}\n", text::time(simulated), text::time(spent.running)))?;
+    ui.notice(&format!("{} simulated in {}{speed}{built}\n", text::time(simulated), text::time(spent.running)))?;
     Ok(outcome)
 }

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     let Some(report) = args.report.as_deref() else {
         return Err(CommandError::refused("a sweep needs a directory for its points").hint("add `--report DIR`"));
     };
-    input::tell_notes(&notes, ui)?;
+    input::print_notes(&notes, ui)?;
     input::for_the_simulator(&scenario)?;
 
     let manifest = Manifest::new(&plan, &shelf, &scenario, command(args, &plan));
@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     };
     let checkers = if args.checkers { ", checkers on" } else { "" };
     let count = text::count(plan.points.len(), "point");
-    ui.tell(&format!("{}: {count}{kept}, {jobs} at a time{checkers}\n", scenario.name()))?;
+    ui.notice(&format!("{}: {count}{kept}, {jobs} at a time{checkers}\n", scenario.name()))?;
     // Its network would take memory from the points.
     drop(scenario);
 
@@ -62,9 +62,9 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     run_points(&work, &mut sweep, jobs, ui)?;
     let summaries = sweep.summaries()?;
     if let Some(page) = sweep.write_report(&summaries)? {
-        ui.tell(&format!("report: {}\n", page.display()))?;
+        ui.notice(&format!("report: {}\n", page.display()))?;
     }
-    tell_outcome(&sweep.manifest, interrupt.is_asked(), ui)?;
+    report_outcome(&sweep.manifest, interrupt.is_asked(), ui)?;
     if args.json {
         print_sweep::print_json(&sweep.manifest, &summaries, ui)?;
     } else {
@@ -216,19 +216,19 @@ fn describe(
 }
 
 /// Says what failed, and how to go on.
-fn tell_outcome(manifest: &Manifest, interrupted: bool, ui: &mut Ui) -> Result<(), CommandError> {
+fn report_outcome(manifest: &Manifest, interrupted: bool, ui: &mut Ui) -> Result<(), CommandError> {
     let (complete, failed) = manifest.counts();
     let all = manifest.points.len();
     for point in &manifest.points {
         if let State::Failed { cause } = &point.state {
             let title = ui.on_err(Style::Error, "failed:");
-            ui.tell(&format!("{title} {}: {}\n", point.name, cause.trim_end()))?;
+            ui.notice(&format!("{title} {}: {}\n", point.name, cause.trim_end()))?;
         }
     }
     if interrupted && complete + failed < all {
         let title = ui.on_err(Style::Held, "interrupted:");
         let kept = format!("{complete} of {all} points are complete and kept");
-        ui.tell(&format!("{title} {kept}; the same command runs the rest\n"))?;
+        ui.notice(&format!("{title} {kept}; the same command runs the rest\n"))?;
     }
     Ok(())
 }

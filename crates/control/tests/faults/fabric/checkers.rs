@@ -19,7 +19,7 @@ use super::draw::{MACHINES, PER_RACK, RACKS};
 use super::node::SECOND;
 use super::world::{FABRIC, World, name};
 use crate::Seen;
-use crate::held_back::HeldBack;
+use crate::throttled::Throttled;
 use std::collections::HashMap;
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{Demand, FabricBroker, Mode, NetworkReading, RackBroker, RackLimits, RuntimeLimit, UsageReport};
@@ -41,7 +41,7 @@ pub(crate) struct Checkers {
     reported: [bool; RACKS],
     /// The (epoch, round) of the first computation since all have.
     agreed: Option<(u64, u64)>,
-    held_back: HeldBack,
+    throttled: Throttled,
     fabric_limits: u64,
     guarantees: u64,
     /// The policy has no guarantee to keep.
@@ -57,7 +57,7 @@ impl Checkers {
             stamps: vec![vec![(0, 0); world.leaves.len()]; MACHINES],
             reported: [false; RACKS],
             agreed: None,
-            held_back: HeldBack::new(MACHINES * world.leaves.len()),
+            throttled: Throttled::new(MACHINES * world.leaves.len()),
             fabric_limits: 0,
             guarantees: 0,
             unguaranteed: world.policy.services().iter().all(|(_, service)| {
@@ -70,7 +70,7 @@ impl Checkers {
     pub(crate) fn restarted(&mut self, node: usize) {
         if let Some(stamps) = self.stamps.get_mut(node) {
             stamps.fill((0, 0));
-            self.held_back.restarted(self.instance(node, 0)..self.instance(node + 1, 0));
+            self.throttled.restarted(self.instance(node, 0)..self.instance(node + 1, 0));
         }
     }
 
@@ -87,32 +87,32 @@ impl Checkers {
         (received, marked): (u128, u128),
         network: &NetworkReading,
     ) {
-        self.held_back.read(self.instance(machine, leaf), now, received, marked, network);
+        self.throttled.read(self.instance(machine, leaf), now, received, marked, network);
     }
 
     /// And tells its rack of it.
-    pub(crate) fn told(&mut self, now: u64, machine: usize, report: &UsageReport) -> Result<(), String> {
+    pub(crate) fn reported(&mut self, now: u64, machine: usize, report: &UsageReport) -> Result<(), String> {
         for leaf in 0..self.leaves.len() {
             let row = report.rows.iter().find(|row| row.service == self.leaves[leaf]);
             let demand = row.map_or(Demand::default(), |row| row.rx);
-            self.held_back
-                .told(self.instance(machine, leaf), now, demand)
+            self.throttled
+                .reported(self.instance(machine, leaf), now, demand)
                 .map_err(|failure| format!("{}: {failure}", name(machine)))?;
         }
         Ok(())
     }
 
     /// When a queue last began to hold something back.
-    pub(crate) fn held_back_since(&self) -> Option<u64> {
-        self.held_back.began()
+    pub(crate) fn throttled_since(&self) -> Option<u64> {
+        self.throttled.began()
     }
 
     /// A machine's report reached the fabric broker after the last fault.
-    pub(crate) fn reported(&mut self, machine: usize) {
+    pub(crate) fn fabric_reported(&mut self, machine: usize) {
         self.reported[machine / PER_RACK] = true;
     }
 
-    pub(crate) fn answered(&mut self, now: u64, limits: &RackLimits) {
+    pub(crate) fn acknowledged(&mut self, now: u64, limits: &RackLimits) {
         let unlimited = PerDirection::both(Bandwidth::UNLIMITED);
         let answer = self
             .answers
@@ -218,7 +218,7 @@ impl Checkers {
             return Err(format!("{} holds {fabric} of the fabric, which said {said}", name(machine)));
         }
         let timeout = world.config.fabric_timeout.nanos();
-        // A word that a machine missed can be replayed to it, and is then fresh to it: see `fabric_word.rs`.
+        // A word that a machine missed can be replayed to it, and is then fresh to it: see `fabric_limits_relay.rs`.
         if world.drawn.replay > 0.0 {
             return Ok(());
         }
@@ -309,16 +309,16 @@ impl Checkers {
     pub(crate) fn knowledge(&self, world: &World) -> Result<(), String> {
         let agreed = self.agreed.ok_or("the fabric broker has not computed from all racks' reports")?;
         for rack in 0..RACKS {
-            let mut words = Vec::new();
+            let mut limits = Vec::new();
             for machine in rack * PER_RACK..(rack + 1) * PER_RACK {
                 let broker = world.nodes[machine].rack().ok_or("a machine is still dead")?;
-                if !broker.hears_fabric() || broker.leads() != (machine == rack * PER_RACK) {
-                    let (hears, leads) = (broker.hears_fabric(), broker.leads());
-                    return Err(format!("{}: hears the fabric {hears}, leads {leads}", name(machine)));
+                if !broker.receives_fabric() || broker.leads() != (machine == rack * PER_RACK) {
+                    let (receives, leads) = (broker.receives_fabric(), broker.leads());
+                    return Err(format!("{}: hears the fabric {receives}, leads {leads}", name(machine)));
                 }
-                words.extend((0..self.leaves.len()).map(|leaf| broker.fabric_stamp(leaf)));
+                limits.extend((0..self.leaves.len()).map(|leaf| broker.fabric_stamp(leaf)));
             }
-            let (oldest, newest) = (words.iter().min(), words.iter().max());
+            let (oldest, newest) = (limits.iter().min(), limits.iter().max());
             let (Some(Some(oldest)), Some(Some(newest))) = (oldest, newest) else {
                 return Err(format!("rack {} knows nothing of the fabric", rack + 1));
             };
@@ -336,13 +336,13 @@ impl Checkers {
 
     /// All machines of a rack hold limits that the fabric broker told it between two of its rounds.
     fn in_force(&self, world: &World, rack: usize, from: (u64, u64), to: (u64, u64)) -> Result<(), String> {
-        let told: Vec<&Answer> =
+        let reported: Vec<&Answer> =
             (from.1..=to.1).filter_map(|round| self.answers.get(&(rack as u32, from.0, round))).collect();
         for machine in rack * PER_RACK..(rack + 1) * PER_RACK {
             let broker = world.nodes[machine].rack().ok_or("a machine is still dead")?;
             for (leaf, direction) in (0..self.leaves.len()).flat_map(|leaf| Direction::ALL.map(|way| (leaf, way))) {
                 let holds = broker.fabric_limit(direction, leaf);
-                if !told.iter().any(|answer| answer.limits[leaf][direction] == holds) {
+                if !reported.iter().any(|answer| answer.limits[leaf][direction] == holds) {
                     return Err(format!("{} still holds service {leaf} to {holds} ({direction})", name(machine)));
                 }
             }
@@ -356,6 +356,6 @@ impl Checkers {
             return Err(format!("the fabric broker computed only {} times", self.rounds));
         }
         let limited = self.fabric_limits > 0 && self.guarantees + u64::from(self.unguaranteed) > 0;
-        Ok(Seen { limited, marks: world.drawn.marks, held_back: self.held_back.began().is_some() })
+        Ok(Seen { limited, marks: world.drawn.marks, throttled: self.throttled.began().is_some() })
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct World {
     /// When the queue before a rack was last full and found new rates.
     full_at: [Option<u64>; RACKS],
     /// Datagrams that an attacker heard.
-    heard: Vec<Arc<[u8]>>,
+    received: Vec<Arc<[u8]>>,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
     bodies: Vec<Option<Event>>,
     verbose: bool,
@@ -88,22 +88,22 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
         }
         world.now = time;
         let event = world.bodies[body].take().expect("an event happens once");
-        let told = |failure: String| format!("at {:.3} s: {failure}", time as f64 / 1e9);
-        world.step(event, &mut checkers).map_err(told)?;
+        let reported = |failure: String| format!("at {:.3} s: {failure}", time as f64 / 1e9);
+        world.step(event, &mut checkers).map_err(reported)?;
         if time > at(KNOW_WITHIN_SECONDS) {
-            checkers.knowledge(&world).map_err(told)?;
+            checkers.knowledge(&world).map_err(reported)?;
         }
         if time > at(OBEY_WITHIN_SECONDS) {
-            checkers.obedience(&world, Direction::Tx).map_err(told)?;
+            checkers.obedience(&world, Direction::Tx).map_err(reported)?;
         }
-        let received = match checkers.held_back_since() {
+        let received = match checkers.throttled_since() {
             Some(since) if world.drawn.marks.at_racks() => {
                 (since + OBEY_WITHIN_SECONDS * SECOND).clamp(at(OBEY_WITHIN_SECONDS), at(OBEY_MARKED_WITHIN_SECONDS))
             }
             _ => at(OBEY_WITHIN_SECONDS),
         };
         if time > received {
-            checkers.obedience(&world, Direction::Rx).map_err(told)?;
+            checkers.obedience(&world, Direction::Rx).map_err(reported)?;
         }
     }
     checkers.something_happened(&world)
@@ -141,7 +141,7 @@ impl World {
             key: Key::new([9; 32]).expect("a key"),
             faulty: true,
             full_at: [None; RACKS],
-            heard: Vec::new(),
+            received: Vec::new(),
             events: BinaryHeap::new(),
             bodies: Vec::new(),
             verbose,
@@ -346,7 +346,7 @@ impl World {
                         Some(input) => {
                             fabric.handle_input(local, input);
                             if let (FabricInput::Report(report), false) = (input, self.faulty) {
-                                checkers.reported(report.machine.index());
+                                checkers.fabric_reported(report.machine.index());
                             }
                         }
                         None => return Err(self.put_back(node, broker, "a rack's message at the fabric broker")),
@@ -356,7 +356,7 @@ impl World {
                     checkers.allocated(self, fabric)?;
                 }
                 while let Some(FabricOutput::SendLimits { to, limits }) = fabric.poll_output() {
-                    checkers.answered(self.now, &limits);
+                    checkers.acknowledged(self.now, &limits);
                     self.send(node, to.index(), &limits.into());
                 }
                 checkers.fabric_step(fabric)?;
@@ -402,7 +402,7 @@ impl World {
                 rack.handle_input(local, Input::Meters(&readings));
             }
             Output::Broadcast(report) => {
-                checkers.told(self.now, machine, &report)?;
+                checkers.reported(self.now, machine, &report)?;
                 self.broadcast(machine, &report.into());
             }
             Output::Relay(relay) => self.broadcast(machine, &relay.into()),
@@ -440,8 +440,8 @@ impl World {
         for _ in 0..u64::from(!lost) + u64::from(twice) {
             self.deliver(to, from, Arc::clone(&bytes));
         }
-        if replayed && !self.heard.is_empty() {
-            let old = Arc::clone(&self.heard[self.rng.random_range(0..self.heard.len())]);
+        if replayed && !self.received.is_empty() {
+            let old = Arc::clone(&self.received[self.rng.random_range(0..self.received.len())]);
             // Only to somebody who could have been meant: what a broker cannot use is tested elsewhere.
             let is_report = old[5] == 3;
             if is_report == (to == FABRIC) {
@@ -449,7 +449,7 @@ impl World {
             }
         }
         if self.drawn.replay > 0.0 {
-            self.heard.push(bytes);
+            self.received.push(bytes);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The thread of the line: calls, answers, waits.
 
-use super::{LineConfig, LineState, Shared};
+use super::{SessionConfig, SessionState, Shared};
 use crate::clock::now_s;
 use crate::convert;
 use crate::daemon::LARGEST;
@@ -54,8 +54,8 @@ struct Newest {
     told_to: Option<u64>,
 }
 
-pub(super) struct Caller {
-    config: LineConfig,
+pub(super) struct Client {
+    config: SessionConfig,
     reports: mpsc::Receiver<RackReport>,
     limits: mpsc::Sender<RackLimits>,
     shared: Shared,
@@ -63,9 +63,9 @@ pub(super) struct Caller {
     over: bool,
 }
 
-impl Caller {
+impl Client {
     pub(super) fn new(
-        config: LineConfig,
+        config: SessionConfig,
         reports: mpsc::Receiver<RackReport>,
         limits: mpsc::Sender<RackLimits>,
         shared: Shared,
@@ -80,7 +80,7 @@ impl Caller {
         let mut sent_to: Option<BrokerUrl> = None;
         while !self.over {
             if self.has_nothing_new() {
-                self.stand(LineState::Idle);
+                self.stand(SessionState::Idle);
                 match self.reports.recv().await {
                     Some(report) => self.keep(report),
                     None => return,
@@ -88,7 +88,7 @@ impl Caller {
             }
             let broker = sent_to.take().unwrap_or_else(|| self.config.brokers[next].clone());
             let begun = Instant::now();
-            match self.call(&broker).await {
+            match self.stream(&broker).await {
                 End::Over => return,
                 End::Quiet => {
                     debug!("hung up on the fabric broker: nothing to report");
@@ -115,7 +115,7 @@ impl Caller {
             }
             // The others are tried at once; who has tried all of them waits.
             if next == 0 {
-                self.stand(LineState::Waiting);
+                self.stand(SessionState::Waiting);
                 let pause = wait.mul_f64(random.random_range(0.5..=1.0));
                 self.meanwhile(tokio::time::sleep(pause)).await;
                 wait = (wait * 2).min(longest);
@@ -133,7 +133,7 @@ impl Caller {
         (self.period() / 4).clamp(Duration::from_millis(500), Duration::from_secs(10))
     }
 
-    fn stand(&self, state: LineState) {
+    fn stand(&self, state: SessionState) {
         self.shared.get().state = state;
     }
 
@@ -178,20 +178,20 @@ impl Caller {
         }
     }
 
-    async fn call(&mut self, broker: &BrokerUrl) -> End {
-        self.stand(LineState::Calling(broker.to_string()));
+    async fn stream(&mut self, broker: &BrokerUrl) -> End {
+        self.stand(SessionState::Connecting(broker.to_string()));
         let (patience, machine) = (self.patience(), self.config.machine.clone());
         let connect = connect(self.config.clone(), broker.clone(), patience, machine, self.shared.clone());
-        let (mut words, said) = match self.meanwhile(timeout(patience, connect)).await {
+        let (mut messages, said) = match self.meanwhile(timeout(patience, connect)).await {
             Ok(Ok(both)) => both,
             Ok(Err(reason)) => return End::Failed(reason),
             Err(_) => return End::Failed(format!("no answer within {} s", patience.as_secs_f64())),
         };
-        match self.meanwhile(timeout(patience, words.message())).await {
-            Ok(Ok(Some(proto::FromBroker { word: Some(from_broker::Word::Welcome(welcome)) }))) => {
-                self.converse(broker, &welcome, words, said).await
+        match self.meanwhile(timeout(patience, messages.message())).await {
+            Ok(Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Welcome(welcome)) }))) => {
+                self.converse(broker, &welcome, messages, said).await
             }
-            Ok(Ok(Some(proto::FromBroker { word: Some(from_broker::Word::Elsewhere(elsewhere)) }))) => {
+            Ok(Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Elsewhere(elsewhere)) }))) => {
                 End::Elsewhere(elsewhere.url.parse().ok())
             }
             Ok(Ok(_)) => End::Failed("it did not welcome".to_owned()),
@@ -205,7 +205,7 @@ impl Caller {
         &mut self,
         broker: &BrokerUrl,
         welcome: &proto::Welcome,
-        mut words: tonic::Streaming<proto::FromBroker>,
+        mut messages: tonic::Streaming<proto::FromBroker>,
         said: mpsc::Sender<proto::FromLeader>,
     ) -> End {
         info!("the fabric broker at {broker} is on the line");
@@ -218,8 +218,8 @@ impl Caller {
         }
         {
             let mut status = self.shared.get();
-            status.calls += 1;
-            status.state = LineState::Up(broker.to_string());
+            status.streams += 1;
+            status.state = SessionState::Up(broker.to_string());
             status.last_failure = None;
         }
         if self.newest.told_to != Some(welcome.epoch) {
@@ -250,9 +250,9 @@ impl Caller {
                     }
                     None => return End::Over,
                 },
-                word = words.message() => match word {
-                    Ok(Some(proto::FromBroker { word: Some(from_broker::Word::Limits(limits)) })) => self.take(&limits),
-                    Ok(Some(proto::FromBroker { word: Some(from_broker::Word::Elsewhere(elsewhere)) })) => {
+                message = messages.message() => match message {
+                    Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Limits(limits)) })) => self.take(&limits),
+                    Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Elsewhere(elsewhere)) })) => {
                         return End::Elsewhere(elsewhere.url.parse().ok());
                     }
                     Ok(Some(_)) => self.shared.get().limits_malformed += 1,
@@ -282,25 +282,25 @@ impl Caller {
 
 /// This machine's certificate as it is now, if it can be shown.
 fn own_identity(files: &IdentityFiles, now: i64, shared: &Shared) -> Result<Identity, String> {
-    let told = |error: IdentityError| format!("{error}; {}", error.hint());
-    let identity = Identity::read(files).map_err(told)?;
+    let reported = |error: IdentityError| format!("{error}; {}", error.hint());
+    let identity = Identity::read(files).map_err(reported)?;
     shared.get().certificate_ends = Some(identity.expires());
-    identity.check_use(Use::Call, files).map_err(told)?;
-    identity.check_dates(now, files).map_err(told)?;
+    identity.check_use(Use::Stream, files).map_err(reported)?;
+    identity.check_dates(now, files).map_err(reported)?;
     Ok(identity)
 }
 
 type Both = (tonic::Streaming<proto::FromBroker>, mpsc::Sender<proto::FromLeader>);
 
 async fn connect(
-    config: LineConfig,
+    config: SessionConfig,
     broker: BrokerUrl,
     patience: Duration,
     machine: String,
     shared: Shared,
 ) -> Result<Both, String> {
     let identity = own_identity(&config.identity, now_s(), &shared)?;
-    let (pem, trusted) = (&identity.pem, Certificate::from_pem(&identity.pem.authority));
+    let (pem, trusted) = (&identity.pem, Certificate::from_pem(&identity.pem.ca));
     let own = tonic::transport::Identity::from_pem(&pem.certificate, &pem.private_key);
     let tls = ClientTlsConfig::new().ca_certificate(trusted).identity(own);
     let endpoint = Endpoint::from_shared(broker.to_string()).and_then(|endpoint| endpoint.tls_config(tls));
@@ -315,9 +315,9 @@ async fn connect(
     let channel: Channel = endpoint.connect().await.map_err(|error| failure::of(&error))?;
     let mut client = FabricClient::new(channel).max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST);
     let (said, to_broker) = mpsc::channel(OUTGOING);
-    let hello = from_leader::Word::Hello(proto::Hello { machine });
-    let hello = proto::FromLeader { word: Some(hello) };
+    let hello = from_leader::Message::Hello(proto::Hello { machine });
+    let hello = proto::FromLeader { message: Some(hello) };
     said.send(hello).await.map_err(|_| "the call ended before it began".to_owned())?;
-    let answer = client.lead(ReceiverStream::new(to_broker)).await.map_err(|status| failure::of_status(&status))?;
-    Ok((answer.into_inner(), said))
+    let reply = client.lead(ReceiverStream::new(to_broker)).await.map_err(|status| failure::of_status(&status))?;
+    Ok((reply.into_inner(), said))
 }

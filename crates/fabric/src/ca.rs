@@ -1,13 +1,13 @@
-//! A small private authority, for operators who have none.
+//! A small private CA, for operators who have none.
 //!
-//! Problem: mutual TLS needs an authority and a certificate for each machine and fabric broker, and most ways to make
-//! them are long. Approach: one directory. The authority is made once; certificates are added as machines come. Nothing
+//! Problem: mutual TLS needs a CA and a certificate for each machine and fabric broker, and most ways to make
+//! them are long. Approach: one directory. The CA is made once; certificates are added as machines come. Nothing
 //! is ever overwritten, and private keys are readable by their owner only.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `authority.pem`, `authority.key` | the authority; its key signs and goes nowhere |
-//! | `machine-NAME.pem`, `machine-NAME.key` | what the agent of a machine needs, besides `authority.pem` |
+//! | `ca.pem`, `ca.key` | the CA; its key signs and goes nowhere |
+//! | `machine-NAME.pem`, `machine-NAME.key` | what the agent of a machine needs, besides `ca.pem` |
 //! | `fabric-HOST.pem`, `fabric-HOST.key` | the same for a fabric broker that agents reach by this name or address |
 //!
 //! A machine's certificate serves for calling only, a fabric broker's for being called, so that a machine cannot pose
@@ -24,13 +24,13 @@ use weir_state::secret::{self, SecretError};
 
 /// More than this is no key.
 const LONGEST_KEY: u64 = 64 * 1024;
-/// How long the authority lasts: it has to be copied to every host to be replaced.
-const AUTHORITY_DAYS: u64 = 3_650;
+/// How long the CA lasts: it has to be copied to every host to be replaced.
+const CA_DAYS: u64 = 3_650;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
-pub enum AuthorityError {
+pub enum CaError {
     /// A file cannot be read or written.
     #[error("{path}: {error}")]
     Io {
@@ -51,7 +51,7 @@ pub enum AuthorityError {
         /// The file that is not.
         missing: String,
     },
-    /// The name or the authority cannot be used.
+    /// The name or the CA cannot be used.
     #[error("{what}: {error}")]
     Certificate {
         /// For whom the certificate should be.
@@ -89,18 +89,18 @@ pub enum Made {
     Kept,
 }
 
-/// An authority in a directory.
-pub struct Authority {
+/// A CA in a directory.
+pub struct CertificateAuthority {
     directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
 }
 
-impl Authority {
-    /// Opens the authority of a directory, or makes it.
-    pub fn open(directory: &Path) -> Result<(Self, Made), AuthorityError> {
+impl CertificateAuthority {
+    /// Opens the CA of a directory, or makes it.
+    pub fn open(directory: &Path) -> Result<(Self, Made), CaError> {
         std::fs::create_dir_all(directory).map_err(|error| io_error(directory, error))?;
-        let (certificate, key) = (directory.join("authority.pem"), directory.join("authority.key"));
-        let wrong = |error| AuthorityError::Certificate { what: certificate.display().to_string(), error };
+        let (certificate, key) = (directory.join("ca.pem"), directory.join("ca.key"));
+        let wrong = |error| CaError::Certificate { what: certificate.display().to_string(), error };
         if both(&certificate, &key)? {
             let text = std::fs::read_to_string(&certificate).map_err(|error| io_error(&certificate, error))?;
             let pair = KeyPair::from_pem(&secret::read(&key, LONGEST_KEY)?).map_err(wrong)?;
@@ -108,8 +108,8 @@ impl Authority {
             return Ok((Self { directory: directory.to_owned(), issuer }, Made::Kept));
         }
         let pair = KeyPair::generate().map_err(wrong)?;
-        let mut params = lasting(AUTHORITY_DAYS);
-        params.distinguished_name.push(DnType::CommonName, "Weir authority");
+        let mut params = lasting(CA_DAYS);
+        params.distinguished_name.push(DnType::CommonName, "Weir CA");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let made = params.self_signed(&pair).map_err(wrong)?;
@@ -117,9 +117,9 @@ impl Authority {
         Ok((Self { directory: directory.to_owned(), issuer: Issuer::new(params, pair) }, Made::New))
     }
 
-    /// The certificate of the authority.
+    /// The certificate of the CA.
     pub fn certificate(&self) -> PathBuf {
-        self.directory.join("authority.pem")
+        self.directory.join("ca.pem")
     }
 
     /// Where a holder's files are.
@@ -128,12 +128,12 @@ impl Authority {
         IdentityFiles {
             certificate: self.directory.join(format!("{file}.pem")),
             private_key: self.directory.join(format!("{file}.key")),
-            authority: self.certificate(),
+            ca: self.certificate(),
         }
     }
 
     /// Makes a certificate that lasts `days`, unless it is there.
-    pub fn issue(&self, holder: &Holder, days: u64) -> Result<Made, AuthorityError> {
+    pub fn issue(&self, holder: &Holder, days: u64) -> Result<Made, CaError> {
         let files = self.files(holder);
         if both(&files.certificate, &files.private_key)? {
             return Ok(Made::Kept);
@@ -142,7 +142,7 @@ impl Authority {
             Holder::Machine(name) => (std::slice::from_ref(name), ExtendedKeyUsagePurpose::ClientAuth),
             Holder::Fabric(hosts) => (hosts.as_slice(), ExtendedKeyUsagePurpose::ServerAuth),
         };
-        let wrong = |error| AuthorityError::Certificate { what: holder.file(), error };
+        let wrong = |error| CaError::Certificate { what: holder.file(), error };
         let mut params = lasting(days);
         params.subject_alt_names = CertificateParams::new(names).map_err(wrong)?.subject_alt_names;
         params.distinguished_name.push(DnType::CommonName, holder.file());
@@ -169,8 +169,8 @@ fn lasting(days: u64) -> CertificateParams {
 }
 
 /// Whether both files are there; one alone is refused, since it would be overwritten or not match.
-fn both(certificate: &Path, key: &Path) -> Result<bool, AuthorityError> {
-    let half = |there: &Path, missing: &Path| AuthorityError::Half {
+fn both(certificate: &Path, key: &Path) -> Result<bool, CaError> {
+    let half = |there: &Path, missing: &Path| CaError::Half {
         there: there.display().to_string(),
         missing: missing.display().to_string(),
     };
@@ -182,7 +182,7 @@ fn both(certificate: &Path, key: &Path) -> Result<bool, AuthorityError> {
     }
 }
 
-fn write(certificate: &Path, key: &Path, pem: &str, pair: &KeyPair) -> Result<(), AuthorityError> {
+fn write(certificate: &Path, key: &Path, pem: &str, pair: &KeyPair) -> Result<(), CaError> {
     secret::create(key, &pair.serialize_pem())?;
     let mut file = std::fs::OpenOptions::new()
         .write(true)
@@ -192,8 +192,8 @@ fn write(certificate: &Path, key: &Path, pem: &str, pair: &KeyPair) -> Result<()
     file.write_all(pem.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| io_error(certificate, error))
 }
 
-fn io_error(path: &Path, error: io::Error) -> AuthorityError {
-    AuthorityError::Io { path: path.display().to_string(), error }
+fn io_error(path: &Path, error: io::Error) -> CaError {
+    CaError::Io { path: path.display().to_string(), error }
 }
 
 #[cfg(test)]
@@ -209,19 +209,19 @@ mod tests {
     #[test]
     fn two_commands_make_what_both_sides_need() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (authority, made) = Authority::open(directory.path()).expect("made");
+        let (ca, made) = CertificateAuthority::open(directory.path()).expect("made");
         assert_eq!(made, Made::New);
-        assert_eq!(authority.issue(&machine("m_1"), 30).expect("made"), Made::New);
+        assert_eq!(ca.issue(&machine("m_1"), 30).expect("made"), Made::New);
         let fabric = Holder::Fabric(vec!["fabric.example.org".into(), "10.0.0.1".into(), "::1".into()]);
-        assert_eq!(authority.issue(&fabric, 30).expect("made"), Made::New);
-        let files = authority.files(&machine("m_1"));
+        assert_eq!(ca.issue(&fabric, 30).expect("made"), Made::New);
+        let files = ca.files(&machine("m_1"));
         let identity = Identity::read(&files).expect("sound");
         assert_eq!(identity.names(), ["m_1"]);
         let refused = identity.check_name("m2", &files).expect_err("another's").to_string();
         assert!(refused.ends_with("machine-m_1.pem does not name `m2`: it is for m_1"), "{refused}");
-        let identity = Identity::read(&authority.files(&fabric)).expect("sound");
+        let identity = Identity::read(&ca.files(&fabric)).expect("sound");
         assert_eq!(identity.names(), ["fabric.example.org", "10.0.0.1", "::1"]);
-        for key in ["authority.key", "machine-m_1.key", "fabric-fabric.example.org.key"] {
+        for key in ["ca.key", "machine-m_1.key", "fabric-fabric.example.org.key"] {
             let mode = std::fs::metadata(directory.path().join(key)).expect("there").permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{key}");
         }
@@ -230,8 +230,8 @@ mod tests {
     #[test]
     fn nothing_is_overwritten() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (authority, _) = Authority::open(directory.path()).expect("made");
-        authority.issue(&machine("m1"), 30).expect("made");
+        let (ca, _) = CertificateAuthority::open(directory.path()).expect("made");
+        ca.issue(&machine("m1"), 30).expect("made");
         let all = || {
             let mut files: Vec<(PathBuf, String)> = std::fs::read_dir(directory.path())
                 .expect("a directory")
@@ -242,25 +242,25 @@ mod tests {
             files
         };
         let before = all();
-        let (again, made) = Authority::open(directory.path()).expect("opened");
+        let (again, made) = CertificateAuthority::open(directory.path()).expect("opened");
         assert_eq!((made, again.issue(&machine("m1"), 30).expect("kept")), (Made::Kept, Made::Kept));
         assert_eq!(all(), before);
-        // Another certificate of the authority as it was read: what it signs is still its own.
+        // Another certificate of the CA as it was read: what it signs is still its own.
         assert_eq!(again.issue(&machine("m2"), 30).expect("made"), Made::New);
         Identity::read(&again.files(&machine("m2"))).expect("sound");
         std::fs::remove_file(directory.path().join("machine-m1.pem")).expect("deleted");
-        assert!(matches!(again.issue(&machine("m1"), 30), Err(AuthorityError::Half { .. })));
+        assert!(matches!(again.issue(&machine("m1"), 30), Err(CaError::Half { .. })));
     }
 
     #[test]
     fn a_certificate_is_for_its_use_and_for_its_time() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (authority, _) = Authority::open(directory.path()).expect("made");
+        let (ca, _) = CertificateAuthority::open(directory.path()).expect("made");
         let fabric = Holder::Fabric(vec!["10.0.0.1".to_owned()]);
         for holder in [&machine("m1"), &fabric] {
-            authority.issue(holder, 30).expect("made");
+            ca.issue(holder, 30).expect("made");
         }
-        let (files, of_machine) = (authority.files(&fabric), authority.files(&machine("m1")));
+        let (files, of_machine) = (ca.files(&fabric), ca.files(&machine("m1")));
         let ends = Identity::read(&files).expect("sound").expires();
         let begins = ends - 31 * 86_400;
         let refused = |files: &IdentityFiles, host: Option<&str>, now: i64| {
@@ -281,36 +281,36 @@ mod tests {
         assert!(said.ends_with("`weir certificate DIR --fabric HOST`"), "{said}");
         let uses = |files: &IdentityFiles| {
             let identity = Identity::read(files).expect("sound");
-            [Use::Serve, Use::Call].map(|wanted| identity.check_use(wanted, files).is_ok())
+            [Use::Serve, Use::Stream].map(|wanted| identity.check_use(wanted, files).is_ok())
         };
         assert_eq!((uses(&files), uses(&of_machine)), ([true, false], [false, true]));
         // One that does not say what it is for.
         let params = CertificateParams::new(vec!["10.0.0.1".to_owned()]).expect("a name");
         let pair = KeyPair::generate().expect("a key");
-        let made = params.signed_by(&pair, &authority.issuer).expect("signed");
+        let made = params.signed_by(&pair, &ca.issuer).expect("signed");
         let [certificate, private_key] = ["any.pem", "any.key"].map(|name| directory.path().join(name));
         write(&certificate, &private_key, &made.pem(), &pair).expect("written");
-        let any = IdentityFiles { certificate, private_key, authority: authority.certificate() };
+        let any = IdentityFiles { certificate, private_key, ca: ca.certificate() };
         assert_eq!(uses(&any), [true, true]);
     }
 
     #[test]
     fn an_identity_that_cannot_work_is_refused_at_once() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (authority, _) = Authority::open(directory.path()).expect("made");
+        let (ca, _) = CertificateAuthority::open(directory.path()).expect("made");
         for name in ["m1", "m2"] {
-            authority.issue(&machine(name), 30).expect("made");
+            ca.issue(&machine(name), 30).expect("made");
         }
-        let files = authority.files(&machine("m1"));
+        let files = ca.files(&machine("m1"));
         let refused = |change: &dyn Fn(&mut IdentityFiles)| {
             let mut altered = files.clone();
             change(&mut altered);
             Identity::read(&altered).expect_err("refused").to_string()
         };
-        let other = authority.files(&machine("m2"));
+        let other = ca.files(&machine("m2"));
         let mixed = refused(&|files| files.private_key.clone_from(&other.private_key));
         assert!(mixed.contains("machine-m1.pem cannot be used"), "{mixed}");
-        let empty = refused(&|files| files.authority.clone_from(&files.private_key));
+        let empty = refused(&|files| files.ca.clone_from(&files.private_key));
         assert!(empty.ends_with("machine-m1.key does not hold a certificate"), "{empty}");
         let no_key = directory.path().join("no.key");
         secret::create(&no_key, "words").expect("written");

@@ -2,14 +2,14 @@
 
 use super::Member;
 use crate::cluster::orders::Order;
-use crate::cluster::{News, read, written};
-use crate::etcd::{Failed, If, KeyValue, Session};
+use crate::cluster::{ClusterEvent, read, written};
+use crate::etcd::{EtcdSession, Failed, If, KeyValue};
 use std::sync::Arc;
 use tracing::info;
 
 impl Member {
     /// Writes the own policy where there is none. Whoever was first, the watch brings it.
-    pub(super) async fn propose(&mut self, session: &mut Session) -> Result<(), Failed> {
+    pub(super) async fn propose(&mut self, session: &mut EtcdSession) -> Result<(), Failed> {
         if self.policy_there {
             return Ok(());
         }
@@ -24,7 +24,7 @@ impl Member {
     /// The policy for all, as etcd has it now.
     pub(super) async fn take_policy(
         &mut self,
-        session: &mut Session,
+        session: &mut EtcdSession,
         name: &str,
         entry: &KeyValue,
     ) -> Result<(), Failed> {
@@ -34,7 +34,7 @@ impl Member {
             Ok(read) => read,
             Err(reason) => {
                 self.usable = false;
-                let _ = self.tell.send(News::Unusable(reason)).await;
+                let _ = self.events.send(ClusterEvent::Unusable(reason)).await;
                 if std::mem::take(&mut self.leads)
                     && let Some(lease) = self.lease.take()
                 {
@@ -46,12 +46,12 @@ impl Member {
             }
         };
         if self.in_doubt.take_if(|order| *order == policy.digest()).is_some() {
-            let _ = self.tell.send(News::Taken(policy.digest())).await;
+            let _ = self.events.send(ClusterEvent::Taken(policy.digest())).await;
         }
         let again = std::mem::replace(&mut self.usable, true);
         if policy.digest() == self.digest {
             if !again {
-                let _ = self.tell.send(News::Policy(Arc::new(policy), None)).await;
+                let _ = self.events.send(ClusterEvent::Policy(Arc::new(policy), None)).await;
             }
             return Ok(());
         }
@@ -59,36 +59,36 @@ impl Member {
         // Noted only once the daemon has it: what fails before is tried again by the next session, which finds another policy here.
         let epoch = if self.leads { self.next_epoch(session).await? } else { None };
         (self.digest, self.text) = (policy.digest(), text);
-        let _ = self.tell.send(News::Policy(Arc::new(policy), epoch)).await;
+        let _ = self.events.send(ClusterEvent::Policy(Arc::new(policy), epoch)).await;
         Ok(())
     }
 
     /// Makes a policy everybody's, unless that is another one than whoever ordered it knew.
-    pub(super) async fn carry_out(&mut self, session: &mut Session, order: Order) -> Result<(), Failed> {
+    pub(super) async fn carry_out(&mut self, session: &mut EtcdSession, order: Order) -> Result<(), Failed> {
         let (key, on) = (self.key("policy"), self.orders.on(&order));
         let put = session.put_if(If::Written(&key, on), (&key, written(order.digest, &order.text), 0)).await;
-        let (news, result) = match put {
+        let (cluster_event, result) = match put {
             Ok(Some(revision)) => {
                 self.orders.done(on, revision);
-                (News::Taken(order.digest), Ok(()))
+                (ClusterEvent::Taken(order.digest), Ok(()))
             }
             Ok(None) => {
                 let reason = "the policy for all was changed meanwhile; reload again if this one is to take its place";
-                (News::Refused(order.digest, reason.to_owned()), Ok(()))
+                (ClusterEvent::Refused(order.digest, reason.to_owned()), Ok(()))
             }
             // The session goes on: etcd answers.
             Err(Failed::Refused(why)) => {
                 let reason = format!("etcd refuses it: {why}; the old one stays for all");
-                (News::Refused(order.digest, reason), Ok(()))
+                (ClusterEvent::Refused(order.digest, reason), Ok(()))
             }
-            Err(unanswered) => {
+            Err(no_reply) => {
                 self.in_doubt = Some(order.digest);
                 let reason =
-                    format!("etcd did not say whether it took it ({unanswered}); reload again when it is reached");
-                (News::Refused(order.digest, reason), Err(unanswered))
+                    format!("etcd did not say whether it took it ({no_reply}); reload again when it is reached");
+                (ClusterEvent::Refused(order.digest, reason), Err(no_reply))
             }
         };
-        let _ = self.tell.send(news).await;
+        let _ = self.events.send(cluster_event).await;
         result
     }
 
@@ -96,7 +96,7 @@ impl Member {
     pub(super) async fn refuse_orders(&mut self) {
         for order in self.orders.close() {
             let reason = "etcd was lost before it had it; reload again when it is reached".to_owned();
-            let _ = self.tell.send(News::Refused(order.digest, reason)).await;
+            let _ = self.events.send(ClusterEvent::Refused(order.digest, reason)).await;
         }
     }
 }

@@ -17,9 +17,9 @@ use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection};
 
 /// The last word of the fabric broker.
 #[derive(Debug)]
-pub(super) struct FabricWord {
+pub(super) struct FabricRelay {
     /// By leaf.
-    leaves: Vec<LeafWord>,
+    leaves: Vec<LeafRelay>,
     /// The limits in force, by leaf; empty where there are none. Renewed at each period's end.
     in_force: PerDirection<Vec<FabricLimit>>,
     /// Whether any word is fresh.
@@ -31,16 +31,16 @@ pub(super) struct FabricWord {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct LeafWord {
+struct LeafRelay {
     stamp: (u64, u64),
     until: Instant,
     limits: PerDirection<Bandwidth>,
 }
 
-impl FabricWord {
+impl FabricRelay {
     pub(super) fn new(leaves: usize) -> Self {
         let nothing =
-            LeafWord { stamp: (0, 0), until: Instant::ZERO, limits: PerDirection::both(Bandwidth::UNLIMITED) };
+            LeafRelay { stamp: (0, 0), until: Instant::ZERO, limits: PerDirection::both(Bandwidth::UNLIMITED) };
         Self {
             leaves: vec![nothing; leaves],
             in_force: PerDirection::default(),
@@ -62,24 +62,25 @@ impl FabricWord {
 
     /// The `(epoch, round)` of the fabric broker's last word about a leaf service; `None` once it is forgotten.
     pub(super) fn stamp(&self, leaf: usize, now: Instant) -> Option<(u64, u64)> {
-        let word = self.leaves[leaf];
-        (now < word.until).then_some(word.stamp)
+        let entry = self.leaves[leaf];
+        (now < entry.until).then_some(entry.stamp)
     }
 
     /// Ends what is too old. Whether the last word did.
     pub(super) fn renew(&mut self, now: Instant) -> bool {
         for direction in Direction::ALL {
-            let limit = |word: &LeafWord| if now < word.until { word.limits[direction] } else { Bandwidth::UNLIMITED };
-            let any = self.leaves.iter().any(|word| !limit(word).is_unlimited());
+            let limit =
+                |entry: &LeafRelay| if now < entry.until { entry.limits[direction] } else { Bandwidth::UNLIMITED };
+            let any = self.leaves.iter().any(|entry| !limit(entry).is_unlimited());
             let limits = self
                 .leaves
                 .iter()
                 .filter(|_| any)
-                .map(|word| FabricLimit { limit: limit(word), decided_by: Constraint::Fabric });
+                .map(|entry| FabricLimit { limit: limit(entry), decided_by: Constraint::Fabric });
             self.in_force[direction].clear();
             self.in_force[direction].extend(limits);
         }
-        let fresh = self.leaves.iter().any(|word| now < word.until);
+        let fresh = self.leaves.iter().any(|entry| now < entry.until);
         std::mem::replace(&mut self.fresh, fresh) && !fresh
     }
 
@@ -87,7 +88,7 @@ impl FabricWord {
     /// tell of an end.
     pub(super) fn clear(&mut self) {
         self.fresh = false;
-        self.leaves.iter_mut().for_each(|word| word.until = Instant::ZERO);
+        self.leaves.iter_mut().for_each(|entry| entry.until = Instant::ZERO);
         self.newest.clear();
     }
 
@@ -149,21 +150,21 @@ impl RackBroker {
         }
         let stamp = (limits.epoch, limits.round);
         let until = self.now + self.config.fabric_timeout.saturating_sub(age);
-        let (mut news, mut known) = (false, false);
+        let (mut is_new, mut known) = (false, false);
         let mut rows = limits.rows.iter().peekable();
-        for (service, word) in self.allocator.leaves().iter().zip(&mut self.fabric.leaves) {
+        for (service, entry) in self.allocator.leaves().iter().zip(&mut self.fabric.leaves) {
             if *service < limits.first || *service > limits.last {
                 continue;
             }
             let row = rows.next_if(|row| row.service == *service);
-            known |= word.stamp == stamp;
-            if word.stamp < stamp {
-                news = true;
+            known |= entry.stamp == stamp;
+            if entry.stamp < stamp {
+                is_new = true;
                 let limits = row.map_or(PerDirection::both(Bandwidth::UNLIMITED), |row| row.rates);
-                *word = LeafWord { stamp, until, limits };
+                *entry = LeafRelay { stamp, until, limits };
             }
         }
-        if news {
+        if is_new {
             self.counters.limits_accepted += 1;
             if self.fabric.keep(limits, until) {
                 self.fabric_computed(age);
@@ -173,7 +174,7 @@ impl RackBroker {
         } else {
             self.counters.limits_replayed += 1;
         }
-        news
+        is_new
     }
 
     /// Repeats one part of the newest word, every other period: with 1,000 limited services in a rack of 40 the leader
@@ -198,7 +199,7 @@ impl RackBroker {
     }
 
     /// Whether limits of the fabric are in force here.
-    pub fn hears_fabric(&self) -> bool {
+    pub fn receives_fabric(&self) -> bool {
         self.mode == Mode::Runtime && self.fabric.fresh
     }
 }

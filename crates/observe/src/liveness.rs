@@ -2,7 +2,7 @@
 //!
 //! A source is lost when it does not answer, and also when its status stands still: an agent that hangs still has its
 //! last one served, and one that was killed leaves its file. What it said last stays known. One look cannot see that a status
-//! stands still; then its age tells ([`Sighting::date`]).
+//! stands still; then its age tells ([`Liveness::date`]).
 //!
 //! Worked example: an agent's status of 12:00:00, with a period of 1 s, that is still the same at 12:00:06 is lost since 12:00:00.
 
@@ -61,7 +61,7 @@ pub struct Lost {
 
 /// What is known of one source.
 #[derive(Debug, Clone)]
-pub struct Sighting {
+pub struct Liveness {
     /// The source.
     pub source: Source,
     /// The machine that it should be, if somebody said so.
@@ -76,7 +76,7 @@ pub struct Sighting {
     changed: Option<Instant>,
 }
 
-impl Sighting {
+impl Liveness {
     /// A source that was not asked yet.
     pub fn new(source: Source, expected: Option<String>) -> Self {
         Self { source, expected, whose: None, status: None, lost: None, changed: None }
@@ -167,13 +167,13 @@ mod tests {
         Status::Fabric(status)
     }
 
-    fn sighting() -> Sighting {
-        Sighting::new("http://10.0.0.1:1".parse().expect("a source"), None)
+    fn liveness() -> Liveness {
+        Liveness::new("http://10.0.0.1:1".parse().expect("a source"), None)
     }
 
     #[test]
     fn who_does_not_answer_is_lost_since_it_last_did() {
-        let mut seen = sighting();
+        let mut seen = liveness();
         assert_eq!(seen.name(), "http://10.0.0.1:1/status");
         seen.record(at(0), Err("refused".into()));
         assert_eq!(seen.lost, Some(Lost { since: at(0), why: "refused".into() }));
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_status_that_stands_still_is_lost() {
-        let mut seen = sighting();
+        let mut seen = liveness();
         for second in 0..=5 {
             seen.record(at(second), Ok(status(1)));
             assert_eq!(seen.lost, None, "{second}");
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn a_single_look_tells_by_the_age() {
-        let since = |seen: &Sighting| seen.lost.clone().map(|lost| (lost.since, lost.why));
+        let since = |seen: &Liveness| seen.lost.clone().map(|lost| (lost.since, lost.why));
         let dated = |source: &str, written: u64, now: u64| {
-            let mut seen = Sighting::new(source.parse().expect("a source"), None);
+            let mut seen = Liveness::new(source.parse().expect("a source"), None);
             seen.record(at(2), Ok(status(written * 1_000)));
             seen.date(Duration::from_secs(now - 2), at(now));
             since(&seen)
@@ -217,7 +217,7 @@ mod tests {
         let why = "its status is 3600 s old, if that host's clock and this one's agree";
         assert_eq!(dated("http://10.0.0.1:1", 996_400, 1_000_000), Some((at(996_400), why.into())));
         // Who did not answer did so within the look.
-        let mut seen = sighting();
+        let mut seen = liveness();
         seen.record(at(2), Err("refused".into()));
         seen.date(Duration::from_secs(1_000_000), at(1_000_002));
         assert_eq!(since(&seen), Some((at(1_000_002), "refused".into())));
@@ -225,14 +225,14 @@ mod tests {
 
     #[test]
     fn another_kind_of_status_is_not_taken() {
-        let mut seen = sighting().of(Whose::Agent);
+        let mut seen = liveness().of(Whose::Agent);
         seen.record(at(0), Ok(status(1)));
         assert_eq!(
             seen.lost.clone().map(|lost| lost.why),
             Some("its status is a fabric broker's, not an agent's".to_owned())
         );
         assert!(seen.status.is_none());
-        let mut seen = sighting().of(Whose::FabricBroker);
+        let mut seen = liveness().of(Whose::FabricBroker);
         seen.record(at(0), Ok(status(1)));
         assert_eq!(seen.lost, None);
     }
@@ -242,10 +242,10 @@ mod tests {
         let long = "ä".repeat(100_000);
         let Status::Fabric(mut of) = status(1) else { unreachable!("a fabric broker's") };
         of.name.clone_from(&long);
-        let mut seen = sighting();
+        let mut seen = liveness();
         seen.record(at(0), Ok(Status::Fabric(of.clone())));
         assert_eq!(seen.name(), "ä".repeat(MOST_CHARACTERS) + "…");
-        let mut named = Sighting { expected: Some("m1".into()), ..sighting() };
+        let mut named = Liveness { expected: Some("m1".into()), ..liveness() };
         named.record(at(0), Ok(Status::Fabric(of)));
         named.record(at(1), Err(long));
         assert!(named.lost.is_some_and(|lost| lost.why.chars().count() == MOST_CHARACTERS + 1));
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn somebody_else_is_not_taken_for_the_machine() {
-        let mut seen = Sighting { expected: Some("m1".into()), ..sighting() };
+        let mut seen = Liveness { expected: Some("m1".into()), ..liveness() };
         seen.record(at(0), Ok(status(1)));
         assert_eq!(seen.lost.map(|lost| lost.why), Some("it says that it is f1, not m1".to_owned()));
         assert!(seen.status.is_none());

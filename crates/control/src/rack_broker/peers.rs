@@ -40,7 +40,7 @@ impl RackBroker {
         }
         if news {
             self.counters.accepted += 1;
-            self.heard[place] = Some(self.now);
+            self.received[place] = Some(self.now);
         } else {
             self.counters.replayed += 1;
         }
@@ -54,11 +54,11 @@ impl RackBroker {
 
     /// Whether a machine spoke within the timeout.
     pub(super) fn is_heard(&self, place: usize) -> bool {
-        self.heard[place].is_some_and(|heard| self.now.saturating_since(heard) < self.config.timeout)
+        self.received[place].is_some_and(|received| self.now.saturating_since(received) < self.config.timeout)
     }
 
     pub(super) fn choose_mode(&mut self) {
-        let somebody = self.is_alone() || (0..self.heard.len()).any(|place| self.is_heard(place));
+        let somebody = self.is_alone() || (0..self.received.len()).any(|place| self.is_heard(place));
         let mode = if somebody { Mode::Runtime } else { Mode::Static };
         if self.mode == Mode::Runtime && mode == Mode::Static {
             self.counters.fallbacks += 1;
@@ -70,7 +70,7 @@ impl RackBroker {
         if self.config.stale == Stale::Keep {
             return;
         }
-        for place in (0..self.heard.len()).filter(|place| *place != self.place) {
+        for place in (0..self.received.len()).filter(|place| *place != self.place) {
             if self.is_heard(place) {
                 continue;
             }

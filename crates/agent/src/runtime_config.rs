@@ -9,7 +9,7 @@ use weir_wire::Keys;
 
 /// What the policy and the key file say to this machine. A reload puts others in their place, as a whole.
 #[derive(Debug, Clone)]
-pub struct Terms {
+pub struct RuntimeConfig {
     /// The policy.
     pub policy: Arc<Policy>,
     /// The machine that this is.
@@ -25,7 +25,7 @@ pub struct Terms {
 /// Where the terms come from.
 pub trait Source {
     /// What the files say now; an error says what is wrong with which file, where, and what to do.
-    fn terms(&self) -> Result<Terms, String>;
+    fn runtime_config(&self) -> Result<RuntimeConfig, String>;
     /// An epoch above all earlier ones, for a broker that begins anew (see `weir_state::epoch`).
     fn next_epoch(&self) -> io::Result<u64>;
 }

@@ -9,8 +9,8 @@ mod policy;
 mod tests;
 
 use super::orders::Orders;
-use super::{ClusterConfig, News};
-use crate::etcd::{Failed, If, KeyValue, PATIENCE, Session};
+use super::{ClusterConfig, ClusterEvent};
+use crate::etcd::{EtcdSession, Failed, If, KeyValue, PATIENCE};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ struct Lease {
 }
 
 /// Who leads, as etcd has it.
-struct Seat {
+struct Leadership {
     url: String,
     lease: i64,
     created: i64,
@@ -42,7 +42,7 @@ struct Seat {
 pub(super) struct Member {
     config: ClusterConfig,
     epochs: (PathBuf, &'static str),
-    tell: mpsc::Sender<News>,
+    events: mpsc::Sender<ClusterEvent>,
     orders: Orders,
     /// Asked to give up the seat, and whom to tell when that is done.
     resign: mpsc::Receiver<oneshot::Sender<()>>,
@@ -56,13 +56,13 @@ pub(super) struct Member {
     usable: bool,
     /// The highest epoch that etcd knows of.
     epoch: u64,
-    seat: Option<Seat>,
+    leadership: Option<Leadership>,
     lease: Option<Lease>,
     /// A lease that was given up without etcd hearing of it.
     abandoned: Option<i64>,
     leads: bool,
     /// What the daemon was told last of who leads.
-    told: Option<Option<String>>,
+    reported: Option<Option<String>>,
     /// Whether etcd could not be reached, and a warning was given.
     warned: bool,
 }
@@ -73,14 +73,14 @@ impl Member {
         digest: u64,
         text: String,
         epochs: (PathBuf, &'static str),
-        tell: mpsc::Sender<News>,
+        events: mpsc::Sender<ClusterEvent>,
         orders: Orders,
         resign: mpsc::Receiver<oneshot::Sender<()>>,
     ) -> Self {
         Self {
             config,
             epochs,
-            tell,
+            events,
             orders,
             resign,
             digest,
@@ -89,11 +89,11 @@ impl Member {
             policy_there: false,
             usable: true,
             epoch: 0,
-            seat: None,
+            leadership: None,
             lease: None,
             abandoned: None,
             leads: false,
-            told: None,
+            reported: None,
             warned: false,
         }
     }
@@ -111,7 +111,7 @@ impl Member {
             debug!("etcd at {member}: {failed}");
             self.refuse_orders().await;
             // Who gave its seat up does not answer, whether etcd can be told or not.
-            self.tell_seat().await;
+            self.report_leadership().await;
             if (turn + 1) % self.config.etcd.members.len() == 0 {
                 self.warn(&failed);
                 self.guarded(sleep(PAUSE)).await;
@@ -123,7 +123,7 @@ impl Member {
     fn warn(&mut self, failed: &Failed) {
         let does = match failed {
             Failed::GivenUp(_) => return,
-            Failed::Unanswered(_) => "does not answer",
+            Failed::NoReply(_) => "does not answer",
             Failed::Refused(_) => "refuses what it is asked",
         };
         if !std::mem::replace(&mut self.warned, true) {
@@ -149,37 +149,37 @@ impl Member {
         if std::mem::take(&mut self.leads) {
             warn!("the lease ran out: this fabric broker does not answer any more");
         }
-        self.seat = None;
-        self.tell_seat().await;
+        self.leadership = None;
+        self.report_leadership().await;
     }
 
     /// Talks to one member of etcd; ends only by failing, or when the daemon is gone.
     async fn session(&mut self, member: &str) -> Result<(), Failed> {
         let etcd = self.config.etcd.clone();
-        let mut session = self.guarded(Session::connect(&etcd, member)).await?;
+        let mut session = self.guarded(EtcdSession::connect(&etcd, member)).await?;
         if let Some(old) = self.abandoned {
             self.guarded(session.revoke(old)).await?;
             self.abandoned = None;
         }
         if self.lease.is_none() {
-            let asked = Instant::now();
+            let requested = Instant::now();
             let (id, time) = session.grant((self.config.lease.nanos() / 1_000_000_000) as i64).await?;
-            self.lease = Some(Lease { id, time, until: asked + time - time / MARGIN });
+            self.lease = Some(Lease { id, time, until: requested + time - time / MARGIN });
         }
         let Some((id, time)) = self.lease.as_ref().map(|lease| (lease.id, lease.time)) else {
             return Err(Failed::GivenUp("the lease ran out".to_owned()));
         };
-        let mut asked = VecDeque::from([Instant::now()]);
+        let mut requested = VecDeque::from([Instant::now()]);
         let mut keep_alive = self.guarded(session.keep_alive(id)).await?;
         let prefix = self.key("");
         let (kept, revision) = self.guarded(session.under(&prefix)).await?;
         let mut watch = self.guarded(session.watch(&prefix, revision + 1)).await?;
         // What went while nobody looked is gone.
-        (self.seat, self.policy_there) = (None, false);
+        (self.leadership, self.policy_there) = (None, false);
         for entry in kept {
             self.learn(&mut session, entry.key.clone(), Some(entry)).await?;
         }
-        self.check_seat();
+        self.check_leadership();
         if std::mem::take(&mut self.warned) {
             info!("etcd at {member} answers again");
         }
@@ -187,14 +187,14 @@ impl Member {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.act(&mut session).await?;
-            self.tell_seat().await;
+            self.report_leadership().await;
             let until = self.lease.as_ref().map(|lease| lease.until);
             let Some(until) = until else { return Err(Failed::GivenUp("the lease ran out".to_owned())) };
             tokio::select! {
-                _ = tick.tick() => if keep_alive.ask() { asked.push_back(Instant::now()) },
-                granted = keep_alive.answer() => {
+                _ = tick.tick() => if keep_alive.request() { requested.push_back(Instant::now()) },
+                granted = keep_alive.reply() => {
                     let granted = granted?;
-                    let since = asked.pop_front().unwrap_or_else(Instant::now);
+                    let since = requested.pop_front().unwrap_or_else(Instant::now);
                     if granted.is_zero() {
                         self.lose_lease().await;
                         self.abandoned = None;
@@ -206,7 +206,7 @@ impl Member {
                     for (key, entry) in changes? {
                         self.learn(&mut session, key, entry).await?;
                     }
-                    self.check_seat();
+                    self.check_leadership();
                 }
                 order = self.orders.next() => match order {
                     Some(order) => self.carry_out(&mut session, order).await?,
@@ -224,14 +224,15 @@ impl Member {
     }
 
     /// Takes note of a key.
-    async fn learn(&mut self, session: &mut Session, key: Vec<u8>, entry: Option<KeyValue>) -> Result<(), Failed> {
+    async fn learn(&mut self, session: &mut EtcdSession, key: Vec<u8>, entry: Option<KeyValue>) -> Result<(), Failed> {
         let name = String::from_utf8_lossy(&key).into_owned();
         let text = |entry: &KeyValue| String::from_utf8_lossy(&entry.value).into_owned();
         match (name.strip_prefix(&self.config.prefix).unwrap_or(&name), entry) {
             ("/leader", Some(entry)) => {
-                self.seat = Some(Seat { url: text(&entry), lease: entry.lease, created: entry.create_revision });
+                self.leadership =
+                    Some(Leadership { url: text(&entry), lease: entry.lease, created: entry.create_revision });
             }
-            ("/leader", None) => self.seat = None,
+            ("/leader", None) => self.leadership = None,
             ("/epoch", Some(entry)) => self.epoch = text(&entry).parse().unwrap_or(self.epoch).max(self.epoch),
             ("/policy", None) => {
                 self.policy_there = false;
@@ -244,31 +245,31 @@ impl Member {
     }
 
     /// Who leads must have the seat, whatever was believed.
-    fn check_seat(&mut self) {
+    fn check_leadership(&mut self) {
         let lease = self.lease.as_ref().map(|lease| lease.id);
-        let ours = self.seat.as_ref().is_some_and(|seat| Some(seat.lease) == lease);
+        let ours = self.leadership.as_ref().is_some_and(|leadership| Some(leadership.lease) == lease);
         if !ours && std::mem::take(&mut self.leads) {
             warn!("the seat was taken away: this fabric broker does not answer any more");
         }
     }
 
     /// Does what there is to do: propose the policy where there is none, run for the seat, take it.
-    async fn act(&mut self, session: &mut Session) -> Result<(), Failed> {
+    async fn act(&mut self, session: &mut EtcdSession) -> Result<(), Failed> {
         let Some(lease) = self.lease.as_ref().map(|lease| lease.id) else { return Ok(()) };
         self.propose(session).await?;
-        match &self.seat {
+        match &self.leadership {
             None if self.usable => {
                 let (key, value) = (self.key("leader"), self.config.url.to_string().into_bytes());
                 let won = session.put_if(If::Created(&key, 0), (&key, value, lease)).await?;
                 debug!("the seat is {}", if won.is_some() { "ours" } else { "another's" });
                 // Not again before the watch says who has it.
                 let url = String::new();
-                self.seat = Some(Seat { url, lease: 0, created: 0 });
+                self.leadership = Some(Leadership { url, lease: 0, created: 0 });
             }
-            Some(seat) if seat.lease == lease && !self.leads => {
+            Some(leadership) if leadership.lease == lease && !self.leads => {
                 if let Some(epoch) = self.next_epoch(session).await? {
                     self.leads = true;
-                    let _ = self.tell.send(News::Leads(epoch)).await;
+                    let _ = self.events.send(ClusterEvent::Leads(epoch)).await;
                 }
             }
             _ => {}
@@ -277,8 +278,8 @@ impl Member {
     }
 
     /// An epoch that no broker had, written down while this one leads; `None` if it does not.
-    async fn next_epoch(&mut self, session: &mut Session) -> Result<Option<u64>, Failed> {
-        let Some(created) = self.seat.as_ref().map(|seat| seat.created) else { return Ok(None) };
+    async fn next_epoch(&mut self, session: &mut EtcdSession) -> Result<Option<u64>, Failed> {
+        let Some(created) = self.leadership.as_ref().map(|leadership| leadership.created) else { return Ok(None) };
         let (state, file) = &self.epochs;
         let epoch = match epoch::next(state, file, self.epoch) {
             Ok(epoch) => epoch,
@@ -295,16 +296,21 @@ impl Member {
     }
 
     /// Says who leads, if it is news. Who leads itself has said so.
-    async fn tell_seat(&mut self) {
+    async fn report_leadership(&mut self) {
         if self.leads {
-            self.told = None;
+            self.reported = None;
             return;
         }
         let own = self.config.url.as_str();
-        let leader = self.seat.as_ref().map(|seat| &seat.url).filter(|url| !url.is_empty() && *url != own).cloned();
-        if self.told.as_ref() != Some(&leader) {
-            self.told = Some(leader.clone());
-            let _ = self.tell.send(News::Follows(leader)).await;
+        let leader = self
+            .leadership
+            .as_ref()
+            .map(|leadership| &leadership.url)
+            .filter(|url| !url.is_empty() && *url != own)
+            .cloned();
+        if self.reported.as_ref() != Some(&leader) {
+            self.reported = Some(leader.clone());
+            let _ = self.events.send(ClusterEvent::Follows(leader)).await;
         }
     }
 }

@@ -172,11 +172,11 @@ fn marks_from_elsewhere_cost_others_at_most_half_of_what_the_marked_service_uses
             shares.of_service(brokers[0].allocator(), 1)
         };
         let (calm, marked) = (of_b(0), of_b(50));
-        let told = Bandwidth::from_bps(4 * rounded(Bandwidth::from_mbps(used)).bps());
+        let reported = Bandwidth::from_bps(4 * rounded(Bandwidth::from_mbps(used)).bps());
         // A service of two never has less than its half.
         let expected = |taken: Bandwidth| CAP.saturating_sub(taken).max(Bandwidth::from_gbps(30)).min(calm);
-        assert!(marked >= expected(Bandwidth::from_bps(told.bps() / 2 * 3)), "{used}: {marked} of {calm}");
-        assert!(calm - marked <= Bandwidth::from_bps(told.bps() / 2), "{used}: {marked} of {calm}");
+        assert!(marked >= expected(Bandwidth::from_bps(reported.bps() / 2 * 3)), "{used}: {marked} of {calm}");
+        assert!(calm - marked <= Bandwidth::from_bps(reported.bps() / 2), "{used}: {marked} of {calm}");
         assert_eq!(used > 0, marked < calm);
     }
 }

@@ -43,7 +43,7 @@ struct Period {
 
 /// By instance, in any order of the caller's: who told more.
 #[derive(Debug)]
-pub(crate) struct HeldBack {
+pub(crate) struct Throttled {
     readings: Vec<Option<Reading>>,
     periods: Vec<Option<Period>>,
     /// When it last told more.
@@ -52,7 +52,7 @@ pub(crate) struct HeldBack {
     began: Option<u64>,
 }
 
-impl HeldBack {
+impl Throttled {
     pub(crate) fn new(instances: usize) -> Self {
         let nothing = vec![None; instances];
         Self { readings: vec![None; instances], periods: vec![None; instances], more: nothing, began: None }
@@ -76,11 +76,11 @@ impl HeldBack {
     }
 
     /// And tells this of it.
-    pub(crate) fn told(&mut self, instance: usize, now: u64, demand: Demand) -> Result<(), String> {
+    pub(crate) fn reported(&mut self, instance: usize, now: u64, demand: Demand) -> Result<(), String> {
         let Some(period) = self.periods[instance] else { return Ok(()) };
-        let told = u128::from(demand.usage.bps());
-        let more = told * 100 > period.usage * MORE + 100 * MEASURED;
-        if told * 100 > period.usage * MOST + 100 * MEASURED {
+        let reported = u128::from(demand.usage.bps());
+        let more = reported * 100 > period.usage * MORE + 100 * MEASURED;
+        if reported * 100 > period.usage * MOST + 100 * MEASURED {
             return Err(format!("{demand:?} was told of {period:?}"));
         }
         if more && period.marked * 16 + 16 * PACKETS < period.received {
@@ -102,7 +102,7 @@ impl HeldBack {
 
     /// Whether limits may be in force that come of what an instance told more than it used.
     pub(crate) fn counts(&self, instance: usize, now: u64) -> bool {
-        self.more[instance].is_some_and(|told| now - told <= IN_FORCE)
+        self.more[instance].is_some_and(|reported| now - reported <= IN_FORCE)
     }
 
     /// When anybody began last to tell more than it used; never where nothing was held back.

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use weir_control::rate::rounded;
 use weir_control::{RackLimits, RackReport, RateRow};
-use weir_fabric::authority::{Authority, Holder};
-use weir_fabric::{BrokerUrl, IdentityFiles, Line, LineConfig};
+use weir_fabric::ca::{CertificateAuthority, Holder};
+use weir_fabric::{BrokerUrl, IdentityFiles, Session, SessionConfig};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, PerDirection, ServiceId};
 
@@ -58,7 +58,7 @@ impl Place {
         IdentityFiles {
             certificate: pki.join(format!("{holder}.pem")),
             private_key: pki.join(format!("{holder}.key")),
-            authority: pki.join("authority.pem"),
+            ca: pki.join("ca.pem"),
         }
     }
 
@@ -69,15 +69,15 @@ impl Place {
     /// Puts another certificate in the place of a fabric broker's.
     pub(crate) fn certificate_of(&self, broker: &str, names: &[&str], days: u64) {
         let pki = self.at("pki");
-        let (authority, _) = Authority::open(&pki).expect("the one that is there");
+        let (ca, _) = CertificateAuthority::open(&pki).expect("the one that is there");
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let made = Holder::Fabric(names);
-        let (made_files, files) = (authority.files(&made), self.identity(&format!("fabric-{broker}")));
+        let (made_files, files) = (ca.files(&made), self.identity(&format!("fabric-{broker}")));
         for path in [made_files.certificate.as_path(), &made_files.private_key, &files.certificate, &files.private_key]
         {
             let _ = fs::remove_file(path);
         }
-        authority.issue(&made, days).expect("made");
+        ca.issue(&made, days).expect("made");
         if made_files != files {
             fs::rename(made_files.certificate, files.certificate).expect("renamed");
             fs::rename(made_files.private_key, files.private_key).expect("renamed");
@@ -90,11 +90,11 @@ impl Place {
     }
 
     pub(crate) fn fabric_timed(&self, name: &str, listen: &str, policy: &str, period: &str) -> Command {
-        let IdentityFiles { certificate, private_key, authority } = self.identity("fabric-127.0.0.1");
+        let IdentityFiles { certificate, private_key, ca } = self.identity("fabric-127.0.0.1");
         let mut command = weir(&["fabric"]);
         command.arg(self.at(policy)).args(["--listen", listen, "--period", period]);
         command.arg("--certificate").arg(certificate).arg("--private-key").arg(private_key);
-        command.arg("--authority").arg(authority).arg("--state").arg(self.at(&format!("{name}-state")));
+        command.arg("--ca").arg(ca).arg("--state").arg(self.at(&format!("{name}-state")));
         command.arg("--status").arg(self.at(&format!("{name}.json"))).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
@@ -110,16 +110,16 @@ impl Place {
         daemon
     }
 
-    pub(crate) fn line(&self, machine: &str, urls: &[&str]) -> Line {
-        self.line_timed(machine, urls, PERIOD)
+    pub(crate) fn session(&self, machine: &str, urls: &[&str]) -> Session {
+        self.session_timed(machine, urls, PERIOD)
     }
 
-    pub(crate) fn line_timed(&self, machine: &str, urls: &[&str], period: &str) -> Line {
+    pub(crate) fn session_timed(&self, machine: &str, urls: &[&str], period: &str) -> Session {
         let period: weir_units::Duration = period.parse().expect("a period");
         let brokers: Vec<BrokerUrl> = urls.iter().map(|url| url.parse().expect("an address")).collect();
         let identity = self.identity(&format!("machine-{machine}"));
-        let config = LineConfig { machine: machine.to_owned(), brokers, identity, period, timeout: period * 5 };
-        Line::start(config).expect("a line")
+        let config = SessionConfig { machine: machine.to_owned(), brokers, identity, period, timeout: period * 5 };
+        Session::start(config).expect("a line")
     }
 
     pub(crate) fn report(&self, machine: &str, round: u64, gbps: u64) -> RackReport {
@@ -176,9 +176,9 @@ pub(crate) fn read_status(path: &Path) -> Option<Value> {
 }
 
 /// The next limits, if they come within 10 s.
-pub(crate) fn next(line: &mut Line) -> RackLimits {
+pub(crate) fn next(session: &mut Session) -> RackLimits {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let limits = async { tokio::time::timeout(Duration::from_secs(10), line.limits()).await };
+    let limits = async { tokio::time::timeout(Duration::from_secs(10), session.limits()).await };
     runtime.block_on(limits).expect("limits within 10 s")
 }
 

@@ -16,7 +16,7 @@
 //! - Every call reads the certificates anew. One that has ended is no reason not to start: it is one not to call, until there
 //!   is another.
 
-mod call;
+mod stream;
 
 use crate::identity::{Identity, IdentityError, IdentityFiles, Use};
 use crate::url::BrokerUrl;
@@ -34,7 +34,7 @@ const LIMITS: usize = 64;
 
 /// What a line needs to know.
 #[derive(Debug, Clone)]
-pub struct LineConfig {
+pub struct SessionConfig {
     /// The machine that speaks, as the policy names it.
     pub machine: String,
     /// Where fabric brokers are; one at least.
@@ -49,8 +49,8 @@ pub struct LineConfig {
 
 /// Why there is no line.
 #[derive(Debug, thiserror::Error)]
-pub enum LineError {
-    /// Certificate, key or authority.
+pub enum SessionError {
+    /// Certificate, key or CA.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// The thread.
@@ -60,12 +60,12 @@ pub enum LineError {
 
 /// Where the line stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum LineState {
+pub enum SessionState {
     /// Nothing to report, so nobody is called.
     #[default]
     Idle,
     /// A fabric broker is being called.
-    Calling(String),
+    Connecting(String),
     /// Waiting before the next call.
     Waiting,
     /// A fabric broker is on the line.
@@ -74,9 +74,9 @@ pub enum LineState {
 
 /// What the line did since its start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LineStatus {
+pub struct SessionStatus {
     /// Where it stands.
-    pub state: LineState,
+    pub state: SessionState,
     /// Why the last call ended or failed.
     pub last_failure: Option<String>,
     /// When the machine's certificate ends, in seconds since 1970, as it was read last: at the start or for a call.
@@ -84,7 +84,7 @@ pub struct LineStatus {
     /// How long ago the last limits came, if any did.
     pub silent: Option<std::time::Duration>,
     /// Calls that were welcomed.
-    pub calls: u64,
+    pub streams: u64,
     /// Calls that failed or broke.
     pub failures: u64,
     /// Calls that were sent elsewhere.
@@ -101,40 +101,41 @@ pub struct LineStatus {
 
 #[derive(Debug, Clone, Default)]
 struct Shared {
-    status: Arc<Mutex<LineStatus>>,
+    status: Arc<Mutex<SessionStatus>>,
     last_limits: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Shared {
-    fn get(&self) -> MutexGuard<'_, LineStatus> {
+    fn get(&self) -> MutexGuard<'_, SessionStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The agent's end of the line.
 #[derive(Debug)]
-pub struct Line {
+pub struct Session {
     reports: mpsc::Sender<RackReport>,
     limits: mpsc::Receiver<RackLimits>,
     shared: Shared,
 }
 
-impl Line {
+impl Session {
     /// Starts the thread. It ends with this value.
-    pub fn start(config: LineConfig) -> Result<Self, LineError> {
+    pub fn start(config: SessionConfig) -> Result<Self, SessionError> {
         let identity = Identity::read(&config.identity)?;
-        identity.check_use(Use::Call, &config.identity)?;
+        identity.check_use(Use::Stream, &config.identity)?;
         identity.check_name(&config.machine, &config.identity)?;
         let (reports, from_agent) = mpsc::channel(REPORTS);
         let (to_agent, limits) = mpsc::channel(LIMITS);
         let shared = Shared::default();
         shared.get().certificate_ends = Some(identity.expires());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LineError::Thread)?;
-        let line = call::Caller::new(config, from_agent, to_agent, shared.clone());
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Thread)?;
+        let session = stream::Client::new(config, from_agent, to_agent, shared.clone());
         std::thread::Builder::new()
             .name("fabric-line".to_owned())
-            .spawn(move || runtime.block_on(line.run()))
-            .map_err(LineError::Thread)?;
+            .spawn(move || runtime.block_on(session.run()))
+            .map_err(SessionError::Thread)?;
         Ok(Self { reports, limits, shared })
     }
 
@@ -155,8 +156,8 @@ impl Line {
     }
 
     /// What the line is doing.
-    pub fn status(&self) -> LineStatus {
-        let heard = *self.shared.last_limits.lock().unwrap_or_else(PoisonError::into_inner);
-        LineStatus { silent: heard.map(|heard| heard.elapsed()), ..self.shared.get().clone() }
+    pub fn status(&self) -> SessionStatus {
+        let received = *self.shared.last_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        SessionStatus { silent: received.map(|received| received.elapsed()), ..self.shared.get().clone() }
     }
 }
