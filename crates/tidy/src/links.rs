@@ -1,0 +1,143 @@
+//! Links and paths in Markdown that lead nowhere.
+//!
+//! Checked are links to files of the tree, with their anchors, and paths of the tree in back quotes. Addresses elsewhere are
+//! not: the check makes no connections.
+//!
+//! Worked example: `[the law](receive-meter.md#the-law)` in docs/design/ needs docs/design/receive-meter.md with a heading
+//! "The law".
+
+use crate::tree::File;
+use regex_lite::Regex;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// First parts of a path in back quotes that belongs to the tree.
+const ROOTS: [&str; 13] = [
+    "bpf/",
+    "crates/",
+    "data/",
+    "datapath/",
+    "docs/",
+    "fuzz/",
+    "packaging/",
+    "papers/",
+    "scenarios/",
+    "schemas/",
+    "tools/",
+    "Makefile",
+    ".ci/",
+];
+
+/// All files of the tree, as targets of links.
+#[derive(Debug)]
+pub struct Links<'a> {
+    files: BTreeMap<&'a str, &'a str>,
+    directories: BTreeSet<&'a str>,
+    link: Regex,
+    quoted: Regex,
+}
+
+impl<'a> Links<'a> {
+    /// The targets are `files`.
+    pub fn new(files: &'a [File]) -> Self {
+        let pattern = |text: &str| Regex::new(text).expect("a constant pattern");
+        let parents = |path: &'a str| path.match_indices('/').map(move |(end, _)| &path[..end]);
+        Self {
+            files: files.iter().map(|file| (file.path.as_str(), file.text.as_str())).collect(),
+            directories: files.iter().flat_map(|file| parents(&file.path)).collect(),
+            link: pattern(r"\]\(([^)\s]+)\)"),
+            quoted: pattern(r"`([A-Za-z0-9._/-]+)`"),
+        }
+    }
+
+    /// Each violation as `path:line: message`.
+    pub fn check(&self, file: &File) -> Vec<String> {
+        let mut found = Vec::new();
+        if !file.path.ends_with(".md") {
+            return found;
+        }
+        for (line, number) in file.text.lines().zip(1..) {
+            let links = self.link.captures_iter(line).filter_map(|captures| captures.get(1));
+            for target in links.map(|link| link.as_str()).filter(|target| !target.contains("://")) {
+                if let Err(message) = self.follow(&file.path, target) {
+                    found.push(format!("{}:{number}: {target}: {message}", file.path));
+                }
+            }
+            let quoted = self.quoted.captures_iter(line).filter_map(|captures| captures.get(1));
+            for path in quoted.map(|path| path.as_str()).filter(|path| ROOTS.iter().any(|root| path.starts_with(root)))
+            {
+                if !self.exists(path.trim_end_matches('/')) {
+                    found.push(format!("{}:{number}: `{path}`: no such file", file.path));
+                }
+            }
+        }
+        found
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.files.contains_key(path) || self.directories.contains(path)
+    }
+
+    fn follow(&self, from: &str, target: &str) -> Result<(), &'static str> {
+        let (path, anchor) = target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
+        let path = if path.is_empty() { from.to_owned() } else { resolve(from, path) };
+        if !self.exists(path.trim_end_matches('/')) {
+            return Err("no such file");
+        }
+        match (anchor, self.files.get(path.as_str())) {
+            (Some(anchor), Some(text)) if path.ends_with(".md") && !anchors(text).any(|found| found == anchor) => {
+                Err("no such heading")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `target` as seen from the directory of `from`.
+fn resolve(from: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// The anchors of a document's headings, as they are made on code hosts: lower case, punctuation dropped, blanks as `-`.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+        kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let files =
+            [file("docs/a.md", text), file("docs/design/b.md", "# The law, in short\n"), file("crates/x/y.rs", "")];
+        Links::new(&files).check(&files[0])
+    }
+
+    #[test]
+    fn links_that_lead_somewhere_are_accepted() {
+        let text =
+            "[b](design/b.md#the-law-in-short) [c](../crates/x) `crates/x/y.rs` [d](https://example.org/none) `a/b`";
+        assert!(found(text).is_empty(), "{:?}", found(text));
+    }
+
+    #[test]
+    fn dead_links_anchors_and_paths_are_refused() {
+        assert_eq!(found("\n[b](design/c.md)"), ["docs/a.md:2: design/c.md: no such file"]);
+        assert_eq!(found("[b](design/b.md#law)"), ["docs/a.md:1: design/b.md#law: no such heading"]);
+        assert_eq!(found("`crates/x/z.rs`"), ["docs/a.md:1: `crates/x/z.rs`: no such file"]);
+    }
+}

@@ -1,0 +1,39 @@
+//! The tree passes its own checks. `WEIR_TIDY=crates/sim` limits the report to paths that begin so.
+
+use std::path::Path;
+use weir_tidy::links::Links;
+use weir_tidy::terms::Terms;
+use weir_tidy::tree::File;
+use weir_tidy::{length, tree};
+
+fn files() -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let files = tree::files(&root).expect("the tree can be read");
+    assert!(files.len() > 500, "{} files: the tree is not where the test looks", files.len());
+    files
+}
+
+fn refuse(check: impl Fn(&File) -> Vec<String>) {
+    let only = std::env::var("WEIR_TIDY").unwrap_or_default();
+    let files = files();
+    let found: Vec<String> = files.iter().filter(|file| file.path.starts_with(&only)).flat_map(check).collect();
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn replaced_terms_do_not_come_back() {
+    let terms = Terms::default();
+    refuse(|file| terms.check(file));
+}
+
+#[test]
+fn lines_functions_and_files_are_short() {
+    refuse(length::check);
+}
+
+#[test]
+fn links_and_paths_lead_somewhere() {
+    let files = files();
+    let links = Links::new(&files);
+    refuse(|file| links.check(file));
+}
