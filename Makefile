@@ -15,7 +15,6 @@ FUZZ_TIME ?= 120
 # Runs the tests: crates/test-runner.
 RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
 CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-FUZZ_CORPUS = $(MAKE) fuzz-corpus
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak test-realtime build install uninstall format lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
@@ -55,10 +54,10 @@ results: build ## Run every published experiment in its quick setting: docs/resu
 	./target/release/weir reproduce --all --body lab --write docs/results-lab.md || [ $$? = 1 ]
 
 test: setup format ## Every check and test; those that need root are skipped with a line otherwise
-	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)" --beside "$(FUZZ_CORPUS)"
+	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)"
 
 soak: setup format ## All of `make test` in full, with what needs a quiet machine or many minutes, and test-edt
-	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)" --beside "$(FUZZ_CORPUS)"
+	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)"
 	$(MAKE) test-edt
 
 test-realtime: setup ## The real-time tests alone: TESTS=words, REPEAT=times, BUSY=processors that another program uses meanwhile
@@ -82,7 +81,7 @@ faults:        ## Brokers under faults: SEED=n replays a rack's world, FABRIC_SE
 	    $(if $(FABRIC_SEED),--fabric-seed $(FABRIC_SEED)) $(if $(SEEDS),--seeds $(SEEDS))
 
 fuzz-corpus:   ## Replay the committed fuzz seeds (stable Rust)
-	$(CARGO) test --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-corpus --no-default-features
+	$(CARGO) test --workspace --locked --test corpora
 
 fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario, paper, flow_list, sizes, trace, rack_datagram, fabric_datagram or fabric_call; FUZZ_TIME=seconds
 	@$(CARGO) +nightly --version >/dev/null 2>&1 || { \
