@@ -60,7 +60,7 @@ impl Job {
             Self::Realtime { binary, test, .. } => {
                 let program = &binary.executable;
                 let mut command = if sandboxed { sandbox::command(program) } else { Command::new(program) };
-                command.args(["--exact", test, "--nocapture", "--include-ignored"]);
+                command.args(["--exact", test, "--nocapture"]);
                 command
             }
             Self::Pure { binary, without } => {
@@ -71,7 +71,6 @@ impl Job {
                 for test in without {
                     command.args(["--skip", test]);
                 }
-                command.args(options.soak.then_some("--include-ignored"));
                 command
             }
             Self::Command(text) => {
@@ -95,8 +94,8 @@ impl Job {
                 command.current_dir(root);
             }
         }
-        if options.soak {
-            command.env("WEIR_SOAK", "1");
+        if !options.soak {
+            command.env("WEIR_QUICK", "1");
         }
         command
     }
@@ -121,25 +120,18 @@ fn cargo_test(name: &str) -> String {
     }
 }
 
-/// The jobs of a binary under these options: one for each real-time test, and one for all others. The second value counts the tests that
-/// are left to `make soak`.
-pub(crate) fn jobs(binary: &Binary, loads: &Loads, options: &Options) -> io::Result<(Vec<Job>, u32)> {
+/// The jobs of a binary under these options: one for each real-time test, and one for all others.
+pub(crate) fn jobs(binary: &Binary, loads: &Loads, options: &Options) -> io::Result<Vec<Job>> {
     let mut jobs = Vec::new();
-    let mut left = 0;
     let mut without = Vec::new();
     let mut others = !loads.binaries().contains(&binary.name.as_str());
     if !others {
-        let all = list(binary, &[])?;
-        let ignored = list(binary, &["--ignored"])?;
-        for test in all {
+        for test in list(binary)? {
             let Some(expected) = loads.of(&binary.name, &test) else {
                 others = true;
                 continue;
             };
-            if !options.realtime || !options.selects(&format!("{} {test}", binary.name)) {
-            } else if ignored.contains(&test) && !options.soak {
-                left += 1;
-            } else {
+            if options.realtime && options.selects(&format!("{} {test}", binary.name)) {
                 jobs.push(Job::Realtime { binary: binary.clone(), test: test.clone(), expected });
             }
             without.push(test);
@@ -148,13 +140,13 @@ pub(crate) fn jobs(binary: &Binary, loads: &Loads, options: &Options) -> io::Res
     if others && options.pure {
         jobs.push(Job::Pure { binary: binary.clone(), without });
     }
-    Ok((jobs, left))
+    Ok(jobs)
 }
 
 /// The names of a binary's tests.
-fn list(binary: &Binary, arguments: &[&str]) -> io::Result<Vec<String>> {
+fn list(binary: &Binary) -> io::Result<Vec<String>> {
     let mut command = Command::new(&binary.executable);
-    command.args(["--list", "--format", "terse"]).args(arguments).current_dir(&binary.directory);
+    command.args(["--list", "--format", "terse"]).current_dir(&binary.directory);
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         return Err(io::Error::other(format!("{} does not list its tests", binary.name)));
@@ -172,7 +164,6 @@ pub(crate) struct Counts {
     pub(crate) passed: u32,
     pub(crate) failed: u32,
     pub(crate) skipped: u32,
-    pub(crate) ignored: u32,
 }
 
 /// Counts the tests of all results in an output. A test that prints a line `skipped: ...` passes for its program.
@@ -182,14 +173,15 @@ pub(crate) fn counts(output: &str) -> Counts {
         if line.starts_with("skipped:") {
             counts.skipped += 1;
         }
-        let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else { continue };
+        let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
+            continue;
+        };
         for part in numbers.split("; ") {
             let (number, what) = part.split_once(' ').unwrap_or_default();
             let number: u32 = number.parse().unwrap_or(0);
             match what {
                 "passed" => counts.passed += number,
                 "failed" => counts.failed += number,
-                "ignored" => counts.ignored += number,
                 _ => {}
             }
         }
@@ -208,7 +200,7 @@ mod tests {
         let output = "running 3 tests\nskipped: needs root\n\
                       test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.1s\n\
                       test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
-        assert_eq!(counts(output), Counts { passed: 3, failed: 2, skipped: 1, ignored: 1 });
+        assert_eq!(counts(output), Counts { passed: 3, failed: 2, skipped: 1 });
         assert_eq!(counts("nothing"), Counts::default());
     }
 

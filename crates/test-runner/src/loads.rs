@@ -1,7 +1,7 @@
 //! The table of real-time tests: which they are, what each uses of a processor, and how long it takes.
 //!
 //! One line for each test: binary, test, load and seconds. `*` stands for all tests of a binary that have no line of their own. A load
-//! is the processors that a test uses on average, or `alone` for one that needs a quiet machine.
+//! is the number of processors that a test uses on average.
 //!
 //! ```text
 //! weir/agent    sigterm_leaves_the_host_as_it_was_found    0.35      2
@@ -10,19 +10,11 @@
 
 use std::fmt::Write as _;
 
-/// What a test needs of the processors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Load {
-    /// In percent of one processor.
-    Part(u32),
-    /// Nothing else runs meanwhile.
-    Alone,
-}
-
 /// What is known of a real-time test before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
-    pub(crate) load: Load,
+    /// In percent of one processor.
+    pub(crate) load: u32,
     pub(crate) seconds: u32,
 }
 
@@ -43,7 +35,10 @@ const ALL: &str = "*";
 impl Loads {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
-        lines.map(|(line, number)| row(line).map_err(|error| format!("line {number}: {error}"))).collect::<Result<_, _>>().map(Self)
+        lines
+            .map(|(line, number)| row(line).map_err(|error| format!("line {number}: {error}")))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     /// The binaries that have real-time tests.
@@ -66,13 +61,8 @@ fn row(line: &str) -> Result<Row, String> {
     let [binary, test, load, seconds] = words[..] else {
         return Err(format!("{} columns instead of binary, test, load and seconds", words.len()));
     };
-    let load = match load {
-        "alone" => Load::Alone,
-        number => {
-            let part: f64 = number.parse().map_err(|_| format!("the load is {number}, not a number or alone"))?;
-            Load::Part((part * 100.0).round() as u32)
-        }
-    };
+    let load: f64 = load.parse().map_err(|_| format!("the load is {load}, not a number"))?;
+    let load = (load * 100.0).round() as u32;
     let seconds = seconds.parse().map_err(|_| format!("{seconds} is not a number of seconds"))?;
     Ok(Row { binary: binary.to_owned(), test: test.to_owned(), expected: Expected { load, seconds } })
 }
@@ -86,12 +76,9 @@ pub(crate) fn text(rows: &[Row]) -> String {
     });
     let mut text = String::new();
     for Row { binary, test, expected } in rows {
-        let load = match expected.load {
-            Load::Part(percent) => format!("{:.2}", f64::from(percent) / 100.0),
-            Load::Alone => "alone".to_owned(),
-        };
+        let load = f64::from(expected.load) / 100.0;
         // Infallible for a String.
-        let _ = writeln!(text, "{binary:<24} {test:<76} {load:>5} {:>4}", expected.seconds);
+        let _ = writeln!(text, "{binary:<24} {test:<76} {load:>5.2} {:>4}", expected.seconds);
     }
     text
 }
@@ -100,15 +87,15 @@ pub(crate) fn text(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# comment\n\nweir/agent one 0.35 2\nweir/agent * 0.5 12\nweir-linux/traffic cost alone 9\n";
+    const TEXT: &str = "# comment\n\nweir/agent one 0.35 2\nweir/agent * 0.5 12\nweir-linux/traffic cost 1.5 9\n";
 
     #[test]
     fn a_test_of_its_own_line_comes_before_the_binarys() {
         let loads = Loads::parse(TEXT).unwrap();
         let of = |test| loads.of("weir/agent", test).unwrap();
-        assert_eq!(of("one"), Expected { load: Load::Part(35), seconds: 2 });
-        assert_eq!(of("two"), Expected { load: Load::Part(50), seconds: 12 });
-        assert_eq!(loads.of("weir-linux/traffic", "cost").unwrap().load, Load::Alone);
+        assert_eq!(of("one"), Expected { load: 35, seconds: 2 });
+        assert_eq!(of("two"), Expected { load: 50, seconds: 12 });
+        assert_eq!(loads.of("weir-linux/traffic", "cost").unwrap().load, 150);
         assert_eq!(loads.of("weir-linux/traffic", "other"), None);
         assert_eq!(loads.binaries(), ["weir-linux/traffic", "weir/agent"]);
     }
@@ -123,9 +110,11 @@ mod tests {
 
     #[test]
     fn bad_lines_are_refused_with_their_number() {
-        for (line, part) in
-            [("a b 0.1", "3 columns"), ("a b much 1", "the load is much"), ("a b 0.1 x", "x is not a number of seconds")]
-        {
+        for (line, part) in [
+            ("a b 0.1", "3 columns"),
+            ("a b much 1", "the load is much"),
+            ("a b 0.1 x", "x is not a number of seconds"),
+        ] {
             let error = Loads::parse(&format!("# one\n{line}\n")).unwrap_err();
             assert!(error.starts_with("line 2: ") && error.contains(part), "{error}");
         }

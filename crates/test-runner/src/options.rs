@@ -9,7 +9,7 @@ pub(crate) struct Options {
     pub(crate) realtime: bool,
     /// All other tests run.
     pub(crate) pure: bool,
-    /// Tests that are marked as ignored run as well, and all tests in full.
+    /// All tests run in full, real-time tests one by one after all else.
     pub(crate) soak: bool,
     /// How often the real-time tests run.
     pub(crate) repeat: u32,
@@ -34,7 +34,7 @@ Builds and runs the workspace's tests whose name (PACKAGE/BINARY TEST) contains 
 
   --realtime         only the tests of tools/realtime-tests
   --pure             only the others
-  --soak             also the tests that are marked as ignored, and all tests in full (WEIR_SOAK=1)
+  --soak             all in full: without WEIR_QUICK=1, and the real-time tests one by one after all else
   --repeat N         run the real-time tests N times
   --busy N           N other programs keep one processor busy each meanwhile
   --budget PERCENT   processors that real-time tests may use together (100: one)
@@ -57,9 +57,8 @@ impl Options {
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let mut value = || rest.next().cloned().ok_or(format!("error: {argument} needs a value\n{USAGE}"));
-            let number = |text: String| {
-                text.parse().map_err(|_| format!("error: {argument}: {text} is not a number\n{USAGE}"))
-            };
+            let number =
+                |text: String| text.parse().map_err(|_| format!("error: {argument}: {text} is not a number\n{USAGE}"));
             match argument.as_str() {
                 "--realtime" => options.pure = false,
                 "--pure" => options.realtime = false,
@@ -97,7 +96,10 @@ mod tests {
     #[test]
     fn options_and_words_stand_in_any_order() {
         let options = parse("agent --realtime --repeat 10 lab --busy 1").unwrap();
-        assert_eq!((options.words.as_slice(), options.repeat, options.busy), (&["agent".into(), "lab".into()][..], 10, 1));
+        assert_eq!(
+            (options.words.as_slice(), options.repeat, options.busy),
+            (&["agent".into(), "lab".into()][..], 10, 1)
+        );
         assert!(options.realtime && !options.pure && options.budget == BUDGET);
         assert!(options.selects("weir/lab a_test") && !options.selects("weir/ecn a_test"));
     }

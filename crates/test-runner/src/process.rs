@@ -1,5 +1,8 @@
 //! One process with its log, time limit and measured load.
-#![expect(clippy::disallowed_methods, reason = "the runner starts processes, waits for them in real time and measures them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the runner starts processes, waits for them in real time and measures them"
+)]
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -110,7 +113,13 @@ pub(crate) fn with_priority(command: &mut Command, priority: i32) {
 }
 
 /// Runs a command to its end, at most for `limit`, with both outputs in the file `log`.
-pub(crate) fn run(mut command: Command, priority: i32, log: &Path, limit: Duration, groups: &Groups) -> io::Result<Ended> {
+pub(crate) fn run(
+    mut command: Command,
+    priority: i32,
+    log: &Path,
+    limit: Duration,
+    groups: &Groups,
+) -> io::Result<Ended> {
     with_priority(&mut command, priority);
     let file = File::create(log)?;
     // A file, not a pipe: a descendant that keeps it open does not delay the end.
@@ -144,7 +153,8 @@ fn wait_until(pid: u32, limit: Duration) -> io::Result<bool> {
     let descriptor = descriptor.ok_or_else(io::Error::last_os_error)?;
     let end = Instant::now().checked_add(limit);
     let ended = loop {
-        let left = end.map_or(-1, |end| i32::try_from(end.duration_since(Instant::now()).as_millis()).unwrap_or(i32::MAX));
+        let left =
+            end.map_or(-1, |end| i32::try_from(end.duration_since(Instant::now()).as_millis()).unwrap_or(i32::MAX));
         let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry, which lives during the call.
         match unsafe { libc::poll(&raw mut poll, 1, left) } {
@@ -170,7 +180,8 @@ fn reap(pid: u32) -> io::Result<(i32, Duration)> {
     if unsafe { libc::wait4(pid as i32, &raw mut status, 0, &raw mut usage) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    let time = |time: libc::timeval| Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64);
+    let time =
+        |time: libc::timeval| Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64);
     Ok((status, time(usage.ru_utime) + time(usage.ru_stime)))
 }
 

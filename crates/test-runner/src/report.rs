@@ -32,19 +32,11 @@ impl Report {
         self.known += 1;
     }
 
-    /// Counts the tests that were left to `make soak`.
-    pub(crate) fn leave(&mut self, count: u32) {
-        self.total.ignored += count;
-    }
-
     /// Counts a process that has ended and prints its line; `running` are the names of those that still run.
     pub(crate) fn ended(&mut self, job: &Job, ended: &Ended, running: &[String]) {
         self.ended += 1;
         let output = ended.output();
         let mut counts = crate::inventory::counts(&output);
-        if let Job::Realtime { .. } = job {
-            counts.ignored = 0;
-        }
         if !ended.succeeded() && counts.failed == 0 {
             // It crashed, ran out of time, or is no test program.
             counts.failed = 1;
@@ -61,7 +53,6 @@ impl Report {
         self.total.passed += counts.passed;
         self.total.failed += counts.failed;
         self.total.skipped += counts.skipped;
-        self.total.ignored += counts.ignored;
     }
 
     /// Counts something that failed without a process of its own.
@@ -81,10 +72,7 @@ impl Report {
         for failure in &self.failures {
             println!("\n{failure}");
         }
-        let Counts { passed, failed, skipped, ignored } = self.total;
-        if ignored > 0 {
-            println!("{ignored} tests that need a quiet machine or many minutes are left to make soak");
-        }
+        let Counts { passed, failed, skipped } = self.total;
         println!("{} after {} s", if finished { "done" } else { "interrupted" }, took.as_secs());
         println!("{passed} passed, {failed} failed, {skipped} skipped");
         self.is_clean()
@@ -166,7 +154,9 @@ mod tests {
         let output: String = (0..300).map(|number| format!("line {number}\n")).collect();
         let text = failure(&job, &ended(Outcome::Exited(2)), &output);
         assert!(text.contains("exit status 2") && text.contains("(100 lines before these are in /nowhere/log)"));
-        assert!(text.contains("line 100\n") && !text.contains("line 99\n") && text.ends_with("run it again: make lint"));
+        assert!(
+            text.contains("line 100\n") && !text.contains("line 99\n") && text.ends_with("run it again: make lint")
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::busy::Busy;
 use crate::cargo::{Binary, Targets, build};
 use crate::inventory::{Job, jobs};
-use crate::loads::{self, Expected, Load, Loads, Row};
+use crate::loads::{self, Expected, Loads, Row};
 use crate::options::Options;
 use crate::process::{self, Ended, Groups};
 use crate::report::{Report, load};
@@ -68,14 +68,15 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
     }
     let started = Instant::now();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-    let logs = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("test-logs");
+    let logs =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("test-logs");
     std::fs::create_dir_all(&logs)?;
     let text = std::fs::read_to_string(root.join(LOADS))?;
     let loads = Loads::parse(&text).map_err(|error| io::Error::other(format!("{LOADS}: {error}")))?;
     let (sender, receiver) = channel();
     let sandboxed = sandbox::is_possible();
-    // Without namespaces of their own, tests would meet each other's.
-    let budget = if sandboxed { options.budget } else { 0 };
+    // One by one in full, as strict as they are; and without namespaces of their own, in which tests would meet each other's.
+    let budget = if sandboxed && !options.soak { options.budget } else { 0 };
     let mut run = Run {
         options,
         root,
@@ -116,9 +117,10 @@ impl Run<'_> {
                 return Ok(false);
             }
         }
-        self.begun = true;
+        self.begun = !self.options.soak;
         // Where that build failed, the next one would, too.
-        let needs_all = self.options.pure || self.loads.binaries().iter().any(|name| is_unit(name) && !self.seen.contains(*name));
+        let needs_all =
+            self.options.pure || self.loads.binaries().iter().any(|name| is_unit(name) && !self.seen.contains(*name));
         if self.report.is_clean() && needs_all {
             self.build(Targets::All);
         }
@@ -129,6 +131,13 @@ impl Run<'_> {
         commands.into_iter().for_each(|command| self.add(Job::Command(command)));
         if self.options.pure && self.options.words.is_empty() {
             self.add(Job::Doc);
+        }
+        if !self.begun {
+            // Real-time tests in full need a quiet machine.
+            if !self.until(receiver, |run| run.is_idle())? {
+                return Ok(false);
+            }
+            self.begun = true;
         }
         if !self.until(receiver, |run| run.is_done())? {
             return Ok(false);
@@ -208,9 +217,7 @@ impl Run<'_> {
         if !self.seen.insert(binary.name.clone()) {
             return Ok(());
         }
-        let (jobs, left) = jobs(binary, &self.loads, self.options)?;
-        self.report.leave(left);
-        jobs.into_iter().for_each(|job| self.add(job));
+        jobs(binary, &self.loads, self.options)?.into_iter().for_each(|job| self.add(job));
         Ok(())
     }
 
@@ -221,7 +228,8 @@ impl Run<'_> {
             Job::Realtime { expected, .. } => self.schedule.add(index, *expected),
             // They need cargo's lock, one after the other, and take longest.
             Job::Command(_) | Job::Doc => {
-                let first = self.background.iter().filter(|index| !matches!(self.jobs[**index], Job::Pure { .. })).count();
+                let first =
+                    self.background.iter().filter(|index| !matches!(self.jobs[**index], Job::Pure { .. })).count();
                 self.background.insert(first, index);
             }
             Job::Pure { .. } => self.background.push_back(index),
@@ -230,26 +238,27 @@ impl Run<'_> {
     }
 
     fn is_done(&self) -> bool {
-        !self.building && self.background.is_empty() && self.schedule.is_done() && self.running.is_empty()
+        self.is_idle() && self.schedule.is_done()
     }
 
-    /// Starts all that may run now. Real-time tests wait for the first build, which takes all processors; the pure tests for all builds.
+    /// Whether nothing runs, and nothing but real-time tests is left.
+    fn is_idle(&self) -> bool {
+        !self.building && self.background.is_empty() && self.running.is_empty()
+    }
+
+    /// Starts all that may run now. Real-time tests wait for the first build, which takes all processors; the others for all builds.
     fn start(&mut self) {
-        if !self.begun {
-            return;
-        }
-        let in_background = self.running.keys().filter(|index| !matches!(self.jobs[**index], Job::Realtime { .. })).count();
-        if !self.building && !self.schedule.runs_alone() {
+        let is_realtime = |run: &Self, index: usize| matches!(run.jobs[index], Job::Realtime { .. });
+        let in_background = self.running.keys().filter(|index| !is_realtime(self, **index)).count();
+        if !self.building {
             for _ in in_background..BACKGROUND_JOBS {
                 let Some(index) = self.next_in_background() else { break };
                 self.spawn(index);
             }
         }
-        let others = |run: &Run<'_>| {
-            let background = |index: &usize| !matches!(run.jobs[*index], Job::Realtime { .. });
-            run.building || !run.background.is_empty() || run.running.keys().any(background)
-        };
-        while let Some(index) = self.schedule.start(others(self)) {
+        while self.begun
+            && let Some(index) = self.schedule.start()
+        {
             self.spawn(index);
         }
     }
@@ -264,7 +273,8 @@ impl Run<'_> {
 
     fn spawn(&mut self, index: usize) {
         let job = &self.jobs[index];
-        let name: String = job.name().chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).take(150).collect();
+        let name: String =
+            job.name().chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).take(150).collect();
         let log = self.logs.join(format!("{name}-{index}.log"));
         let command = job.command(&self.root, self.options, self.sandboxed);
         let (priority, limit) = (job.priority(), job.limit());
@@ -283,17 +293,12 @@ impl Run<'_> {
         running.sort_by_key(|(_, started)| **started);
         let running: Vec<String> = running.into_iter().map(|(index, _)| self.jobs[*index].name()).collect();
         self.report.ended(&job, ended, &running);
-        if let Job::Realtime { binary, test, expected } = job {
+        if let Job::Realtime { binary, test, .. } = job {
             self.schedule.ended(index);
             let percent = (load(ended.wall, ended.cpu) * 100.0).ceil() as u32;
             let seconds = ended.wall.as_secs_f64().ceil() as u32;
-            let row = self.measured.entry((binary.name, test)).or_insert(Expected { load: Load::Part(0), seconds: 0 });
-            row.seconds = row.seconds.max(seconds);
-            row.load = match (row.load, expected.load) {
-                (_, Load::Alone) => Load::Alone,
-                (Load::Part(before), _) => Load::Part(before.max(percent)),
-                (Load::Alone, _) => row.load,
-            };
+            let row = self.measured.entry((binary.name, test)).or_insert(Expected { load: 0, seconds: 0 });
+            *row = Expected { load: row.load.max(percent), seconds: row.seconds.max(seconds) };
         }
     }
 

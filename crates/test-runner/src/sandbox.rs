@@ -26,7 +26,19 @@ exit $?
 /// A command that runs `program` in namespaces of its own.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", ENTER, "sh"]);
+    command.args([
+        "--net",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "--",
+        "sh",
+        "-c",
+        ENTER,
+        "sh",
+    ]);
     command.arg(program);
     command
 }
