@@ -106,6 +106,7 @@ bench:         ## The water-filling table, the fabric broker's period, the simul
 	$(CARGO) bench --locked -p weir-control --bench fabric_broker
 	$(CARGO) bench --locked -p weir-sim --bench engine
 	$(CARGO) bench --locked -p weir-linux --bench cost
+	$(CARGO) bench --locked -p weir-linux --bench parts
 	$(CARGO) bench --locked -p weir --bench throughput
 
 bench-sim:     ## The simulator on the common work: packet-hops/s, memory, growth, checkers, instructions (some minutes)

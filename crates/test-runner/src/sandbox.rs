@@ -16,6 +16,8 @@ use std::process::Command;
 const ENTER: &str = r#"
 set -e
 mount -t tmpfs -o mode=755 tmpfs /run
+# The host's goes first: a test that unmounts this one is to find none.
+while umount -l /sys/fs/bpf 2>/dev/null; do :; done
 if [ -d /sys/fs/bpf ]; then mount -t bpf -o mode=0700 bpf /sys/fs/bpf; fi
 ip link set lo up
 set +e
