@@ -12,8 +12,12 @@ TARGET ?= policy
 PREFIX ?= /usr/local
 FUZZ_TIME ?= 120
 
+# Runs the tests: crates/test-runner.
+RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
+CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo results test build install uninstall lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
+.PHONY: help setup demo results test soak test-realtime build install uninstall format lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
 
 help:          ## Say what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,14 +53,24 @@ results: build ## Run every published experiment in its quick setting: docs/resu
 	@[ $$(id -u) = 0 ] || { echo "docs/results-lab.md needs root: namespaces" >&2; exit 1; }
 	./target/release/weir reproduce --all --backend lab --write docs/results-lab.md || [ $$? = 1 ]
 
-test: setup lint unit fuzz-corpus ## Every check and test; those that need root are skipped with a line otherwise
+test: setup format ## Every check and test; those that need root are skipped with a line otherwise
+	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)"
 
-lint:          ## Format and lints, warnings refused
+soak: setup format ## All of `make test` in full, with what needs a quiet machine or many minutes, and test-edt
+	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)"
+	$(MAKE) test-edt
+
+test-realtime: setup ## The real-time tests alone: TESTS=words, REPEAT=times, BUSY=processors that another program uses meanwhile
+	$(RUNNER) --realtime $(if $(REPEAT),--repeat $(REPEAT)) $(if $(BUSY),--busy $(BUSY)) $(RUNNER_OPTIONS) $(TESTS)
+
+unit: setup    ## All other tests alone: TESTS=words
+	$(RUNNER) --pure $(RUNNER_OPTIONS) $(TESTS)
+
+format:        ## Refuse code that rustfmt would change
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-unit:          ## All tests of the workspace, the fault worlds and the lab's among them
-	$(CARGO) test --workspace --locked --no-fail-fast
+lint: format   ## Format and lints, warnings refused
+	$(CLIPPY)
 
 test-edt:      ## The tests of tools/edt/tests on Debian's own kernel, emulated by qemu: TESTS=words, LIMIT=seconds
 	@./tools/setup.sh edt
@@ -67,7 +81,7 @@ faults:        ## Brokers under faults: SEED=n replays a rack's world, FABRIC_SE
 	    $(if $(FABRIC_SEED),--fabric-seed $(FABRIC_SEED)) $(if $(SEEDS),--seeds $(SEEDS))
 
 fuzz-corpus:   ## Replay the committed fuzz seeds (stable Rust)
-	$(CARGO) test --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-corpus --no-default-features
+	$(CARGO) test --workspace --locked --test corpora
 
 fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario, paper, flow_list, sizes, trace, rack_datagram, fabric_datagram or fabric_call; FUZZ_TIME=seconds
 	@$(CARGO) +nightly --version >/dev/null 2>&1 || { \
@@ -92,6 +106,7 @@ bench:         ## The water-filling table, the fabric broker's period, the simul
 	$(CARGO) bench --locked -p weir-control --bench fabric_broker
 	$(CARGO) bench --locked -p weir-sim --bench engine
 	$(CARGO) bench --locked -p weir-linux --bench cost
+	$(CARGO) bench --locked -p weir-linux --bench parts
 	$(CARGO) bench --locked -p weir --bench throughput
 
 bench-sim:     ## The simulator on the common work: packet-hops/s, memory, growth, checkers, instructions (some minutes)

@@ -1,6 +1,6 @@
-//! Demands files: see [`weir_fuzz::demands`].
+//! Demands files: see [`weir_fuzz_targets::demands`].
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_fuzz::demands(data);
+    weir_fuzz_targets::demands(data);
 });

@@ -1,6 +1,6 @@
-//! Messages of a leader's call: see [`weir_fuzz::fabric_call`].
+//! Messages of a leader's call: see [`weir_fuzz_targets::fabric_call`].
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_fuzz::fabric_call(data);
+    weir_fuzz_targets::fabric_call(data);
 });

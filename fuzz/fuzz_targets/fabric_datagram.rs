@@ -1,6 +1,6 @@
-//! Datagrams of the fabric: see [`weir_fuzz::fabric_datagram`].
+//! Datagrams of the fabric: see [`weir_fuzz_targets::fabric_datagram`].
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_fuzz::fabric_datagram(data);
+    weir_fuzz_targets::fabric_datagram(data);
 });

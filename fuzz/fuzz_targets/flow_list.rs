@@ -1,6 +1,6 @@
-//! Flow lists: see [`weir_fuzz::flow_list`].
+//! Flow lists: see [`weir_fuzz_targets::flow_list`].
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_fuzz::flow_list(data);
+    weir_fuzz_targets::flow_list(data);
 });

@@ -1,6 +1,6 @@
-//! Rack datagrams: see [`weir_fuzz::rack_datagram`].
+//! Rack datagrams: see [`weir_fuzz_targets::rack_datagram`].
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_fuzz::rack_datagram(data);
+    weir_fuzz_targets::rack_datagram(data);
 });

@@ -1,6 +1,6 @@
-//! Scenario files: see [`weir_fuzz::scenario`].
+//! Scenario files: see [`weir_fuzz_targets::scenario`].
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_fuzz::scenario(data);
+    weir_fuzz_targets::scenario(data);
 });

@@ -1,6 +1,6 @@
-//! Tables of flow sizes: see [`weir_fuzz::sizes`].
+//! Tables of flow sizes: see [`weir_fuzz_targets::sizes`].
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_fuzz::sizes(data);
+    weir_fuzz_targets::sizes(data);
 });

@@ -1,6 +1,6 @@
-//! Traces of times and sizes: see [`weir_fuzz::trace`].
+//! Traces of times and sizes: see [`weir_fuzz_targets::trace`].
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_fuzz::trace(data);
+    weir_fuzz_targets::trace(data);
 });

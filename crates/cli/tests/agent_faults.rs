@@ -1,5 +1,5 @@
-//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which is printed. A cut lasts a minute, or
-//! as many seconds as WEIR_CUT says.
+//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which is printed. A cut lasts a minute (on
+//! shared processors a quarter of one), or as many seconds as WEIR_CUT says.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
 
 mod agent_pair;
@@ -8,7 +8,7 @@ mod etcd_server;
 mod fault_network;
 
 use agent_pair::Flow;
-use common::{one_at_a_time, signal, skipped, wait_for};
+use common::{one_at_a_time, quick, signal, skipped, wait_for};
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK};
 use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, run, say, seconds};
 use std::fs;
@@ -79,7 +79,8 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
 
     // The rack is cut off: from the fabric broker and from the other rack. The broker's word holds five periods of 1 s, then the rack's
     // own policy does.
-    let cut = std::env::var("WEIR_CUT").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let cut = std::env::var("WEIR_CUT").ok().and_then(|text| text.parse().ok());
+    let cut = cut.unwrap_or(if quick() { 15 } else { 60 });
     let begun = Instant::now();
     run(&network.switch, &["ip", "link", "set", UPLINK, "down"]);
     let rates = flows[0].rates(6, 500);

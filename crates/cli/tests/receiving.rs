@@ -1,9 +1,10 @@
 //! What the lab shows of the receiving side: real agents, real TCP, UDP and redis, as `weir reproduce --backend lab` and `weir lab` run
-//! them. What is expected of a value stands in `papers/`, its reason beside it.
+//! them. What is expected of a value stands in `papers/`, its reason beside it. On shared processors a shorter run of the same scenario
+//! shows that shares follow the policy, and not what the processors reach.
 
 mod common;
 
-use common::{lab_namespaces, one_at_a_time, skipped, weir};
+use common::{lab_namespaces, one_at_a_time, quick, skipped, weir};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,6 +49,21 @@ fn reproduced(id: &str, runs: &[&str]) -> Reproduced {
     Reproduced { values, runs: runs.iter().map(read).collect() }
 }
 
+/// What a scenario comes to in the lab with these settings.
+fn lab(scenario: &Path, settings: &[&str]) -> Value {
+    let mut lab = weir(&["lab", "--json"]);
+    lab.arg(scenario);
+    for setting in settings {
+        lab.args(["--set", setting]);
+    }
+    let output = lab.output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(lab_namespaces(), Vec::<String>::new());
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(result["counters"]["transfers_without_report"], 0, "{}", result["counters"]);
+    result
+}
+
 fn sum(result: &Value, list: &str, key: &str) -> u64 {
     result[list].as_array().map_or(0, |all| all.iter().filter_map(|one| one[key].as_u64()).sum())
 }
@@ -58,6 +74,15 @@ fn shares_at_a_receiver_are_the_policys_whatever_the_flow_counts_and_the_flood()
         return;
     }
     let _turn = one_at_a_time();
+    if quick() {
+        let equal = lab(&tree("scenarios/receive-flows.scenario.yaml"), &["duration=8s"]);
+        let (few, many) = (mean(&equal, "few", 3.0, 8.0), mean(&equal, "many", 3.0, 8.0));
+        println!("{few:.1} and {many:.1} Mb/s");
+        // Without Weir 5 of 51 flows have a tenth.
+        assert!(few > 0.5 * many, "{few} and {many} Mb/s");
+        assert!(sum(&equal, "agents", "packets_marked") > 0, "marks reach the law: {}", equal["agents"]);
+        return;
+    }
     let Reproduced { values, runs } = reproduced("receive-flows", &["none", "equal", "weights", "flood"]);
     // Without Weir the port follows the flow counts, 5 of 51, as far as TCP is fair: the experiment asks for a sixteenth to a sixth of it.
     assert_eq!(sum(&runs["none"], "ports", "marked"), 0, "nobody asked for marks");
@@ -76,6 +101,15 @@ fn shapers_alone_share_a_congested_link() {
         return;
     }
     let _turn = one_at_a_time();
+    if quick() {
+        let settings = ["duration=13s", "traffic[1].start=2s"];
+        let small = lab(&tree("scenarios/parley-fig12-small.scenario.yaml"), &settings);
+        let (many, one) = (mean(&small, "many", 8.0, 13.0), mean(&small, "one", 8.0, 13.0));
+        println!("{many:.1} and {one:.1} Mb/s");
+        // By itself 1 of 31 flows has a thirtieth.
+        assert!(one > 0.3 * many, "{many} and {one} Mb/s");
+        return;
+    }
     let Reproduced { values, .. } = reproduced("parley-fig12", &["small", "small-none"]);
     let both = values["30 flows, at 1/100 of the speeds"] + values["1 flow, at 1/100 of the speeds"];
     assert!(both > 8.0, "they use the link: {both} Gb/s of the paper's 10");
@@ -90,6 +124,17 @@ fn a_limit_makes_messages_wait_that_start_together() {
         return;
     }
     let _turn = one_at_a_time();
+    if quick() {
+        let slowest = |settings: &[&str]| {
+            let result = lab(&tree("scenarios/parley-fig15-small.scenario.yaml"), settings);
+            let own = &result["messages"][0];
+            assert!(own["messages"].as_u64() >= Some(3) && own["unfinished"] == 0, "{own}");
+            own["p50_s"].as_f64().expect("all came")
+        };
+        let (free, limited) = (slowest(&["duration=7s", "enforcement=none"]), slowest(&["duration=7s"]));
+        assert!(limited > 1.2 * free, "{limited} s under the limit, {free} without");
+        return;
+    }
     let Reproduced { runs, .. } = reproduced("parley-fig15", &["small", "small-unlimited"]);
     let times = |name: &str| {
         let own = &runs[name]["messages"][0];
@@ -109,6 +154,13 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
         return;
     }
     let _turn = one_at_a_time();
+    if quick() {
+        let result = lab(&tree("scenarios/redis.scenario.yaml"), &["duration=8s"]);
+        assert!(result["requests"][0]["requests"].as_u64() > Some(500), "{}", result["requests"]);
+        let bulk = mean(&result, "bulk", 3.0, 8.0);
+        assert!((40.0..=85.0).contains(&bulk), "bulk has what is left of 80 Mb/s: {bulk}");
+        return;
+    }
     let Reproduced { values, runs } = reproduced("redis-tail", &["idle", "none", "parley"]);
     for (name, result) in runs {
         assert!(result["requests"][0]["requests"].as_u64() > Some(1_000), "{name}: {}", result["requests"]);
@@ -143,13 +195,24 @@ fn receivers_of_a_rack_share_its_uplink() {
         return;
     }
     let _turn = one_at_a_time();
+    if quick() {
+        // At a fifth of the speeds: a, which may have half, has it alone and beside b.
+        let directory = tempfile::tempdir().expect("a directory");
+        for name in ["parley-fig14-receive.policy.yaml", "parley-fig14-receive.scenario.yaml"] {
+            let text = fs::read_to_string(tree(&format!("scenarios/{name}"))).expect("a scenario");
+            let text = text.replace("150Mb/s", "30Mb/s").replace("300Mb/s", "60Mb/s");
+            fs::write(directory.path().join(name), text).expect("written");
+        }
+        let scenario = directory.path().join("parley-fig14-receive.scenario.yaml");
+        let result = lab(&scenario, &["duration=22s", "traffic[0].stop=22s", "traffic[1].start=8s"]);
+        for (service, from, to) in [("a", 4.0, 8.0), ("a", 16.0, 22.0), ("b", 16.0, 22.0)] {
+            let mean = mean(&result, service, from, to);
+            assert!((mean / 30.0 - 1.0).abs() < 0.25, "{service} from {from} to {to} s: {mean} of 30 Mb/s");
+        }
+        return;
+    }
     let scenario = tree("scenarios/parley-fig14-receive.scenario.yaml");
-    let mut lab = weir(&["lab", "--json"]);
-    lab.arg(scenario).args(["--set", "duration=37s", "--set", "traffic[0].stop=26s", "--set", "traffic[1].start=11s"]);
-    let output = lab.output().expect("runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(lab_namespaces(), Vec::<String>::new());
-    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let result = lab(&scenario, &["duration=37s", "traffic[0].stop=26s", "traffic[1].start=11s"]);
     let phases =
         [("a", 6.0, 11.0, 150.0), ("a", 19.0, 26.0, 150.0), ("b", 19.0, 26.0, 150.0), ("b", 32.0, 37.0, 300.0)];
     let means = phases.map(|(service, from, to, _)| mean(&result, service, from, to));

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Cable, interface, pause, skipped};
+use common::{Cable, interface, pause, skipped, within};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::process::Child;
@@ -195,11 +195,6 @@ fn leaving_while(cable: &Cable, seconds: f64, mut work: impl FnMut()) -> f64 {
 }
 
 #[track_caller]
-fn within(measured: f64, expected: f64, percent: f64) {
-    println!("{measured:.2} Mb/s of {expected:.2}");
-    assert!((measured / expected - 1.0).abs() * 100.0 <= percent, "{measured} is not {expected} ± {percent} %");
-}
-
 /// Ends a client.
 fn end(mut client: Child) {
     client.kill().expect("kill");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Cable, interface, pause, skipped};
+use common::{Cable, interface, pause, quick, skipped, within};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -166,18 +166,14 @@ fn arriving(hosts: &Mutex<[Host; 2]>, services: &[ServiceId], time: Duration) ->
     after.iter().zip(before).map(|(after, before)| (after - before) as f64 * 8.0 / 1e6 / seconds).collect()
 }
 
-fn within(measured: f64, expected: f64, percent: f64) {
-    println!("{measured:.1} Mb/s of {expected:.1}");
-    assert!((measured / expected - 1.0).abs() * 100.0 <= percent, "{measured} is not {expected} ± {percent} %");
-}
-
 #[test]
 fn a_receiver_holds_its_senders_to_its_limit() {
     if skipped() {
         return;
     }
     let _alone = alone();
-    for limit in [5u32, 20, 50] {
+    for limit in if quick() { &[20u32][..] } else { &[5, 20, 50] } {
+        let limit = *limit;
         let cable = Cable::new("r1");
         // At a link of 1 Gb/s T is 2 ms; at 5 Mb/s windows are as long as four bursts take, 97 ms.
         let policy = policy(&format!("machine: {{ rx: {{ max: {limit}Mb/s }} }}"));
@@ -264,7 +260,8 @@ fn ticks_keep_up_with_parleys_interval() {
         println!("{each_second:.0} ticks in a second");
         within(came[0], 200.0, 5.0);
         // A fifth less where the machine holds packets up and they come together; never more than one in T.
-        assert!((2_640.0..=5_050.0).contains(&each_second), "{each_second} ticks in a second");
+        let least = if quick() { 500.0 } else { 2_640.0 };
+        assert!((least..=5_050.0).contains(&each_second), "{each_second} ticks in a second");
     });
 }
 
@@ -442,6 +439,17 @@ fn steps_are_followed_in_iterations_of_t() {
             let limits = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::from_mbps(limit) };
             hosts.lock().expect("not poisoned")[1].datapath.set_limits(&[(ServiceId(0), limits)]).expect("limits");
         };
+        if quick() {
+            // Where the processors are shared, only that each step is followed, not how fast.
+            for mbps in [80, 200, 80] {
+                limit(mbps);
+                pause(Duration::from_millis(500));
+                within(arriving(hosts, &[ServiceId(0)], Duration::from_millis(500))[0], mbps as f64, 5.0);
+            }
+            client.kill().expect("kill");
+            client.wait().expect("the client");
+            return;
+        }
         let mut steps: [Vec<f64>; 4] = Default::default();
         for _ in 0..5 {
             for (which, mbps) in [(0, 80), (1, 200)] {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Cable, interface, pause, received, services, skipped};
+use common::{Cable, interface, pause, received, services, skipped, within};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_datapath::Classifier;
@@ -56,11 +56,6 @@ fn shape(rates: &[ServiceRate]) -> Box<HtbShaper> {
 /// TCP payload in a full frame: 1448 of 1514 B.
 fn goodput(rate: Bandwidth) -> f64 {
     rate.bps() as f64 / 1e6 * 1448.0 / 1514.0
-}
-
-fn within(measured: f64, expected: f64, percent: f64) {
-    println!("{measured:.1} Mb/s of {expected:.1}");
-    assert!((measured / expected - 1.0).abs() * 100.0 <= percent, "{measured} is not {expected} ± {percent} %");
 }
 
 /// What `ip -s link` says: bytes and packets.
@@ -248,28 +243,5 @@ fn guarantees_hold_under_contention_and_what_is_left_goes_by_weight() {
     let measured: Vec<f64> = clients.into_iter().map(received).collect();
     for (measured, expected) in measured.into_iter().zip([30, 10, 20]) {
         within(measured, goodput(Bandwidth::from_mbps(expected)), 5.0);
-    }
-}
-
-/// Prints what a change costs; a packet's cost is in benches/cost.rs. `cargo test -p weir-linux --test traffic -- --nocapture cost`.
-#[test]
-fn cost_of_changes() {
-    if skipped() {
-        return;
-    }
-    let _alone = alone();
-    let cable = Cable::new("t6");
-    for count in [1u32, 100, 1000] {
-        let rates = |max: u64| (0..count).map(|i| rate(i, 0, Bandwidth::from_mbps(max))).collect::<Vec<_>>();
-        let mut shaper = cable.a.run(|| shape(&rates(100))).expect("enter");
-        let rounds = 20;
-        #[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
-        let start = std::time::Instant::now();
-        for round in 0..rounds {
-            shaper.set(&rates(100 + round % 2)).expect("set");
-        }
-        let each = start.elapsed() / (rounds as u32 * count);
-        println!("{count} classes in one batch: {each:?} per change");
-        shaper.remove().expect("remove");
     }
 }

@@ -24,7 +24,13 @@ pub(crate) fn skipped(test: &str) -> bool {
     true
 }
 
-/// Tests on namespaces share two processors and the lab's one lock, so they run one after the other.
+/// Whether the test shares its processors with others, as in `make test`: shorter, and without assertions that need a quiet machine.
+/// Otherwise (`make soak`, or `cargo test`) it runs in full.
+pub(crate) fn quick() -> bool {
+    std::env::var_os("WEIR_QUICK").is_some()
+}
+
+/// Tests of one process on namespaces share two processors and the lab's one lock, so they run one after the other.
 pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)

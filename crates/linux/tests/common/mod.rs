@@ -26,6 +26,19 @@ pub(crate) fn skipped() -> bool {
     true
 }
 
+/// Whether the test shares its processors with others, as in `make test`: shorter, and without assertions that need a quiet machine.
+/// Otherwise (`make soak`, or `cargo test`) it runs in full.
+pub(crate) fn quick() -> bool {
+    std::env::var_os("WEIR_QUICK").is_some()
+}
+
+/// Asserts that a measured rate in Mb/s is the expected one; on shared processors within a quarter.
+pub(crate) fn within(measured: f64, expected: f64, percent: f64) {
+    println!("{measured:.2} Mb/s of {expected:.2}");
+    let percent = if quick() { 25.0 } else { percent };
+    assert!((measured / expected - 1.0).abs() * 100.0 <= percent, "{measured} is not {expected} ± {percent} %");
+}
+
 /// Two namespaces, `a` at 10.77.0.1 and `b` at 10.77.0.2, joined by a veth pair `eth` - `eth` without offloads.
 pub(crate) struct Cable {
     pub(crate) a: Netns,

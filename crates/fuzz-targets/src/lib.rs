@@ -20,14 +20,14 @@
 //! | [`fabric_call()`] | a message between a leader and the fabric broker on a call | `fabric_call` |
 //!
 //! The functions know nothing of the fuzzing engine, so `tests/corpora.rs` replays the committed seeds with
-//! stable Rust: a crash that was found and fixed is committed to `corpus/<target>/` under a telling name and
+//! stable Rust: a crash that was found and fixed is committed to `fuzz/corpus/<target>/` under a telling name and
 //! stays a test.
 //!
 //! Worked example, from the root of the tree:
 //!
 //! ```text
 //! cargo +nightly fuzz run policy -- -max_total_time=120       # look for new findings
-//! cargo test --manifest-path fuzz/Cargo.toml --no-default-features    # replay the seeds
+//! cargo test -p weir-fuzz-targets                             # replay the seeds
 //! ```
 
 mod demands;
@@ -53,7 +53,7 @@ pub use table::{flow_list, sizes};
 pub use trace::trace;
 
 /// The policy that demands, datagrams and scenarios speak about: two racks, a nested service, every limit.
-const FIXED_POLICY: &str = include_str!("../corpus/policy/nested-two-racks.yaml");
+const FIXED_POLICY: &str = include_str!("../../../fuzz/corpus/policy/nested-two-racks.yaml");
 
 fn fixed_policy() -> weir_policy::Policy {
     match weir_policy::Policy::parse("policy.yaml", FIXED_POLICY) {

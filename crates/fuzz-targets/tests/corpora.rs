@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 fn corpus(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
 }
 
 /// Runs all seeds of a target and names those that fail.
@@ -35,61 +35,61 @@ fn replay(target: &str, run: fn(&[u8]) -> bool) {
 
 #[test]
 fn policy() {
-    replay("policy", weir_fuzz::policy);
+    replay("policy", weir_fuzz_targets::policy);
 }
 
 #[test]
 fn demands() {
-    replay("demands", weir_fuzz::demands);
+    replay("demands", weir_fuzz_targets::demands);
 }
 
 #[test]
 fn scenario() {
-    replay("scenario", weir_fuzz::scenario);
+    replay("scenario", weir_fuzz_targets::scenario);
 }
 
 #[test]
 fn flow_list() {
-    replay("flow_list", weir_fuzz::flow_list);
+    replay("flow_list", weir_fuzz_targets::flow_list);
 }
 
 #[test]
 fn sizes() {
-    replay("sizes", weir_fuzz::sizes);
+    replay("sizes", weir_fuzz_targets::sizes);
 }
 
 #[test]
 fn trace() {
-    replay("trace", weir_fuzz::trace);
+    replay("trace", weir_fuzz_targets::trace);
 }
 
 #[test]
 fn paper() {
-    replay("paper", weir_fuzz::paper);
+    replay("paper", weir_fuzz_targets::paper);
 }
 
 #[test]
 fn rack_datagram() {
-    replay("rack_datagram", weir_fuzz::rack_datagram);
+    replay("rack_datagram", weir_fuzz_targets::rack_datagram);
 }
 
 #[test]
 fn fabric_datagram() {
-    replay("fabric_datagram", weir_fuzz::fabric_datagram);
+    replay("fabric_datagram", weir_fuzz_targets::fabric_datagram);
 }
 
 #[test]
 fn fabric_call() {
-    replay("fabric_call", weir_fuzz::fabric_call);
+    replay("fabric_call", weir_fuzz_targets::fabric_call);
 }
 
 /// The binary seeds are what the format says today. `WEIR_WRITE_SEEDS=1` writes them anew.
 #[test]
 fn the_binary_seeds_are_of_this_format() {
     let write = std::env::var_os("WEIR_WRITE_SEEDS").is_some();
-    let rack = weir_fuzz::rack_datagram_seeds().into_iter().map(|seed| ("rack_datagram", seed));
-    let fabric = weir_fuzz::fabric_datagram_seeds().into_iter().map(|seed| ("fabric_datagram", seed));
-    let call = weir_fuzz::fabric_call_seeds().into_iter().map(|seed| ("fabric_call", seed));
+    let rack = weir_fuzz_targets::rack_datagram_seeds().into_iter().map(|seed| ("rack_datagram", seed));
+    let fabric = weir_fuzz_targets::fabric_datagram_seeds().into_iter().map(|seed| ("fabric_datagram", seed));
+    let call = weir_fuzz_targets::fabric_call_seeds().into_iter().map(|seed| ("fabric_call", seed));
     for (target, (name, bytes)) in rack.chain(fabric).chain(call) {
         let path = corpus(target).join(name);
         if write {

@@ -1,0 +1,170 @@
+//! What a run prints: a line for each test that has ended, failures with their output at the end, and the closing line.
+
+use crate::inventory::{Counts, Job};
+use crate::process::{Ended, Outcome};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// At most so many lines of a failure's output are printed; the log has all of them.
+const LINES: usize = 200;
+
+/// The counts of the run, and its failures.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    total: Counts,
+    failures: Vec<String>,
+    /// Processes that have ended, of those that are known.
+    ended: usize,
+    known: usize,
+}
+
+/// How the tests of a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+impl Report {
+    /// Announces a process that is to run.
+    pub(crate) fn expect_another(&mut self) {
+        self.known += 1;
+    }
+
+    /// Counts a process that has ended and prints its line; `running` are the names of those that still run.
+    pub(crate) fn ended(&mut self, job: &Job, ended: &Ended, running: &[String]) {
+        self.ended += 1;
+        let output = ended.output();
+        let mut counts = crate::inventory::counts(&output);
+        if !ended.succeeded() && counts.failed == 0 {
+            // It crashed, ran out of time, or is no test program.
+            counts.failed = 1;
+        }
+        let word = match counts {
+            Counts { failed: 1.., .. } => Word::Failed,
+            Counts { passed: 0, skipped: 1.., .. } => Word::Skipped,
+            _ => Word::Passed,
+        };
+        println!("{}", line((self.ended, self.known), job, ended, counts, word, running));
+        if word == Word::Failed {
+            self.failures.push(failure(job, ended, &output));
+        }
+        self.total.passed += counts.passed;
+        self.total.failed += counts.failed;
+        self.total.skipped += counts.skipped;
+    }
+
+    /// Counts something that failed without a process of its own.
+    pub(crate) fn fail(&mut self, what: &str) {
+        println!("failed: {what}");
+        self.total.failed += 1;
+        self.failures.push(format!("{what}\n"));
+    }
+
+    /// Whether nothing has failed so far.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.total.failed == 0
+    }
+
+    /// Prints all failures, how long the run took, and the closing line. Returns whether there was no failure.
+    pub(crate) fn close(&self, took: Duration, finished: bool) -> bool {
+        for failure in &self.failures {
+            println!("\n{failure}");
+        }
+        let Counts { passed, failed, skipped } = self.total;
+        println!("{} after {} s", if finished { "done" } else { "interrupted" }, took.as_secs());
+        println!("{passed} passed, {failed} failed, {skipped} skipped");
+        self.is_clean()
+    }
+}
+
+fn line(
+    (ended, known): (usize, usize),
+    job: &Job,
+    Ended { wall, cpu, .. }: &Ended,
+    counts: Counts,
+    word: Word,
+    running: &[String],
+) -> String {
+    let word = match word {
+        Word::Passed => "passed",
+        Word::Failed => "FAILED",
+        Word::Skipped => "skipped",
+    };
+    let mut line = format!("[{ended:>3}/{known}] {:>6.1} s {word:<7} {}", wall.as_secs_f64(), job.name());
+    // Infallible for a String.
+    let _ = match job {
+        Job::Realtime { .. } => write!(line, " (load {:.2})", load(*wall, *cpu)),
+        Job::Pure { .. } | Job::Doc => write!(line, " ({} tests)", counts.passed + counts.failed + counts.skipped),
+        Job::Command(_) => Ok(()),
+    };
+    if let Some((first, others)) = running.split_first() {
+        let _ = match others.len() {
+            0 => write!(line, " | running: {first}"),
+            more => write!(line, " | running: {first} and {more} more"),
+        };
+    }
+    line
+}
+
+/// The processors that a process used on average.
+pub(crate) fn load(wall: Duration, cpu: Duration) -> f64 {
+    cpu.as_secs_f64() / wall.as_secs_f64().max(0.001)
+}
+
+fn failure(job: &Job, ended: &Ended, output: &str) -> String {
+    let how = match ended.outcome {
+        Outcome::Exited(code) => format!("exit status {code}"),
+        Outcome::Signalled(signal) => format!("signal {signal}"),
+        Outcome::TimedOut => format!("not done after {} s", job.limit().as_secs()),
+    };
+    let lines: Vec<&str> = output.lines().collect();
+    let shown = &lines[lines.len().saturating_sub(LINES)..];
+    let dropped = match lines.len() - shown.len() {
+        0 => String::new(),
+        count => format!("({count} lines before these are in {})\n", ended.log.display()),
+    };
+    let shown = shown.join("\n");
+    format!("---- {} failed: {how}\n{dropped}{shown}\nrun it again: {}", job.name(), job.rerun())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn ended(outcome: Outcome) -> Ended {
+        let (wall, cpu) = (Duration::from_secs(4), Duration::from_secs(1));
+        Ended { outcome, wall, cpu, log: PathBuf::from("/nowhere/log") }
+    }
+
+    #[test]
+    fn a_line_has_the_time_the_load_and_what_runs() {
+        let job = Job::Command("make lint".into());
+        let running = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        let text = line((3, 20), &job, &ended(Outcome::Exited(0)), Counts::default(), Word::Passed, &running);
+        assert_eq!(text, "[  3/20]    4.0 s passed  make lint | running: a and 2 more");
+        assert!((load(Duration::from_secs(4), Duration::from_secs(1)) - 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_failure_has_the_end_of_its_output_and_the_command() {
+        let job = Job::Command("make lint".into());
+        let output: String = (0..300).map(|number| format!("line {number}\n")).collect();
+        let text = failure(&job, &ended(Outcome::Exited(2)), &output);
+        assert!(text.contains("exit status 2") && text.contains("(100 lines before these are in /nowhere/log)"));
+        assert!(
+            text.contains("line 100\n") && !text.contains("line 99\n") && text.ends_with("run it again: make lint")
+        );
+    }
+
+    #[test]
+    fn a_crash_without_a_result_counts_as_one_failure() {
+        let mut report = Report::default();
+        report.expect_another();
+        report.ended(&Job::Command("false".into()), &ended(Outcome::Signalled(6)), &[]);
+        assert_eq!(report.total, Counts { failed: 1, ..Counts::default() });
+        assert!(!report.close(Duration::ZERO, true));
+    }
+}
