@@ -15,7 +15,7 @@
 /* linux/pkt_sched.h, TC_PRIO_CONTROL */
 #define WEIR_PRIORITY_CONTROL 7
 /* linux/if_packet.h, PACKET_OTHERHOST: to another's hardware address */
-#define WEIR_PACKET_OTHERS 3
+#define WEIR_PACKET_OTHERHOST 3
 
 struct weir_timer {
 	struct bpf_timer timer;
@@ -45,18 +45,18 @@ WEIR_ARRAY(weir_services, struct weir_service, WEIR_SERVICES_MAX);
 WEIR_ARRAY(weir_interfaces, struct weir_interface, WEIR_SIDES);
 WEIR_ARRAY(weir_sendings, struct weir_sending, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_pacings, struct weir_pacing, 1);
-WEIR_ARRAY(weir_alive, u64, 1); /* ns: when the agent was last alive */
+WEIR_ARRAY(weir_heartbeat, u64, 1); /* ns: when the agent was last alive */
 
 /* each CPU writes */
 WEIR_PERCPU(weir_meters, struct weir_meter, WEIR_METERS);
 WEIR_PERCPU(weir_counting, struct weir_counting, WEIR_SERVICES_MAX + 1);
 WEIR_PERCPU(weir_active, struct weir_active, 1);
-WEIR_PERCPU(weir_told, struct weir_told, WEIR_TOLD);
-WEIR_PERCPU(weir_heard, struct weir_heard, WEIR_HEARD);
-WEIR_PERCPU(weir_answering, struct weir_answering, 1);
-WEIR_PERCPU(weir_arriving, struct weir_arriving, 1);
+WEIR_PERCPU(weir_advertised, struct weir_advertised, WEIR_ADVERTISED_SLOTS);
+WEIR_PERCPU(weir_ecn_cache, struct weir_ecn_cache, WEIR_ECN_CACHE_SLOTS);
+WEIR_PERCPU(weir_reply, struct weir_reply, 1);
+WEIR_PERCPU(weir_feedback_arrival, struct weir_feedback_arrival, 1);
 WEIR_PERCPU(weir_counts, u64, WEIR_COUNTS);
-WEIR_PERCPU(weir_batches, struct weir_batch, WEIR_SERVICES_MAX + 1);
+WEIR_PERCPU(weir_cpu_batches, struct weir_cpu_batch, WEIR_SERVICES_MAX + 1);
 
 /* ticks write */
 WEIR_ARRAY(weir_receivers, struct weir_receiver, WEIR_SERVICES_MAX + 1);
@@ -64,50 +64,50 @@ WEIR_ARRAY(weir_states, struct weir_state, 1);
 WEIR_ARRAY(weir_timers, struct weir_timer, 1);
 
 /* packets that leave write, under a lock */
-WEIR_ARRAY(weir_outlets, struct weir_outlet, WEIR_SERVICES_MAX + 1);
-WEIR_ARRAY(weir_exits, struct weir_exit, 1);
+WEIR_ARRAY(weir_service_egresses, struct weir_service_egress, WEIR_SERVICES_MAX + 1);
+WEIR_ARRAY(weir_interface_egresses, struct weir_interface_egress, 1);
 
 /* arriving words write */
-WEIR_ARRAY(weir_words, u64, 1); /* senders that have given their first word, ever */
+WEIR_ARRAY(weir_ecn_epoch, u64, 1); /* senders that have given their first word, ever */
 
 /* destinations */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WEIR_DESTINATIONS_MAX);
-	__type(key, struct weir_place);
+	__type(key, struct weir_destination_key);
 	__type(value, u32);
-} weir_places SEC(".maps");
-WEIR_ARRAY(weir_destinations, struct weir_held, WEIR_DESTINATIONS_MAX);
+} weir_destination_slots SEC(".maps");
+WEIR_ARRAY(weir_destinations, struct weir_destination_entry, WEIR_DESTINATIONS_MAX);
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, WEIR_DESTINATIONS_MAX);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, u32);
-	__type(value, struct weir_mail);
-} weir_mails SEC(".maps");
+	__type(value, struct weir_rate_mailbox);
+} weir_rate_mailboxes SEC(".maps");
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, WEIR_DESTINATIONS_MAX);
 	__type(value, u32);
-} weir_free SEC(".maps");
+} weir_free_slots SEC(".maps");
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, WEIR_DESTINATIONS_MAX * 16);
-} weir_news SEC(".maps");
+} weir_events SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, WEIR_CODERS_MAX);
-	__type(key, struct weir_coder);
-	__type(value, struct weir_word);
-} weir_coders SEC(".maps");
+	__uint(max_entries, WEIR_ECN_SENDERS_MAX);
+	__type(key, struct weir_ecn_sender);
+	__type(value, struct weir_ecn_capability);
+} weir_ecn_senders SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, WEIR_BEHIND_MAX);
+	__uint(max_entries, WEIR_NEIGHBOURS_MAX);
 	__type(key, struct weir_address);
 	__type(value, u64); /* ns: when it last was seen to send */
-} weir_behind SEC(".maps");
+} weir_neighbours SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -140,59 +140,59 @@ __noinline u32 classify(const struct weir_table *table, const struct weir_packet
 }
 
 /* Who sends a packet of a service, as words are known by. */
-static __always_inline void coder_of(const struct weir_packet *packet, u32 service, struct weir_coder *coder)
+static __always_inline void ecn_sender_of(const struct weir_packet *packet, u32 service, struct weir_ecn_sender *sender)
 {
-	coder->source[0] = packet->source[0];
-	coder->source[1] = packet->source[1];
-	coder->destination[0] = packet->destination[0];
-	coder->destination[1] = packet->destination[1];
-	coder->service = service;
+	sender->source[0] = packet->source[0];
+	sender->source[1] = packet->source[1];
+	sender->destination[0] = packet->destination[0];
+	sender->destination[1] = packet->destination[1];
+	sender->service = service;
 }
 
 /* Whether the sender of a packet of a service has given its word that it codes, less than `since` ns before `now`. */
-static __always_inline int codes(const struct weir_packet *packet, u32 service, u64 now, u64 since)
+static __always_inline int is_ecn_sender(const struct weir_packet *packet, u32 service, u64 now, u64 since)
 {
-	struct weir_coder coder = {};
-	struct weir_word *word;
+	struct weir_ecn_sender sender = {};
+	struct weir_ecn_capability *capability;
 
-	coder_of(packet, service, &coder);
-	word = bpf_map_lookup_elem(&weir_coders, &coder);
+	ecn_sender_of(packet, service, &sender);
+	capability = bpf_map_lookup_elem(&weir_ecn_senders, &sender);
 	/* the time of a tick may lie before the word */
-	return word && (now < word->at || now - word->at < since);
+	return capability && (now < capability->at || now - capability->at < since);
 }
 
-/* The same for WEIR_WORD_HOLDS, as this CPU remembers it, or else by the table of all. */
-static __always_inline int holds_word(const struct weir_packet *packet, u32 service, u64 now)
+/* The same for WEIR_ECN_DECAPSULATE_TIME, as this CPU remembers it, or else by the table of all. */
+static __always_inline int decapsulates(const struct weir_packet *packet, u32 service, u64 now)
 {
-	u32 place = weir_told_place(packet->source, packet->destination, service, WEIR_HEARD);
-	struct weir_heard *heard = bpf_map_lookup_elem(&weir_heard, &place);
-	struct weir_word *word;
+	u32 slot = weir_advertised_slot(packet->source, packet->destination, service, WEIR_ECN_CACHE_SLOTS);
+	struct weir_ecn_cache *cached = bpf_map_lookup_elem(&weir_ecn_cache, &slot);
+	struct weir_ecn_capability *capability;
 	u32 key = 0;
-	u64 *words = bpf_map_lookup_elem(&weir_words, &key), known;
+	u64 *epoch = bpf_map_lookup_elem(&weir_ecn_epoch, &key), known;
 
-	if (!heard || !words)
+	if (!cached || !epoch)
 		return 0;
 	/* before the look into the table, as whoever writes there counts afterwards */
-	known = *(volatile u64 *)words;
+	known = *(volatile u64 *)epoch;
 	/* the time of a tick may lie before the word */
-	if (heard->coder.source[0] == packet->source[0] && heard->coder.source[1] == packet->source[1] &&
-	    heard->coder.destination[0] == packet->destination[0] && heard->coder.destination[1] == packet->destination[1] &&
-	    heard->coder.service == service) {
-		if (heard->at && (now < heard->at || now - heard->at < WEIR_WORD_HOLDS))
+	if (cached->sender.source[0] == packet->source[0] && cached->sender.source[1] == packet->source[1] &&
+	    cached->sender.destination[0] == packet->destination[0] && cached->sender.destination[1] == packet->destination[1] &&
+	    cached->sender.service == service) {
+		if (cached->at && (now < cached->at || now - cached->at < WEIR_ECN_DECAPSULATE_TIME))
 			return 1;
-		if (!heard->at && heard->words == known)
+		if (!cached->at && cached->epoch == known)
 			return 0;
 	}
 	/* what is found is remembered, whoever had the place */
-	coder_of(packet, service, &heard->coder);
-	word = bpf_map_lookup_elem(&weir_coders, &heard->coder);
-	heard->at = word ? word->at : 0;
-	heard->words = known;
-	return word && (now < word->at || now - word->at < WEIR_WORD_HOLDS);
+	ecn_sender_of(packet, service, &cached->sender);
+	capability = bpf_map_lookup_elem(&weir_ecn_senders, &cached->sender);
+	cached->at = capability ? capability->at : 0;
+	cached->epoch = known;
+	return capability && (now < capability->at || now - capability->at < WEIR_ECN_DECAPSULATE_TIME);
 }
 
 /* When the last tick was: some milliseconds ago at most; reading the clock costs as much as half a packet. 0 before the first. */
-static __always_inline u64 lately(u64 tick)
+static __always_inline u64 tick_time(u64 tick)
 {
 	u32 key = 0;
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
@@ -202,7 +202,7 @@ static __always_inline u64 lately(u64 tick)
 }
 
 /* Notes that somebody behind this host sends: the frame's hardware source is not this interface. */
-static __always_inline void note_behind(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet)
+static __always_inline void note_neighbour(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet)
 {
 	u8 hardware[12] WEIR_ALIGNED;
 	struct weir_address from;
@@ -215,27 +215,27 @@ static __always_inline void note_behind(struct __sk_buff *skb, const struct weir
 		return;
 	from.words[0] = packet->source[0];
 	from.words[1] = packet->source[1];
-	seen = bpf_map_lookup_elem(&weir_behind, &from);
-	now = lately(config->tick);
-	if (seen && (now < *seen || now - *seen < WEIR_BEHIND_AGAIN))
+	seen = bpf_map_lookup_elem(&weir_neighbours, &from);
+	now = tick_time(config->tick);
+	if (seen && (now < *seen || now - *seen < WEIR_NEIGHBOUR_REFRESH))
 		return;
 	now = bpf_ktime_get_ns();
-	bpf_map_update_elem(&weir_behind, &from, &now, BPF_ANY);
+	bpf_map_update_elem(&weir_neighbours, &from, &now, BPF_ANY);
 }
 
 /* Whether the destination of a packet was lately seen to send from behind this host. */
-static __always_inline int is_behind(const struct weir_packet *packet, u64 now)
+static __always_inline int is_neighbour(const struct weir_packet *packet, u64 now)
 {
 	struct weir_address to;
 	u64 *seen;
 
 	to.words[0] = packet->destination[0];
 	to.words[1] = packet->destination[1];
-	seen = bpf_map_lookup_elem(&weir_behind, &to);
-	return seen && (now < *seen || now - *seen < WEIR_BEHIND_FOR);
+	seen = bpf_map_lookup_elem(&weir_neighbours, &to);
+	return seen && (now < *seen || now - *seen < WEIR_NEIGHBOUR_LIFETIME);
 }
 
-static __always_inline void tally(u32 which)
+static __always_inline void count_event(u32 which)
 {
 	u64 *count = bpf_map_lookup_elem(&weir_counts, &which);
 

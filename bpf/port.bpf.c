@@ -93,16 +93,16 @@ int weir_mark(struct __sk_buff *skb)
 }
 
 /* The mark of what has been let go, between two runs on one CPU; other namespaces do not see it. */
-#define WEIR_LET_GO 0x77656972
+#define WEIR_DISCARD 0x77656972
 
 SEC("classifier")
-int weir_let_go(struct __sk_buff *skb)
+int weir_discard(struct __sk_buff *skb)
 {
-	if (skb->mark == WEIR_LET_GO) {
+	if (skb->mark == WEIR_DISCARD) {
 		skb->mark = 0;
 		return NEXT;
 	}
-	skb->mark = WEIR_LET_GO;
+	skb->mark = WEIR_DISCARD;
 	if (!bpf_clone_redirect(skb, skb->ifindex, BPF_F_INGRESS))
 		return DROP;
 	/* no memory for a copy */

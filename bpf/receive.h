@@ -5,13 +5,13 @@
  *
  * Each CPU counts by itself; a tick (tick.h) adds up and computes the rate that an answer tells. The time from when on the next one is
  * stands in for the clock where that is enough: reading the clock takes 40 ns where a whole packet takes 60. It is ahead of the clock, or, where
- * less than WEIR_LOOK has come since, behind it by a tick of the scheduler's clock at most (tick.h): who sends so little may be answered
+ * less than WEIR_CLOCK_BYTES has come since, behind it by a tick of the scheduler's clock at most (tick.h): who sends so little may be answered
  * so much later than the interval says, unless it asks.
  */
 #ifndef WEIR_RECEIVE_H
 #define WEIR_RECEIVE_H
 
-#include "answer.h"
+#include "feedback_reply.h"
 #include "control.h"
 #include "ecn.h"
 #include "maps.h"
@@ -22,7 +22,7 @@
  * Gives the packet back the ECN bits that its tenant sent, where its sender has given its word that it codes (ecn.h), and says what its way did
  * to them.
  */
-static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 tick)
+static __always_inline struct weir_ecn decapsulate_ecn(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 tick)
 {
 	struct weir_ecn found = {}, own = {};
 	u8 header[WEIR_ECN_IPV4] WEIR_ALIGNED;
@@ -41,7 +41,7 @@ static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const stru
 			return own;
 		found = weir_ecn_arrive_ipv6(header);
 	}
-	if (!found.ours || service >= WEIR_SERVICES_MAX || !holds_word(packet, service, lately(tick)))
+	if (!found.encapsulated || service >= WEIR_SERVICES_MAX || !decapsulates(packet, service, tick_time(tick)))
 		return own;
 	if (packet->family == 4)
 		bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
@@ -72,31 +72,31 @@ static __always_inline void activate(u32 slot, u64 bytes)
 }
 
 /* Whether the sender of a packet was told `rate` lately. */
-static __always_inline int repeats(const struct weir_packet *packet, u32 slot, u64 rate, u64 now, u64 keep)
+static __always_inline int is_repeated(const struct weir_packet *packet, u32 slot, u64 rate, u64 now, u64 keep)
 {
-	u32 place = weir_told_place(packet->source, packet->destination, slot, WEIR_TOLD);
-	struct weir_told *told = bpf_map_lookup_elem(&weir_told, &place);
+	u32 index = weir_advertised_slot(packet->source, packet->destination, slot, WEIR_ADVERTISED_SLOTS);
+	struct weir_advertised *advertised = bpf_map_lookup_elem(&weir_advertised, &index);
 
-	return told && weir_answer_repeats(told, packet->source, packet->destination, slot, rate, now, keep);
+	return advertised && weir_feedback_repeats(advertised, packet->source, packet->destination, slot, rate, now, keep);
 }
 
 /* Whether one more that asks is answered in the tick at hand. */
-static __always_inline int may_ask(u64 due)
+static __always_inline int may_request(u64 due)
 {
 	u32 key = 0;
 	struct weir_active *active = bpf_map_lookup_elem(&weir_active, &key);
 
 	if (!active)
 		return 0;
-	if (active->asked_in != due) {
-		active->asked_in = due;
-		active->asked = 0;
+	if (active->requests_tick != due) {
+		active->requests_tick = due;
+		active->requests = 0;
 	}
-	if (active->asked >= WEIR_ASKED_MAX) {
-		tally(WEIR_COUNT_ASKED_OFTEN);
+	if (active->requests >= WEIR_REQUESTS_MAX) {
+		count_event(WEIR_COUNT_REQUESTS_LIMITED);
 		return 0;
 	}
-	active->asked += 1;
+	active->requests += 1;
 	return 1;
 }
 
@@ -106,7 +106,7 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_con
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
 	struct weir_counting *counting = bpf_map_lookup_elem(&weir_counting, &slot);
-	struct weir_ecn ecn = restore(skb, packet, service, config->tick);
+	struct weir_ecn ecn = decapsulate_ecn(skb, packet, service, config->tick);
 	struct weir_receiver *receiver;
 	struct weir_service *own;
 	struct weir_state *state;
@@ -133,20 +133,20 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_con
 	rate = *(volatile u64 *)&receiver->meter.rate;
 	if (!rate)
 		return;
-	counting->answers.bytes = own->feedback_bytes;
-	counting->answers.interval = own->feedback_interval;
-	if (!ecn.asks && weir_answer_waits(&counting->answers, *(volatile u64 *)&state->due, bytes))
+	counting->sampler.bytes = own->feedback_bytes;
+	counting->sampler.interval = own->feedback_interval;
+	if (!ecn.requests_feedback && weir_feedback_not_due(&counting->sampler, *(volatile u64 *)&state->due, bytes))
 		return;
 	now = bpf_ktime_get_ns();
-	due = weir_answer_due(&counting->answers, now, bytes);
-	if (!due && (!ecn.asks || !may_ask(*(volatile u64 *)&state->due)))
+	due = weir_feedback_due(&counting->sampler, now, bytes);
+	if (!due && (!ecn.requests_feedback || !may_request(*(volatile u64 *)&state->due)))
 		return;
 	/* a switch floods what it does not know, and a bridge's ports see it all: each is answered by the host that it is for alone */
-	if (skb->pkt_type == WEIR_PACKET_OTHERS && !is_behind(packet, now))
+	if (skb->pkt_type == WEIR_PACKET_OTHERHOST && !is_neighbour(packet, now))
 		return;
 	/* who asks was told too, where the word was not lost */
-	if (!repeats(packet, slot, rate, now, WEIR_TOLD_KEEP * own->feedback_interval))
-		counting->answered += answer(skb, packet, slot, rate, now);
+	if (!is_repeated(packet, slot, rate, now, WEIR_ADVERTISED_HOLD * own->feedback_interval))
+		counting->feedback_sent += send_feedback(skb, packet, slot, rate, now);
 }
 
 #endif

@@ -12,7 +12,7 @@
 #ifndef WEIR_TABLES_H
 #define WEIR_TABLES_H
 
-#include "answers.h"
+#include "feedback_sampler.h"
 #include "classify.h"
 #include "departure.h"
 #include "destination.h"
@@ -63,11 +63,11 @@ struct weir_config {
 	u32 class_first;    /* the minor number of the class of slot 0 */
 	u32 class_static;   /* the same of those of the static policy */
 	u32 class_default;  /* the minor number of the class of unclassified traffic */
-	u32 holds;          /* 1: feedback is sent and obeyed; 0: packets are counted and classified only */
+	u32 enforces;          /* 1: feedback is sent and obeyed; 0: packets are counted and classified only */
 	u32 sharing;        /* WEIR_SHARE_*: how services share the interface */
 	u32 cpus;           /* that may ever count */
 	u32 listen_port;    /* the agent's, besides WEIR_CONTROL_PORT */
-	u32 sign;           /* the place of the key that signs */
+	u32 signing_key;           /* the place of the key that signs */
 	u32 paces;          /* edt, 1: packets are given departure times, which fq obeys */
 	u32 version;        /* WEIR_TABLES_VERSION */
 	u32 clsact;         /* for user space: 1 where it added clsact, and takes it away again */
@@ -104,7 +104,7 @@ struct weir_service {
 	u64 rx_min;   /* bit/s */
 	u64 rx_max;   /* bit/s; 0 is unlimited, as the next ones */
 	u64 rx_limit; /* the brokers', with agent */
-	u64 entitled; /* bit/s of the interface, without the brokers' limit */
+	u64 committed; /* bit/s of the interface, without the brokers' limit */
 	u64 feedback_interval;
 	u64 tx_static; /* the root limiter's rate without brokers */
 	u64 tx_limit;  /* with them */
@@ -123,7 +123,7 @@ struct weir_interface {
 	u64 capacity; /* bit/s */
 	u64 total;    /* sum of weights */
 	u64 minima;
-	u64 level;
+	u64 saturated_rate;
 	u32 lightest;
 	u32 weighs;
 	u32 generation; /* another one: the services or their shares are new */
@@ -133,8 +133,8 @@ struct weir_interface {
 /* What one CPU knows of a service's packets. */
 struct weir_counting {
 	struct weir_arrivals arrivals;
-	struct weir_answers answers;
-	u64 answered; /* feedback sent */
+	struct weir_feedback_sampler sampler;
+	u64 feedback_sent; /* packets */
 };
 
 /* A service's receiving side; the timer writes, packets read `meter.rate`. */
@@ -148,8 +148,8 @@ struct weir_receiver {
 
 /* What the timer knows of the interface, and writes. */
 struct weir_state {
-	struct weir_interface_meter interface; /* receiving */
-	struct weir_interface_meter level;     /* sending, by departure times */
+	struct weir_interface_meter receiving; /* receiving */
+	struct weir_interface_meter sending;     /* sending, by departure times */
 	u64 taken;      /* bytes that `level` has counted */
 	u64 newcomers;  /* those that it has seen */
 	u64 due;        /* ns: from then on the next tick is */
@@ -160,7 +160,7 @@ struct weir_state {
 	u64 visited[WEIR_ACTIVE_WORDS]; /* services with packets, of the tick at hand */
 	u32 generation;
 	u32 fallback;   /* 1: nothing was heard of the agent for the timeout */
-	u32 level_generation;
+	u32 sending_generation;
 	u32 ticking;    /* 1: a CPU is at a tick */
 };
 
@@ -168,74 +168,74 @@ struct weir_state {
 struct weir_active {
 	u64 words[WEIR_ACTIVE_WORDS];
 	u64 jiffies;  /* when the clock was looked at */
-	u64 unlooked; /* what has come since, see WEIR_LOOK */
-	u64 asked_in; /* ns: the tick of which `asked` counts */
-	u64 asked;    /* answers since then to who asked */
+	u64 unclocked_bytes; /* what has come since, see WEIR_CLOCK_BYTES */
+	u64 requests_tick; /* ns: the tick of which `asked` counts */
+	u64 requests;    /* answers since then to who asked */
 };
 
 /* Whom a destination limiter holds: a service of this host towards an address. */
-struct weir_place {
+struct weir_destination_key {
 	u64 address[2];
 	u32 service;
 	u32 reserved;
 };
 
 /* A destination limiter, and the order of what set it. */
-struct weir_held {
+struct weir_destination_entry {
 	struct weir_destination destination;
-	struct weir_place place;
+	struct weir_destination_key key;
 	u64 epoch;
 	u64 sequence;
-	u64 told;  /* feedback obeyed */
+	u64 feedback_count; /* feedback applied */
 	u64 sent;  /* bytes to it */
-	u64 word_at;  /* ns: when it was last given this host's word (feedback.h) */
-	u64 coded_at; /* ns: when it last said that it has it */
-	struct weir_grant grant;
+	u64 capability_sent_at;  /* ns: when it was last given this host's word (feedback.h) */
+	u64 capability_acked_at; /* ns: when it last said that it has it */
+	struct weir_lease lease;
 };
 
 /* A sender that has given its word that it codes (feedback.h): a service of this host from `source` to `destination`. */
-struct weir_coder {
+struct weir_ecn_sender {
 	u64 source[2];
 	u64 destination[2];
 	u64 service;
 };
 
 /* Its last word. */
-struct weir_word {
+struct weir_ecn_capability {
 	u64 at; /* ns */
 	u64 epoch;
 	u64 sequence;
 };
 
 /* Senders that this host may know to code. Who is forgotten for another is known again with its next word. */
-#define WEIR_CODERS_MAX 16384
+#define WEIR_ECN_SENDERS_MAX 16384
 
 /* What a CPU remembers of one of them, so that most packets need no look into the table of all, which takes a third of a packet's time. */
-struct weir_heard {
-	struct weir_coder coder;
+struct weir_ecn_cache {
+	struct weir_ecn_sender sender;
 	u64 at;    /* ns: the word's; 0: it has not given it */
-	u64 words; /* how many had given theirs when the CPU looked (weir_words): with one more, who had not may have */
+	u64 epoch; /* how many had given theirs when the CPU looked (weir_ecn_epoch): with one more, who had not may have */
 };
 
 /* Senders of whom a CPU remembers it. */
-#define WEIR_HEARD 256
+#define WEIR_ECN_CACHE_SLOTS 256
 
 /* A service's sending side, where packets are given departure times. */
-struct weir_outlet {
+struct weir_service_egress {
 	struct weir_sender sender;
 };
 
 /* The interface's. */
-struct weir_exit {
-	struct weir_machine machine;
+struct weir_interface_egress {
+	struct weir_machine_egress machine;
 	struct bpf_spin_lock lock; /* of all that departure times are made of: `machine`, and every sender and destination */
 	u32 reserved;
 };
 
 /* Between kernel and agent, one word each way: what a destination may be sent, and the class that holds it to that. */
-struct weir_mail {
+struct weir_rate_mailbox {
 	u64 rate;     /* kernel: bit/s */
-	u64 heard_at; /* kernel: ns */
+	u64 feedback_at; /* kernel: ns */
 	u32 unread;   /* kernel: 1 when the rate is new; agent: 0 before it reads */
 	u32 class;    /* agent: minor number; 0: the service's own */
 };
@@ -253,33 +253,33 @@ struct weir_peer {
 
 /*
  * Addresses of others behind this interface: guests on a bridge. What arrives for one is answered until so long after it was last seen to send, ns: a
- * minute, as neighbours remember each other. One is noted again after WEIR_BEHIND_AGAIN. Who is forgotten for another is known
+ * minute, as neighbours remember each other. One is noted again after WEIR_NEIGHBOUR_REFRESH. Who is forgotten for another is known
  * again with its next packet.
  */
-#define WEIR_BEHIND_MAX 4096
-#define WEIR_BEHIND_FOR 60000000000ULL
-#define WEIR_BEHIND_AGAIN 1000000000ULL
+#define WEIR_NEIGHBOURS_MAX 4096
+#define WEIR_NEIGHBOUR_LIFETIME 60000000000ULL
+#define WEIR_NEIGHBOUR_REFRESH 1000000000ULL
 
 /* Senders of whom a CPU knows what they were told. */
-#define WEIR_TOLD 256
+#define WEIR_ADVERTISED_SLOTS 256
 /* Mean times between answers for which the same rate is not told again: senders ask after two and a half. */
-#define WEIR_TOLD_KEEP 2
+#define WEIR_ADVERTISED_HOLD 2
 
 /*
  * Answers that one CPU makes in a tick for who asks, beside those that are due by bytes: whoever writes that on small packets could have each
  * answered. At 200 us and 2 us for an answer that is a third of a CPU at most, and what a hundred senders ask for that ask each 500 us.
  * Who is passed over asks again, or is answered by bytes.
  */
-#define WEIR_ASKED_MAX 32
+#define WEIR_REQUESTS_MAX 32
 
 /* Nothing; the copy of a packet that is to become an answer; the answer itself. */
-#define WEIR_ANSWERING_NOTHING 0
-#define WEIR_ANSWERING_COPY 1
-#define WEIR_ANSWERING_ANSWER 2
+#define WEIR_REPLY_NONE 0
+#define WEIR_REPLY_CLONE 1
+#define WEIR_REPLY_FEEDBACK 2
 
 /* An answer on its way from the ingress program to the egress program of the same CPU. */
-struct weir_answering {
-	u32 on; /* WEIR_ANSWERING_* */
+struct weir_reply {
+	u32 stage; /* WEIR_REPLY_* */
 	u32 service;
 	u64 rate;
 	u64 now;
@@ -288,32 +288,32 @@ struct weir_answering {
 	struct weir_feedback feedback;
 	u64 body[WEIR_FEEDBACK_WORDS];
 	u8 headers[40 + WEIR_UDP_BYTES];
-	struct weir_coder coder;
+	struct weir_ecn_sender sender;
 };
 
 /* A feedback packet that has arrived, while it is looked at. */
-struct weir_arriving {
+struct weir_feedback_arrival {
 	struct weir_feedback feedback;
-	struct weir_packet answered;
+	struct weir_packet subject;
 	u64 body[WEIR_FEEDBACK_WORDS];
 };
 
 /* What is counted of control traffic, by CPU. */
 enum weir_count {
-	WEIR_COUNT_ANSWERS_FAILED,   /* an answer could not be made or sent */
+	WEIR_COUNT_FEEDBACK_FAILED,   /* an answer could not be made or sent */
 	WEIR_COUNT_FEEDBACK,         /* believed */
 	WEIR_COUNT_FORGED,           /* feedback with a tag that no key verifies */
 	WEIR_COUNT_REPLAYED,         /* feedback not newer than what is known */
-	WEIR_COUNT_UNKNOWN,          /* feedback for packets of no service */
-	WEIR_COUNT_CROWDED,          /* feedback for a destination for which there is no room */
+	WEIR_COUNT_UNCLASSIFIED,          /* feedback for packets of no service */
+	WEIR_COUNT_DESTINATIONS_FULL,          /* feedback for a destination for which there is no room */
 	WEIR_COUNT_VERSION,          /* control datagrams of another version */
 	WEIR_COUNT_FOREIGN,          /* to the control port, but not of this protocol */
 	WEIR_COUNT_MISDIRECTED,      /* brokers' datagrams that are not for this agent */
-	WEIR_COUNT_STRANGERS,        /* brokers' datagrams from no machine of the rack */
-	WEIR_COUNT_FLOODED,          /* brokers' datagrams beyond what a machine may send */
-	WEIR_COUNT_IMITATED,         /* packets of tenants that look like control traffic */
+	WEIR_COUNT_UNKNOWN_PEER,        /* brokers' datagrams from no machine of the rack */
+	WEIR_COUNT_PEER_RATE_EXCEEDED,          /* brokers' datagrams beyond what a machine may send */
+	WEIR_COUNT_SPOOFED,         /* packets of tenants that look like control traffic */
 	WEIR_COUNT_BEYOND_HORIZON,   /* edt: packets dropped since they would wait too long */
-	WEIR_COUNT_ASKED_OFTEN,      /* packets that asked for an answer beyond what a tick has for such */
+	WEIR_COUNT_REQUESTS_LIMITED,      /* packets that asked for an answer beyond what a tick has for such */
 	WEIR_COUNTS,
 };
 

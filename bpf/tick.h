@@ -31,11 +31,11 @@
 #define WEIR_CLOCK_MONOTONIC 1
 #define WEIR_TICK_MIN 50000ULL
 /* ns between two runs of the timer where packets run the ticks */
-#define WEIR_ALARM 10000000ULL
+#define WEIR_TIMER_INTERVAL 10000000ULL
 /* A packet looks at the clock when so many bytes have come to its CPU since one did; beside its bytes each packet counts as
- * WEIR_LOOK_PACKET. */
-#define WEIR_LOOK 10000
-#define WEIR_LOOK_PACKET 512
+ * WEIR_CLOCK_PACKET_BYTES. */
+#define WEIR_CLOCK_BYTES 10000
+#define WEIR_CLOCK_PACKET_BYTES 512
 
 struct round {
 	struct weir_config *config;
@@ -48,7 +48,7 @@ struct round {
 };
 
 /* The lowest bit of a word that is not 0. */
-static __always_inline u32 lowest(u64 bits)
+static __always_inline u32 lowest_bit(u64 bits)
 {
 	u32 at = 0;
 
@@ -82,7 +82,7 @@ static __always_inline u32 next_slot(struct round *round)
 
 	if (!round->bits)
 		return WEIR_SERVICES_MAX + 1;
-	bit = lowest(round->bits);
+	bit = lowest_bit(round->bits);
 	round->bits &= round->bits - 1;
 	return round->word * 64 + bit;
 }
@@ -154,7 +154,7 @@ static long weigh_slot(u32 index __attribute__((unused)), struct round *round)
 	u32 slot = next_slot(round);
 	struct weir_receiver *receiver;
 	struct weir_service *own;
-	u64 limit, entitled;
+	u64 limit, committed;
 
 	if (slot > WEIR_SERVICES_MAX)
 		return 1;
@@ -166,10 +166,10 @@ static long weigh_slot(u32 index __attribute__((unused)), struct round *round)
 	if (!own || !own->known)
 		return 0;
 	limit = limit_of(round->state, own);
-	entitled = limit && limit < own->entitled ? limit : own->entitled;
-	weir_interface_meter_reach(&round->state->interface, &receiver->meter, round->now, receiver->taken.bytes,
+	committed = limit && limit < own->committed ? limit : own->committed;
+	weir_interface_meter_reach(&round->state->receiving, &receiver->meter, round->now, receiver->taken.bytes,
 				   round->config->sharing, own->rx_min, smaller(limit, own->rx_max), own->rx_weight);
-	weir_tick_marks(&round->state->interface, &receiver->meter, receiver->taken.packets, receiver->taken.marked, entitled);
+	weir_tick_marks(&round->state->receiving, &receiver->meter, receiver->taken.packets, receiver->taken.marked, committed);
 	return 0;
 }
 
@@ -188,7 +188,7 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 
 	if (!config || !state || !receiver || !own)
 		return 0;
-	share = weir_interface_meter_share(&state->interface, config->sharing, own->rx_min, own->rx_max, own->rx_weight);
+	share = weir_interface_meter_share(&state->receiving, config->sharing, own->rx_min, own->rx_max, own->rx_weight);
 	limit = smaller(limit_of(state, own), own->rx_max);
 	if (receiver->generation != own->generation) {
 		if (is_another(receiver, own)) {
@@ -197,7 +197,7 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 			/* it was idle until now: as after any long pause R is C */
 			receiver->meter.rate = receiver->meter.capacity;
 			receiver->meter.drained = receiver->meter.capacity;
-			receiver->meter.beside = state->interface.received - bytes;
+			receiver->meter.beside = state->receiving.received - bytes;
 		}
 		__builtin_memcpy(receiver->name, own->name, sizeof(own->name));
 		weir_law_set(&receiver->meter.law, &own->law);
@@ -209,7 +209,7 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 		weir_receive_meter_set_capacity(&receiver->meter, share, 1);
 	weir_receive_meter_set_interval(&receiver->meter,
 					weir_tick_interval(own->law.interval, receiver->meter.capacity, config->grain));
-	weir_tick_meter(&state->interface, &receiver->meter, now, receiver->taken.bytes, receiver->taken.packets,
+	weir_tick_meter(&state->receiving, &receiver->meter, now, receiver->taken.bytes, receiver->taken.packets,
 			receiver->taken.marked, config->tick / 2);
 	return 0;
 }
@@ -261,7 +261,7 @@ static long meter_word(u32 index, struct round *round)
 static __always_inline void watch(struct weir_config *config, struct weir_state *state, u64 now)
 {
 	u32 key = 0;
-	u64 *alive = bpf_map_lookup_elem(&weir_alive, &key);
+	u64 *alive = bpf_map_lookup_elem(&weir_heartbeat, &key);
 	u64 seen = alive ? *(volatile u64 *)alive : 0;
 	u32 dead = config->timeout && now > seen && now - seen > config->timeout;
 
@@ -276,21 +276,21 @@ static __always_inline void share_sending(struct weir_config *config, struct wei
 {
 	u32 key = WEIR_SIDE_SENDING;
 	struct weir_interface *wanted = bpf_map_lookup_elem(&weir_interfaces, &key);
-	struct weir_exit *exit;
+	struct weir_interface_egress *egress;
 	u64 bytes, newcomers;
 
 	key = 0;
-	exit = bpf_map_lookup_elem(&weir_exits, &key);
-	if (!wanted || !exit)
+	egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
+	if (!wanted || !egress)
 		return;
-	if (state->level_generation != wanted->generation) {
-		weir_interface_meter_init(&state->level, now, &wanted->law, wanted->capacity, wanted->lightest, wanted->total,
-					  wanted->minima, wanted->level, wanted->weighs);
-		state->level_generation = wanted->generation;
+	if (state->sending_generation != wanted->generation) {
+		weir_interface_meter_init(&state->sending, now, &wanted->law, wanted->capacity, wanted->lightest, wanted->total,
+					  wanted->minima, wanted->saturated_rate, wanted->weighs);
+		state->sending_generation = wanted->generation;
 	}
-	bytes = *(volatile u64 *)&exit->machine.entitled;
-	newcomers = *(volatile u64 *)&exit->machine.newcomers;
-	weir_level_tick(&state->level, now, bytes - state->taken, newcomers != state->newcomers, config->tick / 2);
+	bytes = *(volatile u64 *)&egress->machine.committed;
+	newcomers = *(volatile u64 *)&egress->machine.newcomers;
+	weir_sending_tick(&state->sending, now, bytes - state->taken, newcomers != state->newcomers, config->tick / 2);
 	state->taken = bytes;
 	state->newcomers = newcomers;
 }
@@ -304,14 +304,14 @@ static __always_inline void take(struct weir_config *config, struct weir_interfa
 	round.state = state;
 	round.now = now;
 	if (state->generation != wanted->generation) {
-		weir_interface_meter_init(&state->interface, now, &wanted->law, wanted->capacity, wanted->lightest,
-					  wanted->total, wanted->minima, wanted->level, wanted->weighs);
+		weir_interface_meter_init(&state->receiving, now, &wanted->law, wanted->capacity, wanted->lightest,
+					  wanted->total, wanted->minima, wanted->saturated_rate, wanted->weighs);
 		state->generation = wanted->generation;
 	}
 	bpf_loop(config->cpus, take_cpu, &round, 0);
 	bpf_loop(WEIR_ACTIVE_WORDS, weigh_word, &round, 0);
 	if (round.bytes)
-		weir_tick_interface(&state->interface, now, round.bytes, config->tick / 2);
+		weir_tick_interface(&state->receiving, now, round.bytes, config->tick / 2);
 	bpf_loop(WEIR_ACTIVE_WORDS, meter_word, &round, 0);
 }
 
@@ -338,7 +338,7 @@ __noinline int tick_at(u64 now)
 		due += tick;
 		*(volatile u64 *)&state->due = due > now ? due : now + tick;
 		state->ticks += 1;
-		if (config->holds)
+		if (config->enforces)
 			take(config, wanted, state, now);
 	}
 	__sync_lock_test_and_set(&state->ticking, 0);
@@ -350,10 +350,10 @@ static __always_inline void tick_by_packet(struct weir_active *active, u64 bytes
 {
 	u64 jiffies = bpf_jiffies64();
 
-	active->unlooked += bytes + WEIR_LOOK_PACKET;
-	if (active->unlooked < WEIR_LOOK && active->jiffies == jiffies)
+	active->unclocked_bytes += bytes + WEIR_CLOCK_PACKET_BYTES;
+	if (active->unclocked_bytes < WEIR_CLOCK_BYTES && active->jiffies == jiffies)
 		return;
-	active->unlooked = 0;
+	active->unclocked_bytes = 0;
 	active->jiffies = jiffies;
 	tick_at(bpf_ktime_get_ns());
 }
@@ -385,7 +385,7 @@ static int run(void *map __attribute__((unused)), u32 *key __attribute__((unused
 		return 0;
 	watch(config, state, now);
 	tick_at(now);
-	next = WEIR_ALARM;
+	next = WEIR_TIMER_INTERVAL;
 	if (paces(config)) {
 		share_sending(config, state, now);
 		next = config->tick > WEIR_TICK_MIN ? config->tick : WEIR_TICK_MIN;

@@ -9,7 +9,7 @@
  *        own its service's holds it: the agent makes one when a receiver's rate is less than what the service may send at all
  *        (crates/linux/src/htb.rs).
  *
- * Any CPU may send for any service: all clocks of the interface have one lock (departure.h, batches; grant.h).
+ * Any CPU may send for any service: all clocks of the interface have one lock (departure.h, batches; lease.h).
  */
 #ifndef WEIR_TRANSMIT_H
 #define WEIR_TRANSMIT_H
@@ -35,7 +35,7 @@ static __always_inline u32 verdict(struct __sk_buff *skb, const struct weir_conf
 	return classify(table, packet);
 }
 
-static __always_inline void count(u32 service, u32 direction, u64 bytes, u32 packets)
+static __always_inline void meter_packet(u32 service, u32 direction, u64 bytes, u32 packets)
 {
 	/* unclassified (2^32 - 1) and whatever is out of range share the last slot */
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_SERVICES_MAX;
@@ -50,29 +50,29 @@ static __always_inline void count(u32 service, u32 direction, u64 bytes, u32 pac
  * Makes the packet one that switches may mark, where that can be undone; `coded`: its receiver knows how. If not, what its tenant wrote is
  * kept from looking as if it were.
  */
-static __always_inline void expose(struct __sk_buff *skb, const struct weir_packet *packet, u32 segments, int coded, int asks)
+static __always_inline void encapsulate_ecn(struct __sk_buff *skb, const struct weir_packet *packet, u32 segments, int encapsulate, int requests_feedback)
 {
 	u8 header[WEIR_ECN_IPV4] WEIR_ALIGNED;
 
-	if (!coded && packet->ecn == WEIR_NOT_ECT)
+	if (!encapsulate && packet->ecn == WEIR_NOT_ECT)
 		return;
 	if (packet->family == 4) {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV4))
 			return;
-		if (weir_ecn_leave_ipv4(header, segments, asks))
+		if (weir_ecn_leave_ipv4(header, segments, requests_feedback))
 			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
 	} else {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV6))
 			return;
-		if (weir_ecn_leave_ipv6(header, asks))
+		if (weir_ecn_leave_ipv6(header, requests_feedback))
 			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV6, BPF_F_RECOMPUTE_CSUM);
 	}
 }
 
 /* Whoever a packet goes to. */
 struct receiver {
-	struct weir_held *held; /* where it holds its senders */
-	u32 place;              /* the slot of that, or WEIR_NOWHERE */
+	struct weir_destination_entry *entry; /* where it holds its senders */
+	u32 destination;              /* the slot of that, or WEIR_NO_DESTINATION */
 	u32 class;              /* htb: 0 where it has none */
 };
 
@@ -80,56 +80,56 @@ struct receiver {
 static __always_inline struct receiver transmit(struct __sk_buff *skb, const struct weir_config *config,
 						const struct weir_packet *packet, u32 service, u32 segments)
 {
-	struct receiver receiver = { .place = WEIR_NOWHERE };
-	struct weir_place place = {};
-	struct weir_held *held;
-	struct weir_mail *mail;
+	struct receiver receiver = { .destination = WEIR_NO_DESTINATION };
+	struct weir_destination_key destination = {};
+	struct weir_destination_entry *entry;
+	struct weir_rate_mailbox *mailbox;
 	struct weir_active *active;
 	u32 *slot, at, key = 0;
 	u64 now;
-	int coded;
+	int encapsulate;
 
-	place.address[0] = packet->destination[0];
-	place.address[1] = packet->destination[1];
-	place.service = service;
-	slot = bpf_map_lookup_elem(&weir_places, &place);
+	destination.address[0] = packet->destination[0];
+	destination.address[1] = packet->destination[1];
+	destination.service = service;
+	slot = bpf_map_lookup_elem(&weir_destination_slots, &destination);
 	if (!slot)
 		return receiver;
 	at = *slot;
-	held = bpf_map_lookup_elem(&weir_destinations, &at);
-	if (!held)
+	entry = bpf_map_lookup_elem(&weir_destinations, &at);
+	if (!entry)
 		return receiver;
 	/* by the time that it is asked for feedback: who only sends has nobody else to look at the clock, but where the timer runs each tick */
 	active = paces(config) ? 0 : bpf_map_lookup_elem(&weir_active, &key);
 	if (active)
 		tick_by_packet(active, skb->wire_len);
-	now = lately(config->tick);
-	if (weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP) {
-		if (now - held->destination.heard_at < WEIR_WORD_AVOIDS)
-			expose(skb, packet, segments, 0, 0);
+	now = tick_time(config->tick);
+	if (weir_destination_silent(&entry->destination, now) == WEIR_DESTINATION_DROP) {
+		if (now - entry->destination.feedback_at < WEIR_ECN_AVOID_TIME)
+			encapsulate_ecn(skb, packet, segments, 0, 0);
 		return receiver;
 	}
-	held->sent += skb->wire_len;
-	coded = held->coded_at && (now < held->coded_at || now - held->coded_at < WEIR_WORD_CODES);
-	expose(skb, packet, segments, coded, coded && weir_destination_asks(&held->destination, now));
-	receiver.held = held;
-	receiver.place = at;
+	entry->sent += skb->wire_len;
+	encapsulate = entry->capability_acked_at && (now < entry->capability_acked_at || now - entry->capability_acked_at < WEIR_ECN_ENCAPSULATE_TIME);
+	encapsulate_ecn(skb, packet, segments, encapsulate, encapsulate && weir_destination_requests(&entry->destination, now));
+	receiver.entry = entry;
+	receiver.destination = at;
 	if (paces(config))
 		return receiver;
-	mail = bpf_map_lookup_elem(&weir_mails, &at);
-	if (mail)
-		receiver.class = mail->class;
+	mailbox = bpf_map_lookup_elem(&weir_rate_mailboxes, &at);
+	if (mailbox)
+		receiver.class = mailbox->class;
 	return receiver;
 }
 
 /* Whether the packet leaves at once, in its CPU's batch (departure.h). */
-static __always_inline int leaves_in_batch(struct __sk_buff *skb, u32 service, u32 place)
+static __always_inline int passes_in_batch(struct __sk_buff *skb, u32 service, u32 destination)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST, key = 0;
-	struct weir_batch *batch = bpf_map_lookup_elem(&weir_batches, &slot);
+	struct weir_cpu_batch *batch = bpf_map_lookup_elem(&weir_cpu_batches, &slot);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
 
-	return batch && state && weir_batch_pass(batch, *(volatile u64 *)&state->due, place, skb->wire_len);
+	return batch && state && weir_cpu_batch_pass(batch, *(volatile u64 *)&state->due, destination, skb->wire_len);
 }
 
 /* `departure`, or now where that is past. */
@@ -155,60 +155,60 @@ static __always_inline void stamp(struct __sk_buff *skb, u64 departure)
  * Writes on the packet when it leaves. 1: it does not. A function of its own: what it needs of the stack, which is 512 bytes for all that call
  * each other, is free while a tick runs.
  */
-static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held *held, u32 place, u64 tick)
+static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_destination_entry *entry, u32 destination, u64 tick)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
-	u32 alone, leaves, key = 0;
-	struct weir_outlet *outlet = bpf_map_lookup_elem(&weir_outlets, &slot);
+	u32 static_only, leaves, key = 0;
+	struct weir_service_egress *service_egress = bpf_map_lookup_elem(&weir_service_egresses, &slot);
 	struct weir_sending *rules = bpf_map_lookup_elem(&weir_sendings, &slot);
-	struct weir_batch *batch = bpf_map_lookup_elem(&weir_batches, &slot);
+	struct weir_cpu_batch *batch = bpf_map_lookup_elem(&weir_cpu_batches, &slot);
 	struct weir_pacing *pacing = bpf_map_lookup_elem(&weir_pacings, &key);
-	struct weir_exit *exit = bpf_map_lookup_elem(&weir_exits, &key);
+	struct weir_interface_egress *egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-	struct weir_held *paid = held;
-	struct weir_grant *grant;
-	u64 lately, now, due, departure;
+	struct weir_destination_entry *paid = entry;
+	struct weir_lease *lease;
+	u64 tick_time, now, due, departure;
 
-	if (!outlet || !rules || !batch || !pacing || !exit || !state)
+	if (!service_egress || !rules || !batch || !pacing || !egress || !state)
 		return 0;
-	alone = state->fallback;
+	static_only = state->fallback;
 	due = *(volatile u64 *)&state->due;
-	grant = held ? &held->grant : &outlet->sender.grant;
-	if (weir_grant_take(grant, due, skb->wire_len, &departure))
-		goto granted;
-	if (batch->place != place) {
-		key = batch->place;
+	lease = entry ? &entry->lease : &service_egress->sender.lease;
+	if (weir_lease_take(lease, due, skb->wire_len, &departure))
+		goto leased;
+	if (batch->slot != destination) {
+		key = batch->slot;
 		paid = bpf_map_lookup_elem(&weir_destinations, &key);
 		/* another has the slot now */
-		if (paid && paid->place.service != service)
+		if (paid && paid->key.service != service)
 			paid = 0;
 	}
 	/* without the lock: another CPU may charge the clocks before this one has it */
-	lately = weir_departure_lately(&outlet->sender, held ? &held->destination.limiter : 0, batch->unpaid, grant, pacing, tick, due);
-	now = lately ? lately : bpf_ktime_get_ns();
+	tick_time = weir_departure_tick_time(&service_egress->sender, entry ? &entry->destination.limiter : 0, batch->unpaid, lease, pacing, tick, due);
+	now = tick_time ? tick_time : bpf_ktime_get_ns();
 	/* one for all clocks of the interface: taking a lock costs more than what is done under it */
-	bpf_spin_lock(&exit->lock);
+	bpf_spin_lock(&egress->lock);
 	/* who had it before may have begun one for all that wait for it here */
-	if (weir_grant_take(grant, due, skb->wire_len, &departure)) {
-		bpf_spin_unlock(&exit->lock);
-		goto granted;
+	if (weir_lease_take(lease, due, skb->wire_len, &departure)) {
+		bpf_spin_unlock(&egress->lock);
+		goto leased;
 	}
-	leaves = weir_depart(batch, paid ? &paid->destination.limiter : 0, held ? &held->destination.limiter : 0, place, grant,
-			     &outlet->sender, rules, pacing, &state->level, &exit->machine, now, due, skb->wire_len, alone, &departure);
-	bpf_spin_unlock(&exit->lock);
+	leaves = weir_depart(batch, paid ? &paid->destination.limiter : 0, entry ? &entry->destination.limiter : 0, destination, lease,
+			     &service_egress->sender, rules, pacing, &state->sending, &egress->machine, now, due, skb->wire_len, static_only, &departure);
+	bpf_spin_unlock(&egress->lock);
 	if (leaves == WEIR_LEAVES_NEVER) {
-		tally(WEIR_COUNT_BEYOND_HORIZON);
+		count_event(WEIR_COUNT_BEYOND_HORIZON);
 		return 1;
 	}
 	if (departure <= now)
 		return 0;
 	/* another CPU may have charged them since, and the departure be past */
-	if (lately && departure <= due + tick)
+	if (tick_time && departure <= due + tick)
 		departure = later(departure);
 	stamp(skb, departure);
 	return 0;
-granted:
-	stamp(skb, weir_batch_ends(batch, due, place) ? later(departure) : departure);
+leased:
+	stamp(skb, weir_cpu_batch_end(batch, due, destination) ? later(departure) : departure);
 	return 0;
 }
 

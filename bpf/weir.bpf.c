@@ -31,49 +31,49 @@ int weir_egress(struct __sk_buff *skb)
 {
 	struct weir_packet packet;
 	struct weir_config *config;
-	struct weir_answering *note = answering();
-	struct receiver receiver = { .place = WEIR_NOWHERE };
+	struct weir_reply *reply = reply_state();
+	struct receiver receiver = { .destination = WEIR_NO_DESTINATION };
 	u32 service, segments;
 	u32 key = 0;
-	int sender = WEIR_LEAVES_TENANTS;
+	int sender = WEIR_ORIGIN_TENANT;
 
 	config = bpf_map_lookup_elem(&weir_config, &key);
-	if (!config || !note)
+	if (!config || !reply)
 		return NEXT;
-	if (note->on == WEIR_ANSWERING_COPY) {
-		if (rewrite(skb, note, config)) {
-			tally(WEIR_COUNT_ANSWERS_FAILED);
+	if (reply->stage == WEIR_REPLY_CLONE) {
+		if (rewrite(skb, reply, config)) {
+			count_event(WEIR_COUNT_FEEDBACK_FAILED);
 			return DROP;
 		}
-		note->on = WEIR_ANSWERING_ANSWER;
+		reply->stage = WEIR_REPLY_FEEDBACK;
 		return (int)bpf_redirect(skb->ifindex, 0);
 	}
-	if (note->on == WEIR_ANSWERING_ANSWER) {
-		note->on = WEIR_ANSWERING_NOTHING;
+	if (reply->stage == WEIR_REPLY_FEEDBACK) {
+		reply->stage = WEIR_REPLY_NONE;
 		skb->tstamp = 0;
-		count(WEIR_UNCLASSIFIED, WEIR_TX, skb->len, 1);
-		lead_control(skb, config);
+		meter_packet(WEIR_UNCLASSIFIED, WEIR_TX, skb->len, 1);
+		prioritize_control(skb, config);
 		return NEXT;
 	}
 	service = verdict(skb, config, &packet);
-	if (config->holds)
-		sender = whose(skb, config, &packet);
-	if (sender == WEIR_LEAVES_IMITATED)
+	if (config->enforces)
+		sender = origin_of(skb, config, &packet);
+	if (sender == WEIR_ORIGIN_SPOOFED)
 		return DROP;
 	segments = weir_segments(skb->len, packet.header_bytes, skb->gso_size, skb->gso_segs);
-	count(service, WEIR_TX, skb->wire_len, segments);
-	if (sender == WEIR_LEAVES_AGENTS) {
-		lead_control(skb, config);
+	meter_packet(service, WEIR_TX, skb->wire_len, segments);
+	if (sender == WEIR_ORIGIN_AGENT) {
+		prioritize_control(skb, config);
 		return NEXT;
 	}
-	if (config->holds && (packet.has & WEIR_HAS_IP))
-		note_behind(skb, config, &packet);
-	if (config->holds && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
+	if (config->enforces && (packet.has & WEIR_HAS_IP))
+		note_neighbour(skb, config, &packet);
+	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		receiver = transmit(skb, config, &packet, service, segments);
 	if (paces(config)) {
-		if (leaves_in_batch(skb, service, receiver.place))
+		if (passes_in_batch(skb, service, receiver.destination))
 			return NEXT;
-		return pace(skb, service, receiver.held, receiver.place, config->tick) ? DROP : NEXT;
+		return pace(skb, service, receiver.entry, receiver.destination, config->tick) ? DROP : NEXT;
 	}
 	choose_class(skb, config, service, receiver.class);
 	return NEXT;
@@ -85,7 +85,7 @@ int weir_ingress(struct __sk_buff *skb)
 	struct weir_packet packet;
 	struct weir_config *config;
 	u32 service, segments, headers;
-	struct weir_arriving *arriving;
+	struct weir_feedback_arrival *arrival;
 	u64 bytes;
 	u32 key = 0;
 	int arrived;
@@ -97,18 +97,18 @@ int weir_ingress(struct __sk_buff *skb)
 	headers = skb->gso_size ? headers_of(skb, &packet) : packet.header_bytes;
 	segments = weir_segments(skb->len, headers, skb->gso_size, skb->gso_segs);
 	bytes = weir_wire_bytes(skb->len, headers, segments);
-	count(service, WEIR_RX, bytes, segments);
-	if (!config->holds)
+	meter_packet(service, WEIR_RX, bytes, segments);
+	if (!config->enforces)
 		return NEXT;
 	if (packet.protocol == WEIR_PROTOCOL_UDP && (packet.has & WEIR_HAS_PORTS) &&
 	    is_control(config, packet.destination_port)) {
 		/* who mostly sends sees little else arrive: so the time that it goes by goes on */
 		tick_at(bpf_ktime_get_ns());
 		arrived = control_arrived(skb, config, &packet);
-		if (arrived == SAY) {
-			arriving = bpf_map_lookup_elem(&weir_arriving, &key);
-			if (arriving)
-				say_word(skb, config, &packet, &arriving->feedback);
+		if (arrived == SEND_CAPABILITY) {
+			arrival = bpf_map_lookup_elem(&weir_feedback_arrival, &key);
+			if (arrival)
+				send_ecn_capability(skb, config, &packet, &arrival->feedback);
 			return DROP;
 		}
 		return arrived;

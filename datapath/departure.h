@@ -26,15 +26,15 @@
  * so it is found slowly: what is handed over is late by what waits, up to the horizon, and a law with an interval below that swings.
  * With an interval of the horizon and a = 1/4, R comes to its place without going beyond.
  *
- * The law aims at WEIR_ENTITLED_PART less than the interface's rate. While R is too high more can leave than the interface carries, and
+ * The law aims at WEIR_COMMITTED_PART less than the interface's rate. While R is too high more can leave than the interface carries, and
  * that waits in the qdisc; the margin drains it, and while nothing waits it is given out as spare.
  *
  * Batches. All clocks of an interface are under one lock, which costs as much as all the rest of a departure. So while nothing has to wait, a CPU lets
- * some packets of a service leave before it charges them (struct weir_batch), and takes the lock once for all of them. It does so within a
+ * some packets of a service leave before it charges them (struct weir_cpu_batch), and takes the lock once for all of them. It does so within a
  * tick, towards one destination, and up to an eighth of the smallest burst for all CPUs together. A window carries as much more, and what
- * the rate carries between two ticks where the last one's time stands for the clock (weir_departure_lately).
+ * the rate carries between two ticks where the last one's time stands for the clock (weir_departure_tick_time).
  *
- * What waits takes its departure from a grant (grant.h), for which the clocks are looked at once for several packets, too.
+ * What waits takes its departure from a grant (lease.h), for which the clocks are looked at once for several packets, too.
  *
  * The horizon. Nothing limits what is handed over before its time (local senders are held by their sockets' buffers, guests by nothing).
  * So a packet that would wait for longer than the horizon is dropped, unless what waits before it is less than 128 frames: at
@@ -57,32 +57,32 @@
 #ifndef WEIR_DEPARTURE_H
 #define WEIR_DEPARTURE_H
 
-#include "grant.h"
+#include "lease.h"
 #include "limiter.h"
 #include "receive_tick.h"
 
 /* The law aims at the interface's rate less this part of it. */
-#define WEIR_ENTITLED_PART 64
+#define WEIR_COMMITTED_PART 64
 /* Bytes that a rate carries in 1 ms, from bit/s: what may leave at once after a pause, at least (crates/linux/src/class.rs). */
 #define WEIR_BURST_PART 8000
 
 /* More than this part of the interface's rate above it is too much to be lowered step by step. */
-#define WEIR_ENTITLED_EXCESS 8
+#define WEIR_COMMITTED_OVERSHOOT 8
 /* ns after which a service that has to wait again is a newcomer: several intervals. */
 #define WEIR_NEWCOMER 100000000ULL
 
 /* Bytes that one CPU may let leave before it charges them, at most: two of the largest buffers. */
-#define WEIR_BATCH_MAX WEIR_GRANT_MAX
+#define WEIR_CPU_BATCH_MAX WEIR_LEASE_MAX
 /* Of a burst, so many bits less are for all CPUs together: an eighth. */
-#define WEIR_BATCH_SPREAD 3
+#define WEIR_CPU_BATCH_SPREAD 3
 /* ns between two ticks, at most, where the last one's time does for the clock's: half of the time that a burst is of. */
-#define WEIR_LATELY 500000ULL
+#define WEIR_TICK_TIME_MAX 500000ULL
 /* No destination. */
-#define WEIR_NOWHERE WEIR_U32_MAX
+#define WEIR_NO_DESTINATION WEIR_U32_MAX
 
 /* By which clock a packet leaves. */
-#define WEIR_LEAVES_ENTITLED 0
-#define WEIR_LEAVES_SPARE 1
+#define WEIR_LEAVES_COMMITTED 0
+#define WEIR_LEAVES_EXCESS 1
 #define WEIR_LEAVES_NEVER 2
 /* Beside these: its service wants more than it is entitled to, and did not lately. */
 #define WEIR_LEAVES_NEWCOMER 4
@@ -110,32 +110,32 @@ struct weir_sending {
 /* A service's sending side. */
 struct weir_sender {
 	struct weir_limiter root;
-	struct weir_limiter entitled;
-	struct weir_grant grant; /* of what no destination's limiter holds */
-	u64 level;   /* the R that `entitled` follows from */
+	struct weir_limiter committed;
+	struct weir_lease lease; /* of what no destination's limiter holds */
+	u64 fair_rate;   /* the R that `entitled` follows from */
 	u64 latest;  /* ns: the last departure */
 	u64 waited_at; /* ns: when it last wanted more than it is entitled to */
 	u64 sent;    /* bytes that were given a departure */
-	u64 spare;   /* of them, those that left as spare */
+	u64 excess;   /* of them, those that left as spare */
 	u64 dropped; /* buffers beyond the horizon */
 	u32 generation;
 	u32 reserved;
 };
 
 /* The interface's. */
-struct weir_machine {
+struct weir_machine_egress {
 	struct weir_limiter limiter;
-	u64 entitled; /* bytes that left as entitled */
+	u64 committed; /* bytes that left as entitled */
 	u64 sent;     /* all */
 	u64 newcomers; /* times that a service began to want more than it is entitled to */
 };
 
 /* What one CPU has let leave of a service, and not yet charged. */
-struct weir_batch {
+struct weir_cpu_batch {
 	u64 due;    /* ns: when the tick is due before which it may let more leave */
 	u32 room;   /* bytes of these; 0: none */
 	u32 unpaid; /* bytes to be charged; they left as entitled */
-	u32 place;  /* the destination's slot, or WEIR_NOWHERE */
+	u32 slot;  /* the destination's slot, or WEIR_NO_DESTINATION */
 	u32 reserved;
 };
 
@@ -203,14 +203,14 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
  * paid between the two times may be paid once more after a pause: a window carries as much more as the rate does between two ticks of `tick` ns.
  * The next is due at `due`; `unpaid` is of the CPU's batch.
  */
-WEIR_INLINE u64 weir_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
-				      const struct weir_grant *grant, const struct weir_pacing *pacing, u64 tick, u64 due)
+WEIR_INLINE u64 weir_departure_tick_time(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+				      const struct weir_lease *lease, const struct weir_pacing *pacing, u64 tick, u64 due)
 {
 	u64 then = due + tick, horizon = pacing->horizon;
-	u32 left = *(const volatile u64 *)&grant->left >> 32;
-	u64 last = grant->charged ? weir_grant_next(grant, left) : grant->last;
+	u32 left = *(const volatile u64 *)&lease->left >> 32;
+	u64 last = lease->charged ? weir_lease_next(lease, left) : lease->last;
 
-	if (tick > WEIR_LATELY || due <= tick)
+	if (tick > WEIR_TICK_TIME_MAX || due <= tick)
 		return 0;
 	/* whether the packet before it has left already, the clock alone knows */
 	if (last > due - tick && last <= then)
@@ -218,15 +218,15 @@ WEIR_INLINE u64 weir_departure_lately(const struct weir_sender *sender, const st
 	if (destination && !weir_departure_is_clear(destination, unpaid, left, then, horizon))
 		return 0;
 	if (!weir_departure_is_clear(&sender->root, unpaid, left, then, horizon) ||
-	    !weir_departure_is_clear(&sender->entitled, unpaid, left, then, horizon))
+	    !weir_departure_is_clear(&sender->committed, unpaid, left, then, horizon))
 		return 0;
 	return due - tick;
 }
 
 /* 1: a packet to `place` leaves at once, and is charged later. */
-WEIR_INLINE int weir_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes)
+WEIR_INLINE int weir_cpu_batch_pass(struct weir_cpu_batch *batch, u64 due, u32 slot, u32 bytes)
 {
-	if (batch->due != due || batch->place != place || batch->room < bytes)
+	if (batch->due != due || batch->slot != slot || batch->room < bytes)
 		return 0;
 	batch->room -= bytes;
 	batch->unpaid += bytes;
@@ -237,32 +237,32 @@ WEIR_INLINE int weir_batch_pass(struct weir_batch *batch, u64 due, u32 place, u3
  * What waits ends its CPU's batch, so that none leaves before it. 1: packets to the same place may have left in it since the last tick, so that
  * it must not leave before now.
  */
-WEIR_INLINE int weir_batch_ends(struct weir_batch *batch, u64 due, u32 place)
+WEIR_INLINE int weir_cpu_batch_end(struct weir_cpu_batch *batch, u64 due, u32 slot)
 {
 	batch->room = 0;
-	return batch->due == due && batch->place == place;
+	return batch->due == due && batch->slot == slot;
 }
 
 /* What `limiter` lets one CPU have as a batch, bytes. */
-WEIR_INLINE u32 weir_batch_room(const struct weir_pacing *pacing, const struct weir_limiter *limiter)
+WEIR_INLINE u32 weir_cpu_batch_room(const struct weir_pacing *pacing, const struct weir_limiter *limiter)
 {
 	u64 room;
 
 	if (!limiter->rate)
-		return WEIR_BATCH_MAX;
+		return WEIR_CPU_BATCH_MAX;
 	if (limiter->owed >= limiter->burst)
 		return 0;
 	room = limiter->burst >> (pacing->spread & 63);
 	if (room > limiter->burst - limiter->owed)
 		room = limiter->burst - limiter->owed;
 	room >>= 33; /* by 8.6 * 10^9 instead of 8 * 10^9: no division */
-	return room < WEIR_BATCH_MAX ? (u32)room : WEIR_BATCH_MAX;
+	return room < WEIR_CPU_BATCH_MAX ? (u32)room : WEIR_CPU_BATCH_MAX;
 }
 
 /* What a service may send: brokers count unless `alone`. */
-WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 alone)
+WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 static_only)
 {
-	if (alone || !rules->limit)
+	if (static_only || !rules->limit)
 		return rules->ceiling;
 	return rules->ceiling && rules->ceiling < rules->limit ? rules->ceiling : rules->limit;
 }
@@ -272,31 +272,31 @@ WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 alone)
  * `level` is the interface's; `departure` comes in as what a destination's limiter said, or `now`.
  */
 WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct weir_sending *rules,
-				      const struct weir_pacing *pacing, const struct weir_interface_meter *level,
-				      const struct weir_machine *machine, u64 now, u32 bytes, u32 alone, u64 *departure)
+				      const struct weir_pacing *pacing, const struct weir_interface_meter *meter,
+				      const struct weir_machine_egress *machine, u64 now, u32 bytes, u32 static_only, u64 *departure)
 {
-	u64 rate = *(const volatile u64 *)&level->rate;
+	u64 rate = *(const volatile u64 *)&meter->rate;
 	u64 root, own;
-	u32 leaves = WEIR_LEAVES_ENTITLED, newcomer = 0;
+	u32 leaves = WEIR_LEAVES_COMMITTED, newcomer = 0;
 
-	weir_pacing_set(pacing, &sender->root, now, weir_sending_limit(rules, alone));
-	if (sender->level != rate || sender->generation != rules->generation) {
-		sender->level = rate;
+	weir_pacing_set(pacing, &sender->root, now, weir_sending_limit(rules, static_only));
+	if (sender->fair_rate != rate || sender->generation != rules->generation) {
+		sender->fair_rate = rate;
 		sender->generation = rules->generation;
-		weir_pacing_set(pacing, &sender->entitled, now,
-				weir_interface_meter_share(level, pacing->sharing, rules->min, rules->max, rules->weight));
+		weir_pacing_set(pacing, &sender->committed, now,
+				weir_interface_meter_share(meter, pacing->sharing, rules->min, rules->max, rules->weight));
 	}
 	root = weir_limiter_earliest(&sender->root, now);
-	own = weir_limiter_earliest(&sender->entitled, now);
+	own = weir_limiter_earliest(&sender->committed, now);
 	if (weir_pacing_beyond(pacing, &sender->root, now, root))
 		leaves = WEIR_LEAVES_NEVER;
-	if (leaves == WEIR_LEAVES_ENTITLED && own > now && own > root) {
+	if (leaves == WEIR_LEAVES_COMMITTED && own > now && own > root) {
 		struct weir_limiter all = machine->limiter;
-		u64 spare = weir_limiter_earliest(&all, now);
+		u64 excess = weir_limiter_earliest(&all, now);
 
-		if (spare < own)
-			leaves = weir_pacing_beyond(pacing, &all, now, spare) ? WEIR_LEAVES_NEVER : WEIR_LEAVES_SPARE;
-		else if (weir_pacing_beyond(pacing, &sender->entitled, now, own))
+		if (excess < own)
+			leaves = weir_pacing_beyond(pacing, &all, now, excess) ? WEIR_LEAVES_NEVER : WEIR_LEAVES_EXCESS;
+		else if (weir_pacing_beyond(pacing, &sender->committed, now, own))
 			leaves = WEIR_LEAVES_NEVER;
 	}
 	if (leaves == WEIR_LEAVES_NEVER) {
@@ -306,12 +306,12 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 	weir_limiter_charge(&sender->root, bytes);
 	if (root > *departure)
 		*departure = root;
-	if (leaves == WEIR_LEAVES_ENTITLED) {
-		weir_limiter_charge(&sender->entitled, bytes);
+	if (leaves == WEIR_LEAVES_COMMITTED) {
+		weir_limiter_charge(&sender->committed, bytes);
 		if (own > *departure)
 			*departure = own;
 	} else {
-		sender->spare += bytes;
+		sender->excess += bytes;
 	}
 	/* the time of a tick may lie before another packet's */
 	if (own > now && now > sender->waited_at) {
@@ -325,72 +325,72 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 }
 
 /* Second half, for what leaves at all. */
-WEIR_INLINE void weir_machine_departure(struct weir_machine *machine, const struct weir_pacing *pacing, u64 now, u32 bytes,
+WEIR_INLINE void weir_machine_egress_departure(struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now, u32 bytes,
 					u32 leaves, u64 *departure)
 {
-	u64 spare;
+	u64 excess;
 
 	weir_pacing_set(pacing, &machine->limiter, now, pacing->rate);
-	spare = weir_limiter_departure(&machine->limiter, now, bytes);
+	excess = weir_limiter_departure(&machine->limiter, now, bytes);
 	machine->sent += bytes;
 	machine->newcomers += leaves / WEIR_LEAVES_NEWCOMER;
-	if (leaves % WEIR_LEAVES_NEWCOMER == WEIR_LEAVES_ENTITLED)
-		machine->entitled += bytes;
-	else if (spare > *departure)
-		*departure = spare;
+	if (leaves % WEIR_LEAVES_NEWCOMER == WEIR_LEAVES_COMMITTED)
+		machine->committed += bytes;
+	else if (excess > *departure)
+		*departure = excess;
 }
 
 /* A grant ends, with `left` bytes: what was used is counted, the rest given back. */
-WEIR_INLINE void weir_depart_return(const struct weir_grant *grant, u32 left, struct weir_limiter *destination, struct weir_sender *sender,
-				    struct weir_machine *machine)
+WEIR_INLINE void weir_depart_return(const struct weir_lease *lease, u32 left, struct weir_limiter *destination, struct weir_sender *sender,
+				    struct weir_machine_egress *machine)
 {
-	u32 used = grant->charged - left;
+	u32 used = lease->charged - left;
 
 	if (destination)
-		weir_grant_return(grant, destination, left);
-	weir_grant_return(grant, &sender->root, left);
-	weir_grant_return(grant, &sender->entitled, left);
-	weir_grant_return(grant, &machine->limiter, left);
+		weir_lease_return(lease, destination, left);
+	weir_lease_return(lease, &sender->root, left);
+	weir_lease_return(lease, &sender->committed, left);
+	weir_lease_return(lease, &machine->limiter, left);
 	sender->sent += used;
 	machine->sent += used;
-	machine->entitled += used;
+	machine->committed += used;
 }
 
 /* A grant begins, of at most `wanted` bytes after a packet of `bytes` that waits until `departure`; none if that is less than it has. */
-WEIR_INLINE void weir_depart_grant(struct weir_grant *grant, struct weir_limiter *destination, struct weir_sender *sender,
-				   struct weir_machine *machine, const struct weir_pacing *pacing, u64 now, u32 bytes, u32 wanted,
+WEIR_INLINE void weir_depart_lease(struct weir_lease *lease, struct weir_limiter *destination, struct weir_sender *sender,
+				   struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now, u32 bytes, u32 wanted,
 				   u64 departure)
 {
 	u64 end = departure, step;
 
-	wanted = weir_grant_part(&sender->root, now, wanted);
-	wanted = weir_grant_part(&sender->entitled, now, wanted);
+	wanted = weir_lease_part(&sender->root, now, wanted);
+	wanted = weir_lease_part(&sender->committed, now, wanted);
 	if (destination)
-		wanted = weir_grant_part(destination, now, wanted);
+		wanted = weir_lease_part(destination, now, wanted);
 	if (wanted < bytes)
 		return;
-	end = weir_grant_after(&sender->root, wanted, end);
-	end = weir_grant_after(&sender->entitled, wanted, end);
+	end = weir_lease_after(&sender->root, wanted, end);
+	end = weir_lease_after(&sender->committed, wanted, end);
 	if (destination)
-		end = weir_grant_after(destination, wanted, end);
-	if (end - departure > WEIR_GRANT_TIME || end > now + pacing->horizon)
+		end = weir_lease_after(destination, wanted, end);
+	if (end - departure > WEIR_LEASE_TIME || end > now + pacing->horizon)
 		return;
 	/* at most 2^16 * 10^6 by 120 */
 	step = ((end - departure) << 16) / ((u64)bytes + wanted) + 1;
 	if (destination) {
-		weir_grant_keep(destination, wanted);
-		now = weir_grant_later(destination, now);
+		weir_lease_charge(destination, wanted);
+		now = weir_lease_later(destination, now);
 	}
-	weir_grant_keep(&sender->root, wanted);
-	weir_grant_keep(&sender->entitled, wanted);
-	weir_grant_keep(&machine->limiter, wanted);
-	now = weir_grant_later(&sender->root, now);
-	now = weir_grant_later(&sender->entitled, now);
-	grant->charged_at = weir_grant_later(&machine->limiter, now);
-	grant->charged = wanted;
-	grant->step = (u32)step;
-	grant->end = departure + (((u64)bytes + wanted) * step >> 16);
-	weir_grant_begin(grant);
+	weir_lease_charge(&sender->root, wanted);
+	weir_lease_charge(&sender->committed, wanted);
+	weir_lease_charge(&machine->limiter, wanted);
+	now = weir_lease_later(&sender->root, now);
+	now = weir_lease_later(&sender->committed, now);
+	lease->charged_at = weir_lease_later(&machine->limiter, now);
+	lease->charged = wanted;
+	lease->step = (u32)step;
+	lease->end = departure + (((u64)bytes + wanted) * step >> 16);
+	weir_lease_begin(lease);
 }
 
 /*
@@ -398,13 +398,13 @@ WEIR_INLINE void weir_depart_grant(struct weir_grant *grant, struct weir_limiter
  * the packet's departure, and begins another batch where nothing has to wait and another grant where it has. `paid` is the limiter of the batch's
  * destination and `destination` that of the packet's, at `place`; null where there is none. `due` is when the next tick is. WEIR_LEAVES_*.
  */
-WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
-			    struct weir_grant *grant, struct weir_sender *sender, const struct weir_sending *rules,
-			    const struct weir_pacing *pacing, const struct weir_interface_meter *level,
-			    struct weir_machine *machine, u64 now, u64 due, u32 bytes, u32 alone, u64 *departure)
+WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 slot,
+			    struct weir_lease *lease, struct weir_sender *sender, const struct weir_sending *rules,
+			    const struct weir_pacing *pacing, const struct weir_interface_meter *meter,
+			    struct weir_machine_egress *machine, u64 now, u64 due, u32 bytes, u32 static_only, u64 *departure)
 {
-	u32 unpaid = batch->unpaid, left = weir_grant_end(grant), wanted = weir_grant_wanted(grant, left, due, bytes), leaves, room, other;
-	u64 last = grant->last;
+	u32 unpaid = batch->unpaid, left = weir_lease_end(lease), wanted = weir_lease_wanted(lease, left, due, bytes), leaves, room, other;
+	u64 last = lease->last;
 
 	batch->room = 0;
 	batch->unpaid = 0;
@@ -412,47 +412,47 @@ WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid,
 		if (paid)
 			weir_limiter_charge(paid, unpaid);
 		weir_limiter_charge(&sender->root, unpaid);
-		weir_limiter_charge(&sender->entitled, unpaid);
+		weir_limiter_charge(&sender->committed, unpaid);
 		weir_limiter_charge(&machine->limiter, unpaid);
 		sender->sent += unpaid;
 		machine->sent += unpaid;
-		machine->entitled += unpaid;
+		machine->committed += unpaid;
 	}
-	if (grant->charged) {
-		if (left != grant->charged)
-			last = weir_grant_next(grant, left);
-		weir_depart_return(grant, left, destination, sender, machine);
-		grant->charged = 0;
-		grant->last = last;
+	if (lease->charged) {
+		if (left != lease->charged)
+			last = weir_lease_next(lease, left);
+		weir_depart_return(lease, left, destination, sender, machine);
+		lease->charged = 0;
+		lease->last = last;
 	}
-	grant->due = due;
+	lease->due = due;
 	*departure = now;
 	if (destination && weir_pacing_pass(pacing, destination, now, bytes, departure))
 		return WEIR_LEAVES_NEVER;
-	leaves = weir_sender_departure(sender, rules, pacing, level, machine, now, bytes, alone, departure);
+	leaves = weir_sender_departure(sender, rules, pacing, meter, machine, now, bytes, static_only, departure);
 	if (leaves == WEIR_LEAVES_NEVER)
 		return leaves;
-	weir_machine_departure(machine, pacing, now, bytes, leaves, departure);
-	if (last > *departure && last - *departure <= WEIR_GRANT_TIME)
+	weir_machine_egress_departure(machine, pacing, now, bytes, leaves, departure);
+	if (last > *departure && last - *departure <= WEIR_LEASE_TIME)
 		*departure = last;
-	grant->last = *departure > now ? *departure : 0;
-	if (leaves == WEIR_LEAVES_ENTITLED && *departure > now)
-		weir_depart_grant(grant, destination, sender, machine, pacing, now, bytes, wanted, *departure);
+	lease->last = *departure > now ? *departure : 0;
+	if (leaves == WEIR_LEAVES_COMMITTED && *departure > now)
+		weir_depart_lease(lease, destination, sender, machine, pacing, now, bytes, wanted, *departure);
 	/* who hands over more than a batch at a time makes no use of one */
-	if (leaves != WEIR_LEAVES_ENTITLED || *departure > now || bytes > WEIR_BATCH_MAX)
+	if (leaves != WEIR_LEAVES_COMMITTED || *departure > now || bytes > WEIR_CPU_BATCH_MAX)
 		return leaves;
-	room = weir_batch_room(pacing, &sender->root);
-	other = weir_batch_room(pacing, &sender->entitled);
+	room = weir_cpu_batch_room(pacing, &sender->root);
+	other = weir_cpu_batch_room(pacing, &sender->committed);
 	if (other < room)
 		room = other;
 	if (destination) {
-		other = weir_batch_room(pacing, destination);
+		other = weir_cpu_batch_room(pacing, destination);
 		if (other < room)
 			room = other;
 	}
 	batch->due = due;
 	batch->room = room;
-	batch->place = destination ? place : WEIR_NOWHERE;
+	batch->slot = destination ? slot : WEIR_NO_DESTINATION;
 	return leaves;
 }
 
@@ -460,31 +460,31 @@ WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid,
  * Counts what left as entitled since the last tick, if anything did. `newcomer`: a service began to want more than that. A
  * window may close `slack` early.
  */
-WEIR_INLINE void weir_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack)
+WEIR_INLINE void weir_sending_tick(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 newcomer, u64 slack)
 {
-	u64 elapsed = weir_window_elapsed(&level->window, now);
-	u64 floor = weir_interface_meter_floor(level);
+	u64 elapsed = weir_window_elapsed(&meter->window, now);
+	u64 floor = weir_interface_meter_floor(meter);
 	u64 counted;
 
-	if (!level->capacity)
+	if (!meter->capacity)
 		return;
-	if (floor < level->level)
-		floor = level->level;
+	if (floor < meter->saturated_rate)
+		floor = meter->saturated_rate;
 	if (newcomer) {
-		level->rate = floor;
-		weir_window_open(&level->window, now);
+		meter->rate = floor;
+		weir_window_open(&meter->window, now);
 		return;
 	}
 	if (!bytes)
 		return;
-	weir_window_add(&level->window, bytes, 0, 0);
-	if (!weir_tick_closes(elapsed, level->law.interval, slack, &counted))
+	weir_window_add(&meter->window, bytes, 0, 0);
+	if (!weir_tick_closes(elapsed, meter->law.interval, slack, &counted))
 		return;
-	level->usage = weir_window_usage(&level->window, elapsed);
-	level->rate = weir_law_run(&level->law, level->rate, level->capacity, floor, level->usage, counted, 0);
-	if (level->usage > level->capacity && level->usage - level->capacity > level->capacity / WEIR_ENTITLED_EXCESS)
-		level->rate = floor;
-	weir_window_open(&level->window, now);
+	meter->usage = weir_window_usage(&meter->window, elapsed);
+	meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity, floor, meter->usage, counted, 0);
+	if (meter->usage > meter->capacity && meter->usage - meter->capacity > meter->capacity / WEIR_COMMITTED_OVERSHOOT)
+		meter->rate = floor;
+	weir_window_open(&meter->window, now);
 }
 
 #endif

@@ -49,7 +49,7 @@ struct weir_destination_rules {
 	u64 silence;      /* ns without feedback after which the limiter is dropped or its rate halved */
 	u64 burst_time;   /* ns, up to 1 s */
 	u64 halved_floor; /* bit/s; 0: silence drops the limiter */
-	u64 ask_after;    /* ns without feedback after which packets ask for it; 0: never */
+	u64 request_after;    /* ns without feedback after which packets ask for it; 0: never */
 	u32 burst;        /* bytes */
 	u32 reserved;
 };
@@ -57,10 +57,10 @@ struct weir_destination_rules {
 struct weir_destination {
 	struct weir_limiter limiter;
 	struct weir_destination_rules rules;
-	u64 heard_at;   /* ns: the last feedback, or the making */
+	u64 feedback_at;   /* ns: the last feedback, or the making */
 	u64 halved_at;  /* ns: the last time that silence was counted from */
 	u64 changed_at; /* ns: when feedback last set the rate; with `changed` */
-	u64 asked_at;   /* ns: the last packet that asked; the making at first */
+	u64 requested_at;   /* ns: the last packet that asked; the making at first */
 	u32 changed;    /* 1: feedback has set the rate */
 	u32 reserved;
 };
@@ -103,16 +103,16 @@ WEIR_INLINE void weir_destination_init(struct weir_destination *destination, u64
 	weir_destination_set_rules(destination, rules);
 	destination->limiter.paid_at = now;
 	destination->limiter.rest_at = now;
-	destination->heard_at = now;
+	destination->feedback_at = now;
 	destination->halved_at = now;
-	destination->asked_at = now;
+	destination->requested_at = now;
 	weir_destination_set(destination, now, weir_law_clamp(rate, 1, WEIR_LAW_RATE_MAX));
 }
 
 /* The receiver says `rate` bit/s; this sender has `weight` thousandths there. 1: that is now its rate. */
 WEIR_INLINE int weir_destination_feedback(struct weir_destination *destination, u64 now, u64 rate, u32 weight)
 {
-	destination->heard_at = now;
+	destination->feedback_at = now;
 	destination->halved_at = now;
 	if (destination->changed && now - destination->changed_at < destination->rules.hold)
 		return 0;
@@ -123,15 +123,15 @@ WEIR_INLINE int weir_destination_feedback(struct weir_destination *destination, 
 }
 
 /* 1: the packet that leaves at `now` asks for feedback. */
-WEIR_INLINE int weir_destination_asks(struct weir_destination *destination, u64 now)
+WEIR_INLINE int weir_destination_requests(struct weir_destination *destination, u64 now)
 {
-	u64 after = destination->rules.ask_after;
+	u64 after = destination->rules.request_after;
 
-	if (!after || now < destination->heard_at || now - destination->heard_at < after)
+	if (!after || now < destination->feedback_at || now - destination->feedback_at < after)
 		return 0;
-	if (now < destination->asked_at || now - destination->asked_at < after)
+	if (now < destination->requested_at || now - destination->requested_at < after)
 		return 0;
-	destination->asked_at = now;
+	destination->requested_at = now;
 	return 1;
 }
 

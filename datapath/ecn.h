@@ -50,19 +50,19 @@
 #define WEIR_CE 3
 
 /* 10101 */
-#define WEIR_ORIGIN 0x15U
+#define WEIR_ECN_MARKER 0x15U
 /* So many of the identification's bits count segments. */
-#define WEIR_ORIGIN_COUNT_BITS 11
-#define WEIR_ORIGIN_COUNT_MASK ((1U << WEIR_ORIGIN_COUNT_BITS) - 1)
+#define WEIR_ECN_MARKER_COUNT_BITS 11
+#define WEIR_ECN_MARKER_COUNT_MASK ((1U << WEIR_ECN_MARKER_COUNT_BITS) - 1)
 /* So many of the flow label's bits are left to choose ways. */
-#define WEIR_ORIGIN_LABEL_BITS 15
-#define WEIR_ORIGIN_LABEL_MASK ((1U << WEIR_ORIGIN_LABEL_BITS) - 1)
+#define WEIR_ECN_MARKER_LABEL_BITS 15
+#define WEIR_ECN_MARKER_LABEL_MASK ((1U << WEIR_ECN_MARKER_LABEL_BITS) - 1)
 /* The bytes of an IPv4 header that these functions read and write, and of an IPv6 header. */
 #define WEIR_ECN_IPV4 12
 #define WEIR_ECN_IPV6 4
 
 /* What a header was found to be, or was made. */
-#define WEIR_ECN_AS_IT_WAS 0
+#define WEIR_ECN_UNCHANGED 0
 #define WEIR_ECN_CHANGED 1
 
 WEIR_INLINE void weir_put_be16(u8 *bytes, u16 value)
@@ -95,36 +95,36 @@ WEIR_INLINE void weir_ipv4_set(u8 *header, u32 ecn, u16 identification)
 }
 
 /* Whether any of `segments` packets that count up from `identification` has the origin. */
-WEIR_INLINE int weir_ipv4_has_origin(u16 identification, u32 segments)
+WEIR_INLINE int weir_ipv4_has_marker(u16 identification, u32 segments)
 {
 	u32 last = (u32)identification + segments - 1;
 
-	return identification >> WEIR_ORIGIN_COUNT_BITS == WEIR_ORIGIN || last >> WEIR_ORIGIN_COUNT_BITS == WEIR_ORIGIN;
+	return identification >> WEIR_ECN_MARKER_COUNT_BITS == WEIR_ECN_MARKER || last >> WEIR_ECN_MARKER_COUNT_BITS == WEIR_ECN_MARKER;
 }
 
 /*
  * Before `segments` packets leave with (a copy of) this IPv4 header, of which it has the first WEIR_ECN_IPV4 bytes. `asks`:
  * the packet is to ask for feedback, where it can. WEIR_ECN_CHANGED: write the bytes back.
  */
-WEIR_INLINE int weir_ecn_leave_ipv4(u8 *header, u32 segments, int asks)
+WEIR_INLINE int weir_ecn_leave_ipv4(u8 *header, u32 segments, int requests_feedback)
 {
 	u32 ecn = header[1] & 3;
 	u16 id = weir_be16(header + 4), flags = weir_be16(header + 6);
-	u32 count = id & WEIR_ORIGIN_COUNT_MASK;
+	u32 count = id & WEIR_ECN_MARKER_COUNT_MASK;
 
 	if (ecn != WEIR_NOT_ECT) {
-		if (flags != 0x4000 || !weir_ipv4_has_origin(id, segments))
-			return WEIR_ECN_AS_IT_WAS;
+		if (flags != 0x4000 || !weir_ipv4_has_marker(id, segments))
+			return WEIR_ECN_UNCHANGED;
 		/* 00000 and 1,024 numbers to count from: at most 2,048 segments stay clear of 10101 */
 		weir_ipv4_set(header, ecn, (u16)(count >> 1));
 		return WEIR_ECN_CHANGED;
 	}
 	/* don't fragment set; more fragments, offset and the reserved bit not */
-	if (flags != 0x4000 || segments > WEIR_ORIGIN_COUNT_MASK + 1)
-		return WEIR_ECN_AS_IT_WAS;
-	if (count + segments > WEIR_ORIGIN_COUNT_MASK + 1)
+	if (flags != 0x4000 || segments > WEIR_ECN_MARKER_COUNT_MASK + 1)
+		return WEIR_ECN_UNCHANGED;
+	if (count + segments > WEIR_ECN_MARKER_COUNT_MASK + 1)
 		count = 0;
-	weir_ipv4_set(header, asks ? WEIR_ECT1 : WEIR_ECT0, (u16)(WEIR_ORIGIN << WEIR_ORIGIN_COUNT_BITS | count));
+	weir_ipv4_set(header, requests_feedback ? WEIR_ECT1 : WEIR_ECT0, (u16)(WEIR_ECN_MARKER << WEIR_ECN_MARKER_COUNT_BITS | count));
 	return WEIR_ECN_CHANGED;
 }
 
@@ -142,26 +142,26 @@ WEIR_INLINE void weir_ipv6_set(u8 *header, u32 word)
 	header[3] = (u8)word;
 }
 
-WEIR_INLINE u32 weir_ipv6_origin(u32 word)
+WEIR_INLINE u32 weir_ipv6_marker(u32 word)
 {
-	return (word & 0xfffff) >> WEIR_ORIGIN_LABEL_BITS;
+	return (word & 0xfffff) >> WEIR_ECN_MARKER_LABEL_BITS;
 }
 
 /* The same for an IPv6 header, of which it has the first WEIR_ECN_IPV6 bytes. */
-WEIR_INLINE int weir_ecn_leave_ipv6(u8 *header, int asks)
+WEIR_INLINE int weir_ecn_leave_ipv6(u8 *header, int requests_feedback)
 {
 	u32 word = weir_ipv6_word(header);
 	u32 ecn = word >> 20 & 3;
-	u32 label = word & WEIR_ORIGIN_LABEL_MASK;
+	u32 label = word & WEIR_ECN_MARKER_LABEL_MASK;
 
 	if (ecn != WEIR_NOT_ECT) {
-		if (weir_ipv6_origin(word) != WEIR_ORIGIN)
-			return WEIR_ECN_AS_IT_WAS;
+		if (weir_ipv6_marker(word) != WEIR_ECN_MARKER)
+			return WEIR_ECN_UNCHANGED;
 		weir_ipv6_set(header, (word & ~0xfffffU) | label);
 		return WEIR_ECN_CHANGED;
 	}
-	ecn = asks ? WEIR_ECT1 : WEIR_ECT0;
-	weir_ipv6_set(header, (word & ~0xfffffU) | ecn << 20 | WEIR_ORIGIN << WEIR_ORIGIN_LABEL_BITS | label);
+	ecn = requests_feedback ? WEIR_ECT1 : WEIR_ECT0;
+	weir_ipv6_set(header, (word & ~0xfffffU) | ecn << 20 | WEIR_ECN_MARKER << WEIR_ECN_MARKER_LABEL_BITS | label);
 	return WEIR_ECN_CHANGED;
 }
 
@@ -169,17 +169,17 @@ WEIR_INLINE int weir_ecn_leave_ipv6(u8 *header, int asks)
 struct weir_ecn {
 	u8 capable; /* 1: switches could mark it */
 	u8 marked;  /* 1: one did */
-	u8 asks;    /* 1: its sender asks for feedback */
-	u8 ours;    /* 1: it was Not-ECT, and is to be again: weir_ecn_arrive has changed the header */
+	u8 requests_feedback;    /* 1: its sender asks for feedback */
+	u8 encapsulated;    /* 1: it was Not-ECT, and is to be again: weir_ecn_arrive has changed the header */
 };
 
-WEIR_INLINE struct weir_ecn weir_ecn_read(u32 ecn, int origin)
+WEIR_INLINE struct weir_ecn weir_ecn_read(u32 ecn, int has_marker)
 {
 	struct weir_ecn found = { ecn != WEIR_NOT_ECT, ecn == WEIR_CE, 0, 0 };
 
-	if (origin && ecn != WEIR_NOT_ECT) {
-		found.ours = 1;
-		found.asks = ecn == WEIR_ECT1;
+	if (has_marker && ecn != WEIR_NOT_ECT) {
+		found.encapsulated = 1;
+		found.requests_feedback = ecn == WEIR_ECT1;
 	}
 	return found;
 }
@@ -189,10 +189,10 @@ WEIR_INLINE struct weir_ecn weir_ecn_arrive_ipv4(u8 *header)
 {
 	u16 id = weir_be16(header + 4);
 	/* what could not have had it written is the tenant's own */
-	int origin = id >> WEIR_ORIGIN_COUNT_BITS == WEIR_ORIGIN && weir_be16(header + 6) == 0x4000;
-	struct weir_ecn found = weir_ecn_read(header[1] & 3, origin);
+	int has_marker = id >> WEIR_ECN_MARKER_COUNT_BITS == WEIR_ECN_MARKER && weir_be16(header + 6) == 0x4000;
+	struct weir_ecn found = weir_ecn_read(header[1] & 3, has_marker);
 
-	if (found.ours)
+	if (found.encapsulated)
 		weir_ipv4_set(header, WEIR_NOT_ECT, id);
 	return found;
 }
@@ -201,9 +201,9 @@ WEIR_INLINE struct weir_ecn weir_ecn_arrive_ipv4(u8 *header)
 WEIR_INLINE struct weir_ecn weir_ecn_arrive_ipv6(u8 *header)
 {
 	u32 word = weir_ipv6_word(header);
-	struct weir_ecn found = weir_ecn_read(word >> 20 & 3, weir_ipv6_origin(word) == WEIR_ORIGIN);
+	struct weir_ecn found = weir_ecn_read(word >> 20 & 3, weir_ipv6_marker(word) == WEIR_ECN_MARKER);
 
-	if (found.ours)
+	if (found.encapsulated)
 		weir_ipv6_set(header, word & ~(3U << 20));
 	return found;
 }

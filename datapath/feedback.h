@@ -14,7 +14,7 @@
  *   1, 1   format version 2, kind 5; 6: a sender's word, see below; the other kinds are the brokers' (crates/wire/src/datagram.rs)
  *   2      which key
  *   2      0 to its maker, anything to its reader: see below
- *   1      which of ports and network there are (WEIR_HAS_*), and whether the receiver has the sender's word (WEIR_FEEDBACK_HEARD)
+ *   1      which of ports and network there are (WEIR_HAS_*), and whether the receiver has the sender's word (WEIR_FEEDBACK_ECN_ACK)
  *   1      protocol     of the answered packet, as all up to its network
  *   2, 2   source port, destination port
  *   4      service: the first four bytes of SHA-256 over its path, for people and counters
@@ -55,34 +55,34 @@
 #define WEIR_MAGIC 0x57454952U
 #define WEIR_WIRE_VERSION 2
 #define WEIR_KIND_FEEDBACK 5
-#define WEIR_KIND_WORD 6
+#define WEIR_KIND_ECN_CAPABILITY 6
 #define WEIR_FEEDBACK_WORDS 7
 #define WEIR_FEEDBACK_BYTES (WEIR_FEEDBACK_WORDS * 8)
 #define WEIR_UDP_BYTES 8
-#define WEIR_ANSWER_IPV4 (20 + WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES)
-#define WEIR_ANSWER_IPV6 (40 + WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES)
+#define WEIR_FEEDBACK_IPV4_BYTES (20 + WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES)
+#define WEIR_FEEDBACK_IPV6_BYTES (40 + WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES)
 
 /* What became of a datagram to the control port. */
 #define WEIR_FEEDBACK_GOOD 0
 #define WEIR_FEEDBACK_FOREIGN 1 /* not of this protocol */
 #define WEIR_FEEDBACK_VERSION 2 /* of another version */
 #define WEIR_FEEDBACK_OTHER 3   /* of another kind: a broker's */
-#define WEIR_FEEDBACK_WORD 4    /* a sender's word */
+#define WEIR_FEEDBACK_ECN_CAPABILITY 4    /* a sender's word */
 
 /* In `has`, beside WEIR_HAS_*: who answers has the sender's word. */
-#define WEIR_FEEDBACK_HEARD 0x80
+#define WEIR_FEEDBACK_ECN_ACK 0x80
 
 /*
- * ns, each longer than what it must outlast, with the time on the way. A sender gives its word again after WEIR_WORD_AGAIN; the receiver says that it has
- * it for WEIR_WORD_HEARD, so that three may be lost; the sender codes for WEIR_WORD_CODES after it was last told so; until WEIR_WORD_HOLDS
- * after the word the receiver takes what comes for coded, and until WEIR_WORD_AVOIDS after feedback the sender sends nothing that
+ * ns, each longer than what it must outlast, with the time on the way. A sender gives its word again after WEIR_ECN_REFRESH; the receiver says that it has
+ * it for WEIR_ECN_ACK_TIME, so that three may be lost; the sender codes for WEIR_ECN_ENCAPSULATE_TIME after it was last told so; until WEIR_ECN_DECAPSULATE_TIME
+ * after the word the receiver takes what comes for coded, and until WEIR_ECN_AVOID_TIME after feedback the sender sends nothing that
  * looks coded and is not.
  */
-#define WEIR_WORD_AGAIN 250000000ULL
-#define WEIR_WORD_HEARD 1000000000ULL
-#define WEIR_WORD_CODES 1000000000ULL
-#define WEIR_WORD_HOLDS 3000000000ULL
-#define WEIR_WORD_AVOIDS 4000000000ULL
+#define WEIR_ECN_REFRESH 250000000ULL
+#define WEIR_ECN_ACK_TIME 1000000000ULL
+#define WEIR_ECN_ENCAPSULATE_TIME 1000000000ULL
+#define WEIR_ECN_DECAPSULATE_TIME 3000000000ULL
+#define WEIR_ECN_AVOID_TIME 4000000000ULL
 
 struct weir_feedback {
 	u64 rate; /* bit/s */
@@ -159,8 +159,8 @@ WEIR_INLINE int weir_control_kind(u64 first)
 		return WEIR_FEEDBACK_FOREIGN;
 	if ((first >> 24 & 0xff) != WEIR_WIRE_VERSION)
 		return WEIR_FEEDBACK_VERSION;
-	if ((first >> 16 & 0xff) == WEIR_KIND_WORD)
-		return WEIR_FEEDBACK_WORD;
+	if ((first >> 16 & 0xff) == WEIR_KIND_ECN_CAPABILITY)
+		return WEIR_FEEDBACK_ECN_CAPABILITY;
 	return (first >> 16 & 0xff) == WEIR_KIND_FEEDBACK ? WEIR_FEEDBACK_GOOD : WEIR_FEEDBACK_OTHER;
 }
 
@@ -184,21 +184,21 @@ WEIR_INLINE void weir_feedback_read(const u64 *body, struct weir_feedback *feedb
 }
 
 /* The packet that was answered, as its sender classifies what leaves; `answer` is the answer's own packet. */
-WEIR_INLINE void weir_feedback_answered(const struct weir_feedback *feedback, const struct weir_packet *answer,
-					struct weir_packet *answered)
+WEIR_INLINE void weir_feedback_subject(const struct weir_feedback *feedback, const struct weir_packet *carrier,
+					struct weir_packet *subject)
 {
-	__builtin_memset(answered, 0, sizeof(*answered));
-	answered->source[0] = answer->destination[0];
-	answered->source[1] = answer->destination[1];
-	answered->destination[0] = answer->source[0];
-	answered->destination[1] = answer->source[1];
-	answered->family = answer->family;
-	answered->protocol = feedback->protocol;
-	answered->source_port = feedback->source_port;
-	answered->destination_port = feedback->destination_port;
-	answered->vni = feedback->vni;
-	answered->dscp = feedback->dscp & 0x3f;
-	answered->has = (feedback->has & (WEIR_HAS_PORTS | WEIR_HAS_VNI)) | WEIR_HAS_IP;
+	__builtin_memset(subject, 0, sizeof(*subject));
+	subject->source[0] = carrier->destination[0];
+	subject->source[1] = carrier->destination[1];
+	subject->destination[0] = carrier->source[0];
+	subject->destination[1] = carrier->source[1];
+	subject->family = carrier->family;
+	subject->protocol = feedback->protocol;
+	subject->source_port = feedback->source_port;
+	subject->destination_port = feedback->destination_port;
+	subject->vni = feedback->vni;
+	subject->dscp = feedback->dscp & 0x3f;
+	subject->has = (feedback->has & (WEIR_HAS_PORTS | WEIR_HAS_VNI)) | WEIR_HAS_IP;
 }
 
 /* 1: (epoch, sequence) is newer than what was believed last. */
@@ -252,9 +252,9 @@ WEIR_INLINE u64 weir_checksum_words(const u64 *words, u32 count)
  * The IPv4 and UDP headers before a body; `source` is who answers. Without a UDP checksum, which IPv4 allows: the tag is
  * more than one.
  */
-WEIR_INLINE void weir_answer_ipv4(u8 *headers, const u64 *source, const u64 *destination)
+WEIR_INLINE void weir_feedback_ipv4(u8 *headers, const u64 *source, const u64 *destination)
 {
-	u32 length = WEIR_ANSWER_IPV4, sum = 0, i;
+	u32 length = WEIR_FEEDBACK_IPV4_BYTES, sum = 0, i;
 	u16 checksum;
 
 	__builtin_memset(headers, 0, 12);
@@ -274,7 +274,7 @@ WEIR_INLINE void weir_answer_ipv4(u8 *headers, const u64 *source, const u64 *des
 }
 
 /* The IPv6 and UDP headers before `body`, which the UDP checksum covers. */
-WEIR_INLINE void weir_answer_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body)
+WEIR_INLINE void weir_feedback_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body)
 {
 	u32 length = WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES;
 	u64 sum;

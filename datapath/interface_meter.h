@@ -117,7 +117,7 @@ struct weir_interface_meter {
 	u64 peak;     /* bit/s: in this window, the most that came in a service's own with marks of the own queue, or C; 0: none met it */
 	u64 total;    /* sum of the services' weights, thousandths, at least `lightest` */
 	u64 minima;   /* bit/s: sum of the services' guarantees */
-	u64 level;    /* bit/s: the R at which the rule shares out C while all services want everything */
+	u64 saturated_rate;    /* bit/s: the R at which the rule shares out C while all services want everything */
 	u64 short_packets; /* in this window, while it is full: those of services with less than they are entitled to */
 	u64 short_marked;  /* of them, those that were marked */
 	u64 reach;    /* bit/s: in this window, the highest R that mattered to a service; 0 where none was noted */
@@ -158,7 +158,7 @@ WEIR_INLINE u64 weir_interface_meter_floor(const struct weir_interface_meter *me
  * sum to `minima` bit/s. `level` is described above.
  */
 WEIR_INLINE void weir_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
-					   u64 capacity, u32 lightest, u64 total, u64 minima, u64 level, u32 weighs)
+					   u64 capacity, u32 lightest, u64 total, u64 minima, u64 saturated_rate, u32 weighs)
 {
 	__builtin_memset(meter, 0, sizeof(*meter));
 	weir_law_set(&meter->law, law);
@@ -170,7 +170,7 @@ WEIR_INLINE void weir_interface_meter_init(struct weir_interface_meter *meter, u
 	meter->lightest = lightest;
 	meter->total = total > lightest ? total : lightest;
 	meter->minima = minima;
-	meter->level = level < WEIR_LAW_RATE_MAX ? level : WEIR_LAW_RATE_MAX;
+	meter->saturated_rate = saturated_rate < WEIR_LAW_RATE_MAX ? saturated_rate : WEIR_LAW_RATE_MAX;
 	meter->weighs = weighs;
 	meter->capacity = weir_capacity_clamp(capacity);
 	meter->rate = meter->capacity ? weir_law_clamp(weir_weight_share(meter->capacity, lightest, meter->total), 1,
@@ -179,11 +179,11 @@ WEIR_INLINE void weir_interface_meter_init(struct weir_interface_meter *meter, u
 }
 
 /* From now on the capacity is `capacity` bit/s, 0 is unlimited, and `level` that of it. R goes along in proportion. */
-WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 level)
+WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 saturated_rate)
 {
 	u64 part;
 
-	meter->level = level < WEIR_LAW_RATE_MAX ? level : WEIR_LAW_RATE_MAX;
+	meter->saturated_rate = saturated_rate < WEIR_LAW_RATE_MAX ? saturated_rate : WEIR_LAW_RATE_MAX;
 	capacity = weir_capacity_clamp(capacity);
 	if (capacity == meter->capacity)
 		return;
@@ -225,7 +225,7 @@ WEIR_INLINE void weir_interface_meter_reach(struct weir_interface_meter *meter, 
 {
 	u64 usage, reach;
 
-	if (!meter->weighs || meter->usage <= meter->capacity || meter->rate <= meter->level)
+	if (!meter->weighs || meter->usage <= meter->capacity || meter->rate <= meter->saturated_rate)
 		return;
 	usage = weir_interface_meter_used(meter, service, now, bytes);
 	if (meter->minima > meter->capacity)
@@ -263,15 +263,15 @@ WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *met
 		usage = usage >= meter->capacity / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST ? meter->peak : meter->capacity;
 	if (meter->weighs && usage < meter->capacity)
 		law.alpha = WEIR_LAW_ONE;
-	most = meter->reach > meter->level ? meter->reach : meter->level;
+	most = meter->reach > meter->saturated_rate ? meter->reach : meter->saturated_rate;
 	if (meter->reach && meter->usage > meter->capacity && rate > most)
 		rate = most > floor ? most : floor;
 	rate = weir_law_run(&law, rate, meter->capacity, floor, usage, elapsed, 0);
 	if ((meter->settling || meter->peak) && !old && rate > meter->rate)
 		rate = meter->rate;
 	if (meter->short_marked && !old && meter->short_marked * WEIR_SHARE_MOST_OF >= meter->short_packets * WEIR_SHARE_MOST &&
-	    rate > meter->level)
-		rate = meter->level > floor ? meter->level : floor;
+	    rate > meter->saturated_rate)
+		rate = meter->saturated_rate > floor ? meter->saturated_rate : floor;
 	return rate;
 }
 
@@ -350,13 +350,13 @@ WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *me
  * Notes the marks of a service while the interface is full: those of one that has less than it is `entitled` to count here, see the table
  * above, and those of any but the crowd keep R from rising, however long the service's own windows are.
  */
-WEIR_INLINE void weir_note_marks(struct weir_interface_meter *interface, u64 usage, u32 packets, u32 marked, u64 entitled)
+WEIR_INLINE void weir_note_marks(struct weir_interface_meter *interface, u64 usage, u32 packets, u32 marked, u64 committed)
 {
 	if (!interface->full || usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
 		return;
 	if (marked && interface->peak < interface->capacity)
 		interface->peak = interface->capacity;
-	if (usage >= entitled)
+	if (usage >= committed)
 		return;
 	interface->short_packets += packets;
 	interface->short_marked += marked;
@@ -378,7 +378,7 @@ WEIR_INLINE u32 weir_interface_meter_was_full(const struct weir_interface_meter 
  * whether it met the own queue, and which of its marks count. A pause tells nothing of a queue, nor does a window that is longer than
  * is measured, or from when the interface had another meter that received more.
  */
-WEIR_INLINE void weir_own_queue(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 received, u64 elapsed)
+WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 received, u64 elapsed)
 {
 	u64 most = interface->capacity + interface->capacity / WEIR_LINK_PART, usage;
 	struct weir_window all = {};
@@ -404,7 +404,7 @@ WEIR_INLINE void weir_own_queue(struct weir_interface_meter *interface, struct w
  * come: counts at both levels, marks as above, and says what is due.
  */
 WEIR_INLINE u32 weir_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now,
-				    u64 bytes, u32 packets, u32 marked, u64 entitled)
+				    u64 bytes, u32 packets, u32 marked, u64 committed)
 {
 	u64 elapsed = weir_window_elapsed(&meter->window, now);
 	u32 due = 0;
@@ -412,9 +412,9 @@ WEIR_INLINE u32 weir_receive_packet(struct weir_interface_meter *interface, stru
 	if (weir_interface_meter_packet(interface, now, bytes))
 		due |= WEIR_RECEIVED_SHARES;
 	if (interface->full)
-		weir_note_marks(interface, weir_receive_meter_usage(meter, now), packets, marked, entitled);
+		weir_note_marks(interface, weir_receive_meter_usage(meter, now), packets, marked, committed);
 	if (elapsed >= meter->law.interval)
-		weir_own_queue(interface, meter, interface->received - bytes, elapsed);
+		weir_note_own_queue(interface, meter, interface->received - bytes, elapsed);
 	if (weir_receive_meter_packet(meter, now, bytes, packets, marked))
 		due |= WEIR_RECEIVED_FEEDBACK;
 	return due;

@@ -42,7 +42,7 @@ struct weir_limiter {
 	u64 paid_at;  /* ns */
 	u64 drain_ns; /* so much time pays WEIR_OWED_MAX at `rate`: keeps elapsed * rate inside 64 bits */
 	u64 rest_at;  /* ns: when it was last found to owe nothing; what was charged before is paid */
-	u32 kept;     /* bytes of grants that were charged since (grant.h) */
+	u32 kept;     /* bytes of grants that were charged since (lease.h) */
 	u32 reserved;
 };
 

@@ -7,7 +7,7 @@
  */
 #include <stddef.h>
 
-#include "answers.h"
+#include "feedback_sampler.h"
 #include "classify.h"
 #include "departure.h"
 #include "destination.h"
@@ -42,19 +42,19 @@ void weir_native_receive_meter_set_interval(struct weir_receive_meter *meter, u6
 int weir_native_receive_meter_packet(struct weir_receive_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked);
 u64 weir_native_receive_meter_usage(const struct weir_receive_meter *meter, u64 now);
 void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
-				      u64 capacity, u32 lightest, u64 total, u64 minima, u64 level, u32 weighs);
-void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 level);
+				      u64 capacity, u32 lightest, u64 total, u64 minima, u64 saturated_rate, u32 weighs);
+void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 saturated_rate);
 int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes);
 void weir_native_interface_meter_reach(struct weir_interface_meter *meter, const struct weir_receive_meter *service, u64 now,
 				       u64 bytes, u32 sharing, u64 min, u64 max, u32 weight);
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
-			       u32 packets, u32 marked, u64 entitled);
+			       u32 packets, u32 marked, u64 committed);
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
 				      u32 weight);
-int weir_native_answer_waits(struct weir_answers *answers, u64 last, u64 bytes);
-int weir_native_answer_due(struct weir_answers *answers, u64 now, u64 bytes);
-u32 weir_native_told_place(const u64 *source, const u64 *destination, u32 service, u32 places);
-int weir_native_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
+int weir_native_feedback_waits(struct weir_feedback_sampler *sampler, u64 last, u64 bytes);
+int weir_native_feedback_due(struct weir_feedback_sampler *sampler, u64 now, u64 bytes);
+u32 weir_native_advertised_slot(const u64 *source, const u64 *destination, u32 service, u32 slots);
+int weir_native_feedback_repeats(struct weir_advertised *advertised, const u64 *source, const u64 *destination, u32 service, u64 rate,
 			       u64 now, u64 keep);
 void weir_native_destination_init(struct weir_destination *destination, u64 now,
 				  const struct weir_destination_rules *rules, u64 rate);
@@ -62,42 +62,42 @@ int weir_native_destination_feedback(struct weir_destination *destination, u64 n
 int weir_native_destination_asks(struct weir_destination *destination, u64 now);
 int weir_native_destination_silent(struct weir_destination *destination, u64 now);
 int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure);
-int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes);
-int weir_native_grant_take(struct weir_grant *grant, u64 due, u32 bytes, u64 *departure);
-int weir_native_batch_ends(struct weir_batch *batch, u64 due, u32 place);
-u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
-				 const struct weir_grant *grant, const struct weir_pacing *pacing, u64 tick, u64 due);
-u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
-		       struct weir_grant *grant, struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
-		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
+int weir_native_cpu_batch_pass(struct weir_cpu_batch *batch, u64 due, u32 slot, u32 bytes);
+int weir_native_lease_take(struct weir_lease *lease, u64 due, u32 bytes, u64 *departure);
+int weir_native_cpu_batch_end(struct weir_cpu_batch *batch, u64 due, u32 slot);
+u64 weir_native_departure_tick_time(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+				 const struct weir_lease *lease, const struct weir_pacing *pacing, u64 tick, u64 due);
+u32 weir_native_depart(struct weir_cpu_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 slot,
+		       struct weir_lease *lease, struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
+		       const struct weir_interface_meter *meter, struct weir_machine_egress *machine, u64 now, u64 due, u32 bytes,
 		       u64 *departure);
 u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
-			  const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u32 bytes,
-			  u32 alone, u64 *departure);
-void weir_native_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack);
+			  const struct weir_interface_meter *meter, struct weir_machine_egress *machine, u64 now, u32 bytes,
+			  u32 static_only, u64 *departure);
+void weir_native_sending_tick(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 newcomer, u64 slack);
 void weir_native_tick_take(struct weir_arrivals *arrivals, struct weir_taken *taken);
 void weir_native_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
-			   u32 marked, u64 entitled);
+			   u32 marked, u64 committed);
 int weir_native_tick_interface(struct weir_interface_meter *interface, u64 now, u64 bytes, u64 slack);
 int weir_native_tick_meter(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
 			   u32 packets, u32 marked, u64 slack);
-int weir_native_ecn_leave_ipv4(u8 *header, u32 segments, int asks);
-int weir_native_ecn_leave_ipv6(u8 *header, int asks);
+int weir_native_ecn_leave_ipv4(u8 *header, u32 segments, int requests_feedback);
+int weir_native_ecn_leave_ipv6(u8 *header, int requests_feedback);
 u32 weir_native_ecn_arrive_ipv4(u8 *header);
 u32 weir_native_ecn_arrive_ipv6(u8 *header);
 u64 weir_native_siphash(const struct weir_sip_key *key, const u64 *words, u32 count);
-void weir_native_word_write(u64 *body, const struct weir_feedback *feedback, const u64 *source, const u64 *destination,
+void weir_native_ecn_capability_write(u64 *body, const struct weir_feedback *feedback, const u64 *source, const u64 *destination,
 			    const struct weir_sip_key *key);
 void weir_native_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
 				const u64 *destination, const struct weir_sip_key *key);
 int weir_native_control_kind(u64 first);
 int weir_native_feedback_read(const u64 *body, const u64 *source, const u64 *destination, const struct weir_sip_key *key,
 			      struct weir_feedback *feedback);
-void weir_native_feedback_answered(const struct weir_feedback *feedback, const struct weir_packet *answer,
-				   struct weir_packet *answered);
+void weir_native_feedback_answered(const struct weir_feedback *feedback, const struct weir_packet *carrier,
+				   struct weir_packet *subject);
 int weir_native_feedback_newer(u64 epoch, u64 sequence, u64 last_epoch, u64 last_sequence);
-void weir_native_answer_ipv4(u8 *headers, const u64 *source, const u64 *destination);
-void weir_native_answer_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body);
+void weir_native_feedback_ipv4(u8 *headers, const u64 *source, const u64 *destination);
+void weir_native_feedback_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body);
 
 int weir_native_parse(const u8 *data, u32 size, struct weir_packet *packet)
 {
@@ -198,14 +198,14 @@ u64 weir_native_receive_meter_usage(const struct weir_receive_meter *meter, u64 
 }
 
 void weir_native_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
-				      u64 capacity, u32 lightest, u64 total, u64 minima, u64 level, u32 weighs)
+				      u64 capacity, u32 lightest, u64 total, u64 minima, u64 saturated_rate, u32 weighs)
 {
-	weir_interface_meter_init(meter, now, law, capacity, lightest, total, minima, level, weighs);
+	weir_interface_meter_init(meter, now, law, capacity, lightest, total, minima, saturated_rate, weighs);
 }
 
-void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 level)
+void weir_native_interface_meter_set_capacity(struct weir_interface_meter *meter, u64 capacity, u64 saturated_rate)
 {
-	weir_interface_meter_set_capacity(meter, capacity, level);
+	weir_interface_meter_set_capacity(meter, capacity, saturated_rate);
 }
 
 int weir_native_interface_meter_packet(struct weir_interface_meter *meter, u64 now, u64 bytes)
@@ -220,9 +220,9 @@ void weir_native_interface_meter_reach(struct weir_interface_meter *meter, const
 }
 
 u32 weir_native_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
-			       u32 packets, u32 marked, u64 entitled)
+			       u32 packets, u32 marked, u64 committed)
 {
-	return weir_receive_packet(interface, meter, now, bytes, packets, marked, entitled);
+	return weir_receive_packet(interface, meter, now, bytes, packets, marked, committed);
 }
 
 u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, u32 sharing, u64 min, u64 max,
@@ -231,25 +231,25 @@ u64 weir_native_interface_meter_share(const struct weir_interface_meter *meter, 
 	return weir_interface_meter_share(meter, sharing, min, max, weight);
 }
 
-int weir_native_answer_waits(struct weir_answers *answers, u64 last, u64 bytes)
+int weir_native_feedback_waits(struct weir_feedback_sampler *sampler, u64 last, u64 bytes)
 {
-	return weir_answer_waits(answers, last, bytes);
+	return weir_feedback_not_due(sampler, last, bytes);
 }
 
-int weir_native_answer_due(struct weir_answers *answers, u64 now, u64 bytes)
+int weir_native_feedback_due(struct weir_feedback_sampler *sampler, u64 now, u64 bytes)
 {
-	return weir_answer_due(answers, now, bytes);
+	return weir_feedback_due(sampler, now, bytes);
 }
 
-u32 weir_native_told_place(const u64 *source, const u64 *destination, u32 service, u32 places)
+u32 weir_native_advertised_slot(const u64 *source, const u64 *destination, u32 service, u32 slots)
 {
-	return weir_told_place(source, destination, service, places);
+	return weir_advertised_slot(source, destination, service, slots);
 }
 
-int weir_native_answer_repeats(struct weir_told *told, const u64 *source, const u64 *destination, u32 service, u64 rate,
+int weir_native_feedback_repeats(struct weir_advertised *advertised, const u64 *source, const u64 *destination, u32 service, u64 rate,
 			       u64 now, u64 keep)
 {
-	return weir_answer_repeats(told, source, destination, service, rate, now, keep);
+	return weir_feedback_repeats(advertised, source, destination, service, rate, now, keep);
 }
 
 void weir_native_destination_init(struct weir_destination *destination, u64 now,
@@ -265,7 +265,7 @@ int weir_native_destination_feedback(struct weir_destination *destination, u64 n
 
 int weir_native_destination_asks(struct weir_destination *destination, u64 now)
 {
-	return weir_destination_asks(destination, now);
+	return weir_destination_requests(destination, now);
 }
 
 int weir_native_destination_silent(struct weir_destination *destination, u64 now)
@@ -279,50 +279,50 @@ int weir_native_pacing_pass(const struct weir_pacing *pacing, struct weir_limite
 }
 
 u32 weir_native_departure(struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
-			  const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u32 bytes,
-			  u32 alone, u64 *departure)
+			  const struct weir_interface_meter *meter, struct weir_machine_egress *machine, u64 now, u32 bytes,
+			  u32 static_only, u64 *departure)
 {
-	u32 leaves = weir_sender_departure(sender, rules, pacing, level, machine, now, bytes, alone, departure);
+	u32 leaves = weir_sender_departure(sender, rules, pacing, meter, machine, now, bytes, static_only, departure);
 
 	if (leaves != WEIR_LEAVES_NEVER)
-		weir_machine_departure(machine, pacing, now, bytes, leaves, departure);
+		weir_machine_egress_departure(machine, pacing, now, bytes, leaves, departure);
 	return leaves;
 }
 
-int weir_native_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes)
+int weir_native_cpu_batch_pass(struct weir_cpu_batch *batch, u64 due, u32 slot, u32 bytes)
 {
-	return weir_batch_pass(batch, due, place, bytes);
+	return weir_cpu_batch_pass(batch, due, slot, bytes);
 }
 
-int weir_native_grant_take(struct weir_grant *grant, u64 due, u32 bytes, u64 *departure)
+int weir_native_lease_take(struct weir_lease *lease, u64 due, u32 bytes, u64 *departure)
 {
-	return weir_grant_take(grant, due, bytes, departure);
+	return weir_lease_take(lease, due, bytes, departure);
 }
 
-int weir_native_batch_ends(struct weir_batch *batch, u64 due, u32 place)
+int weir_native_cpu_batch_end(struct weir_cpu_batch *batch, u64 due, u32 slot)
 {
-	return weir_batch_ends(batch, due, place);
+	return weir_cpu_batch_end(batch, due, slot);
 }
 
-u64 weir_native_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
-				 const struct weir_grant *grant, const struct weir_pacing *pacing, u64 tick, u64 due)
+u64 weir_native_departure_tick_time(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+				 const struct weir_lease *lease, const struct weir_pacing *pacing, u64 tick, u64 due)
 {
-	return weir_departure_lately(sender, destination, unpaid, grant ? grant : &sender->grant, pacing, tick, due);
+	return weir_departure_tick_time(sender, destination, unpaid, lease ? lease : &sender->lease, pacing, tick, due);
 }
 
-u32 weir_native_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
-		       struct weir_grant *grant, struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
-		       const struct weir_interface_meter *level, struct weir_machine *machine, u64 now, u64 due, u32 bytes,
+u32 weir_native_depart(struct weir_cpu_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 slot,
+		       struct weir_lease *lease, struct weir_sender *sender, const struct weir_sending *rules, const struct weir_pacing *pacing,
+		       const struct weir_interface_meter *meter, struct weir_machine_egress *machine, u64 now, u64 due, u32 bytes,
 		       u64 *departure)
 {
 	/* the caller cannot name one limiter twice */
-	return weir_depart(batch, batch->place == place ? destination : paid, destination, place,
-			   grant ? grant : &sender->grant, sender, rules, pacing, level, machine, now, due, bytes, 0, departure);
+	return weir_depart(batch, batch->slot == slot ? destination : paid, destination, slot,
+			   lease ? lease : &sender->lease, sender, rules, pacing, meter, machine, now, due, bytes, 0, departure);
 }
 
-void weir_native_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack)
+void weir_native_sending_tick(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 newcomer, u64 slack)
 {
-	weir_level_tick(level, now, bytes, newcomer, slack);
+	weir_sending_tick(meter, now, bytes, newcomer, slack);
 }
 
 void weir_native_tick_take(struct weir_arrivals *arrivals, struct weir_taken *taken)
@@ -331,9 +331,9 @@ void weir_native_tick_take(struct weir_arrivals *arrivals, struct weir_taken *ta
 }
 
 void weir_native_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
-			   u32 marked, u64 entitled)
+			   u32 marked, u64 committed)
 {
-	weir_tick_marks(interface, meter, packets, marked, entitled);
+	weir_tick_marks(interface, meter, packets, marked, committed);
 }
 
 int weir_native_tick_interface(struct weir_interface_meter *interface, u64 now, u64 bytes, u64 slack)
@@ -347,20 +347,20 @@ int weir_native_tick_meter(struct weir_interface_meter *interface, struct weir_r
 	return weir_tick_meter(interface, meter, now, bytes, packets, marked, slack);
 }
 
-int weir_native_ecn_leave_ipv4(u8 *header, u32 segments, int asks)
+int weir_native_ecn_leave_ipv4(u8 *header, u32 segments, int requests_feedback)
 {
-	return weir_ecn_leave_ipv4(header, segments, asks);
+	return weir_ecn_leave_ipv4(header, segments, requests_feedback);
 }
 
-int weir_native_ecn_leave_ipv6(u8 *header, int asks)
+int weir_native_ecn_leave_ipv6(u8 *header, int requests_feedback)
 {
-	return weir_ecn_leave_ipv6(header, asks);
+	return weir_ecn_leave_ipv6(header, requests_feedback);
 }
 
 /* The four answers of `struct weir_ecn` as bits, in order. */
 static u32 ecn_bits(struct weir_ecn found)
 {
-	return (u32)(found.capable | found.marked << 1 | found.asks << 2 | found.ours << 3);
+	return (u32)(found.capable | found.marked << 1 | found.requests_feedback << 2 | found.encapsulated << 3);
 }
 
 u32 weir_native_ecn_arrive_ipv4(u8 *header)
@@ -378,10 +378,10 @@ u64 weir_native_siphash(const struct weir_sip_key *key, const u64 *words, u32 co
 	return weir_siphash(key, words, count);
 }
 
-void weir_native_word_write(u64 *body, const struct weir_feedback *feedback, const u64 *source, const u64 *destination,
+void weir_native_ecn_capability_write(u64 *body, const struct weir_feedback *feedback, const u64 *source, const u64 *destination,
 			    const struct weir_sip_key *key)
 {
-	weir_feedback_write_as(WEIR_KIND_WORD, body, feedback, source, destination, key);
+	weir_feedback_write_as(WEIR_KIND_ECN_CAPABILITY, body, feedback, source, destination, key);
 }
 
 void weir_native_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
@@ -403,10 +403,10 @@ int weir_native_feedback_read(const u64 *body, const u64 *source, const u64 *des
 	return weir_feedback_tag(body, source, destination, key) == body[6];
 }
 
-void weir_native_feedback_answered(const struct weir_feedback *feedback, const struct weir_packet *answer,
-				   struct weir_packet *answered)
+void weir_native_feedback_answered(const struct weir_feedback *feedback, const struct weir_packet *carrier,
+				   struct weir_packet *subject)
 {
-	weir_feedback_answered(feedback, answer, answered);
+	weir_feedback_subject(feedback, carrier, subject);
 }
 
 int weir_native_feedback_newer(u64 epoch, u64 sequence, u64 last_epoch, u64 last_sequence)
@@ -414,14 +414,14 @@ int weir_native_feedback_newer(u64 epoch, u64 sequence, u64 last_epoch, u64 last
 	return weir_feedback_newer(epoch, sequence, last_epoch, last_sequence);
 }
 
-void weir_native_answer_ipv4(u8 *headers, const u64 *source, const u64 *destination)
+void weir_native_feedback_ipv4(u8 *headers, const u64 *source, const u64 *destination)
 {
-	weir_answer_ipv4(headers, source, destination);
+	weir_feedback_ipv4(headers, source, destination);
 }
 
-void weir_native_answer_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body)
+void weir_native_feedback_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body)
 {
-	weir_answer_ipv6(headers, source, destination, body);
+	weir_feedback_ipv6(headers, source, destination, body);
 }
 
 #define SIZE(type) sizeof(struct type)
@@ -464,14 +464,14 @@ const u32 weir_layout[] = {
 	FIELD(weir_limiter, drain_ns),
 	FIELD(weir_limiter, rest_at),
 	FIELD(weir_limiter, kept),
-	SIZE(weir_grant),
-	FIELD(weir_grant, left),
-	FIELD(weir_grant, due),
-	FIELD(weir_grant, end),
-	FIELD(weir_grant, last),
-	FIELD(weir_grant, charged_at),
-	FIELD(weir_grant, charged),
-	FIELD(weir_grant, step),
+	SIZE(weir_lease),
+	FIELD(weir_lease, left),
+	FIELD(weir_lease, due),
+	FIELD(weir_lease, end),
+	FIELD(weir_lease, last),
+	FIELD(weir_lease, charged_at),
+	FIELD(weir_lease, charged),
+	FIELD(weir_lease, step),
 	SIZE(weir_law),
 	FIELD(weir_law, interval),
 	FIELD(weir_law, alpha),
@@ -483,12 +483,12 @@ const u32 weir_layout[] = {
 	FIELD(weir_window, bytes),
 	FIELD(weir_window, packets),
 	FIELD(weir_window, marked),
-	SIZE(weir_answers),
-	FIELD(weir_answers, interval),
-	FIELD(weir_answers, answered_at),
-	FIELD(weir_answers, unanswered),
-	FIELD(weir_answers, bytes),
-	FIELD(weir_answers, draw),
+	SIZE(weir_feedback_sampler),
+	FIELD(weir_feedback_sampler, interval),
+	FIELD(weir_feedback_sampler, sent_at),
+	FIELD(weir_feedback_sampler, unsent_bytes),
+	FIELD(weir_feedback_sampler, bytes),
+	FIELD(weir_feedback_sampler, draw),
 	SIZE(weir_receive_meter),
 	FIELD(weir_receive_meter, law),
 	FIELD(weir_receive_meter, window),
@@ -502,7 +502,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_receive_meter, beside),
 	FIELD(weir_receive_meter, queued),
 	FIELD(weir_receive_meter, shared),
-	FIELD(weir_receive_meter, answers),
+	FIELD(weir_receive_meter, sampler),
 	SIZE(weir_interface_meter),
 	FIELD(weir_interface_meter, law),
 	FIELD(weir_interface_meter, window),
@@ -513,7 +513,7 @@ const u32 weir_layout[] = {
 	FIELD(weir_interface_meter, peak),
 	FIELD(weir_interface_meter, total),
 	FIELD(weir_interface_meter, minima),
-	FIELD(weir_interface_meter, level),
+	FIELD(weir_interface_meter, saturated_rate),
 	FIELD(weir_interface_meter, short_packets),
 	FIELD(weir_interface_meter, short_marked),
 	FIELD(weir_interface_meter, reach),
@@ -552,15 +552,15 @@ const u32 weir_layout[] = {
 	FIELD(weir_destination_rules, silence),
 	FIELD(weir_destination_rules, burst_time),
 	FIELD(weir_destination_rules, halved_floor),
-	FIELD(weir_destination_rules, ask_after),
+	FIELD(weir_destination_rules, request_after),
 	FIELD(weir_destination_rules, burst),
 	SIZE(weir_destination),
 	FIELD(weir_destination, limiter),
 	FIELD(weir_destination, rules),
-	FIELD(weir_destination, heard_at),
+	FIELD(weir_destination, feedback_at),
 	FIELD(weir_destination, halved_at),
 	FIELD(weir_destination, changed_at),
-	FIELD(weir_destination, asked_at),
+	FIELD(weir_destination, requested_at),
 	FIELD(weir_destination, changed),
 	SIZE(weir_pacing),
 	FIELD(weir_pacing, rate),
@@ -578,30 +578,30 @@ const u32 weir_layout[] = {
 	FIELD(weir_sending, generation),
 	SIZE(weir_sender),
 	FIELD(weir_sender, root),
-	FIELD(weir_sender, entitled),
-	FIELD(weir_sender, grant),
-	FIELD(weir_sender, level),
+	FIELD(weir_sender, committed),
+	FIELD(weir_sender, lease),
+	FIELD(weir_sender, fair_rate),
 	FIELD(weir_sender, latest),
 	FIELD(weir_sender, waited_at),
 	FIELD(weir_sender, sent),
-	FIELD(weir_sender, spare),
+	FIELD(weir_sender, excess),
 	FIELD(weir_sender, dropped),
 	FIELD(weir_sender, generation),
-	SIZE(weir_machine),
-	FIELD(weir_machine, limiter),
-	FIELD(weir_machine, entitled),
-	FIELD(weir_machine, sent),
-	FIELD(weir_machine, newcomers),
-	SIZE(weir_batch),
-	FIELD(weir_batch, due),
-	FIELD(weir_batch, room),
-	FIELD(weir_batch, unpaid),
-	FIELD(weir_batch, place),
-	WEIR_ENTITLED_PART,
-	WEIR_BATCH_SPREAD,
-	WEIR_NOWHERE,
-	WEIR_LEAVES_ENTITLED,
-	WEIR_LEAVES_SPARE,
+	SIZE(weir_machine_egress),
+	FIELD(weir_machine_egress, limiter),
+	FIELD(weir_machine_egress, committed),
+	FIELD(weir_machine_egress, sent),
+	FIELD(weir_machine_egress, newcomers),
+	SIZE(weir_cpu_batch),
+	FIELD(weir_cpu_batch, due),
+	FIELD(weir_cpu_batch, room),
+	FIELD(weir_cpu_batch, unpaid),
+	FIELD(weir_cpu_batch, slot),
+	WEIR_COMMITTED_PART,
+	WEIR_CPU_BATCH_SPREAD,
+	WEIR_NO_DESTINATION,
+	WEIR_LEAVES_COMMITTED,
+	WEIR_LEAVES_EXCESS,
 	WEIR_LEAVES_NEVER,
 	WEIR_LEAVES_NEWCOMER,
 	WEIR_FEEDBACK_WORDS,
@@ -610,8 +610,8 @@ const u32 weir_layout[] = {
 	WEIR_FEEDBACK_FOREIGN,
 	WEIR_FEEDBACK_VERSION,
 	WEIR_FEEDBACK_OTHER,
-	WEIR_FEEDBACK_WORD,
-	WEIR_FEEDBACK_HEARD,
+	WEIR_FEEDBACK_ECN_CAPABILITY,
+	WEIR_FEEDBACK_ECN_ACK,
 	WEIR_RULES_MAX,
 	WEIR_STARTS,
 	WEIR_UNCLASSIFIED,

@@ -86,7 +86,7 @@
  * Where C is a limit, the excess is bounded as above. Where it is a share, what is above C while the interface is full
  * is at most a fifteenth of it, and the interface's law takes C down with it.
  *
- * Which packet is answered: answers.h.
+ * Which packet is answered: feedback_sampler.h.
  *
  * Bounds: intervals from 10 us to 1 s, capacities from 10 kb/s to 8 Tb/s (what is outside is taken as the
  * bound); see rate_law.h and usage_window.h for why nothing overflows. Two CPUs: whoever shares a meter
@@ -101,7 +101,7 @@
 #ifndef WEIR_RECEIVE_METER_H
 #define WEIR_RECEIVE_METER_H
 
-#include "answers.h"
+#include "feedback_sampler.h"
 #include "rate_law.h"
 #include "usage_window.h"
 
@@ -137,7 +137,7 @@ struct weir_receive_meter {
 	u64 beside;  /* bytes: what the interface had received of all services when the window opened */
 	u32 queued;  /* 1: usage is what the own queue lets through, see above */
 	u32 shared;  /* 1: the capacity is the interface's share, not a limit of the service's own */
-	struct weir_answers answers; /* where packets are counted one by one; the kernel has one for each CPU */
+	struct weir_feedback_sampler sampler; /* where packets are counted one by one; the kernel has one for each CPU */
 };
 
 /* `capacity` as the law can take it; 0 stays 0, unlimited. */
@@ -234,7 +234,7 @@ WEIR_INLINE void weir_receive_meter_init(struct weir_receive_meter *meter, u64 n
 	meter->capacity = weir_capacity_clamp(capacity);
 	meter->rate = meter->capacity ? weir_start_rate(meter->capacity) : 0;
 	meter->drained = meter->rate;
-	weir_answers_init(&meter->answers, now, feedback_bytes, feedback_interval, seed);
+	weir_feedback_sampler_init(&meter->sampler, now, feedback_bytes, feedback_interval, seed);
 }
 
 /*
@@ -336,7 +336,7 @@ WEIR_INLINE int weir_receive_meter_packet(struct weir_receive_meter *meter, u64 
 	if (elapsed >= meter->law.interval)
 		weir_receive_meter_close(meter, now, elapsed, elapsed);
 	weir_window_add(&meter->window, bytes, packets, marked);
-	return meter->capacity ? weir_answer_due(&meter->answers, now, bytes) : 0;
+	return meter->capacity ? weir_feedback_due(&meter->sampler, now, bytes) : 0;
 }
 
 /* The usage in bit/s at `now`: of the last window, or of the open one where it is already longer than T. */

@@ -76,9 +76,9 @@ WEIR_INLINE void weir_tick_take(struct weir_arrivals *arrivals, struct weir_take
 
 /* Notes the marks that count at the interface. */
 WEIR_INLINE void weir_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
-				 u32 marked, u64 entitled)
+				 u32 marked, u64 committed)
 {
-	weir_note_marks(interface, meter->usage, packets, marked, entitled);
+	weir_note_marks(interface, meter->usage, packets, marked, committed);
 }
 
 /* 1: a window of `elapsed` ns, which may be `slack` short of `interval`, is over; `counted` is then at least `interval`. */
@@ -122,7 +122,7 @@ WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct w
 	weir_window_add(&meter->window, bytes, packets, marked);
 	if (!weir_tick_closes(elapsed, meter->law.interval, slack, &counted))
 		return 0;
-	weir_own_queue(interface, meter, interface->received, elapsed);
+	weir_note_own_queue(interface, meter, interface->received, elapsed);
 	weir_receive_meter_close(meter, now, elapsed, counted);
 	return 1;
 }

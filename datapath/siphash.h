@@ -49,7 +49,7 @@ WEIR_INLINE void weir_sip_round(struct weir_sip *sip)
 	sip->v2 = weir_rotate(sip->v2, 32);
 }
 
-WEIR_INLINE void weir_sip_word(struct weir_sip *sip, u64 word)
+WEIR_INLINE void weir_sip_input(struct weir_sip *sip, u64 word)
 {
 	sip->v3 ^= word;
 	weir_sip_round(sip);
@@ -82,10 +82,10 @@ WEIR_INLINE u64 weir_siphash(const struct weir_sip_key *key, const u64 *words, u
 	for (i = 0; i < WEIR_SIP_WORDS_MAX; i++) {
 		if (i >= count)
 			break;
-		weir_sip_word(&sip, weir_sip_read(words[i]));
+		weir_sip_input(&sip, weir_sip_read(words[i]));
 	}
 	/* the last word: no bytes left over, and the length in bytes */
-	weir_sip_word(&sip, (u64)(count * 8) << 56);
+	weir_sip_input(&sip, (u64)(count * 8) << 56);
 	sip.v2 ^= 0xff;
 	for (i = 0; i < 4; i++)
 		weir_sip_round(&sip);

@@ -1,4 +1,4 @@
-//! Which packets are answered with feedback: `datapath/answers.h`.
+//! Which packets are answered with feedback: `datapath/feedback_sampler.h`.
 //!
 //! Problem, approach and worked example are in the header. [`ReceiveMeter`](crate::ReceiveMeter) has one of these inside; on Linux
 //! each CPU has one per service, and asks [`Answers::waits`] before it reads a clock.
@@ -14,11 +14,11 @@ pub struct Answers(pub RawAnswers);
 impl Answers {
     /// Counts a packet that comes at `last` or before, if by then no answer is due; false: nothing is counted.
     pub fn waits(&mut self, last: Instant, bytes: Bytes) -> bool {
-        native::weir_native_answer_waits(&mut self.0, last.nanos(), bytes.get()) == 1
+        native::weir_native_feedback_waits(&mut self.0, last.nanos(), bytes.get()) == 1
     }
     /// Counts a packet; whether it is to be answered.
     pub fn is_due(&mut self, now: Instant, bytes: Bytes) -> bool {
-        native::weir_native_answer_due(&mut self.0, now.nanos(), bytes.get()) == 1
+        native::weir_native_feedback_due(&mut self.0, now.nanos(), bytes.get()) == 1
     }
 }
 
@@ -43,8 +43,8 @@ impl<const N: usize> Told<N> {
         rate: Bandwidth,
         now: Instant,
     ) -> bool {
-        let place = native::weir_native_told_place(source, destination, service.0, N as u32);
+        let place = native::weir_native_advertised_slot(source, destination, service.0, N as u32);
         let (told, keep) = (&mut self.places[place as usize], self.keep.nanos());
-        native::weir_native_answer_repeats(told, source, destination, service.0, rate.bps(), now.nanos(), keep) == 1
+        native::weir_native_feedback_repeats(told, source, destination, service.0, rate.bps(), now.nanos(), keep) == 1
     }
 }

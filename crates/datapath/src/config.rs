@@ -195,7 +195,7 @@ fn with_interval(mut parameters: ShaperParameters, interval: Duration) -> Shaper
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     };
     parameters.feedback_interval = scaled(parameters.feedback_interval);
-    parameters.destination.ask_after = scaled(parameters.destination.ask_after);
+    parameters.destination.request_after = scaled(parameters.destination.request_after);
     parameters.interval = interval;
     parameters
 }
@@ -273,13 +273,13 @@ mod tests {
         // dfs/hbase, dfs/other, vm, of 9.5 Gb/s. One is guaranteed 1 Gb/s, 8.5 are left for three.
         let policy = policy("10Gb/s", SERVICES, "");
         let config = ShaperConfig::parley(&policy, None, None);
-        let entitled = |config: &ShaperConfig| -> Vec<u64> {
+        let committed = |config: &ShaperConfig| -> Vec<u64> {
             config.entitlements(MachineId(0)).iter().map(|rate| rate.bps() / 1_000_000).collect()
         };
-        assert_eq!(entitled(&config), [3833, 2833, 2833]);
+        assert_eq!(committed(&config), [3833, 2833, 2833]);
         let mut unlimited = config;
         unlimited.capacities[0].rx = Bandwidth::UNLIMITED;
-        assert_eq!(entitled(&unlimited), [8000, 8000, 3000]);
+        assert_eq!(committed(&unlimited), [8000, 8000, 3000]);
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
         };
         let (slow, fast) = (parameters("100Mb/s", None), parameters("40Gb/s", None));
         assert_eq!((slow.interval, slow.interface.interval), (Duration::from_millis(20), Duration::from_millis(100)));
-        assert_eq!((slow.feedback_interval, slow.destination.ask_after.nanos()), (slow.interval, 50_000_000));
+        assert_eq!((slow.feedback_interval, slow.destination.request_after.nanos()), (slow.interval, 50_000_000));
         assert_eq!((fast.interval, fast.interface.interval), (Duration::from_micros(200), Duration::from_millis(1)));
         let said = parameters("100Mb/s", Some(Duration::from_millis(1)));
         assert_eq!((said.interval, said.feedback_interval), (Duration::from_millis(1), Duration::from_millis(1)));

@@ -230,19 +230,19 @@ impl Pacer {
             Some((place, limiter, grant)) => (place, Some(limiter.raw_mut()), Some(&mut grant.0)),
             None => (NOWHERE, None, None),
         };
-        if native::weir_native_batch_pass(&mut batch.0, due.nanos(), place, bytes) != 0 {
+        if native::weir_native_cpu_batch_pass(&mut batch.0, due.nanos(), place, bytes) != 0 {
             return Leaves::Entitled(now);
         }
         let (rules, sender) = &mut self.services[service];
         let mut departure = 0;
         let kept = grant.as_deref_mut().unwrap_or(&mut sender.grant);
-        if native::weir_native_grant_take(kept, due.nanos(), bytes, &mut departure) != 0 {
+        if native::weir_native_lease_take(kept, due.nanos(), bytes, &mut departure) != 0 {
             let departure = Instant::from_nanos(departure);
-            let ended = native::weir_native_batch_ends(&mut batch.0, due.nanos(), place) != 0;
+            let ended = native::weir_native_cpu_batch_end(&mut batch.0, due.nanos(), place) != 0;
             return Leaves::Entitled(if ended { departure.max(now) } else { departure });
         }
         let (unpaid, tick) = (batch.0.unpaid, tick.nanos());
-        let lately = native::weir_native_departure_lately(
+        let lately = native::weir_native_departure_tick_time(
             sender,
             limiter.as_deref(),
             unpaid,
@@ -294,9 +294,9 @@ impl Pacer {
 
     /// A tick of the timer, each `tick`.
     pub fn tick(&mut self, now: Instant, tick: Duration) {
-        let (bytes, newcomers) = std::mem::replace(&mut self.taken, (self.machine.entitled, self.machine.newcomers));
-        let (bytes, newcomer) = (self.machine.entitled - bytes, u32::from(self.machine.newcomers != newcomers));
-        native::weir_native_level_tick(&mut self.level, now.nanos(), bytes, newcomer, tick.nanos() / 2);
+        let (bytes, newcomers) = std::mem::replace(&mut self.taken, (self.machine.committed, self.machine.newcomers));
+        let (bytes, newcomer) = (self.machine.committed - bytes, u32::from(self.machine.newcomers != newcomers));
+        native::weir_native_sending_tick(&mut self.level, now.nanos(), bytes, newcomer, tick.nanos() / 2);
     }
 
     /// R: what a service of the lightest weight is entitled to beside its guarantee.

@@ -86,8 +86,8 @@ impl Destination {
     }
 
     /// When feedback last came; when it was made if none did.
-    pub fn heard_at(&self) -> Instant {
-        Instant::from_nanos(self.raw.heard_at)
+    pub fn feedback_at(&self) -> Instant {
+        Instant::from_nanos(self.raw.feedback_at)
     }
 }
 

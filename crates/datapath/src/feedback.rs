@@ -66,7 +66,7 @@ impl Feedback {
     /// The body of the word that `source`, who obeys this feedback, gives to `destination`.
     pub fn word(&self, source: &Address, destination: &Address, key: &SipKey) -> [u8; FEEDBACK_BYTES] {
         let mut words = [0; FEEDBACK_WORDS];
-        native::weir_native_word_write(&mut words, &self.0, source, destination, &key.0);
+        native::weir_native_ecn_capability_write(&mut words, &self.0, source, destination, &key.0);
         bytes(words)
     }
 
@@ -115,7 +115,7 @@ fn words(body: &[u8]) -> Option<[u64; FEEDBACK_WORDS]> {
 /// The IP and UDP headers of an answer over IPv4.
 pub fn headers_ipv4(source: &Address, destination: &Address) -> [u8; 28] {
     let mut headers = [0; 28];
-    native::weir_native_answer_ipv4(&mut headers, source, destination);
+    native::weir_native_feedback_ipv4(&mut headers, source, destination);
     headers
 }
 
@@ -125,6 +125,6 @@ pub fn headers_ipv4(source: &Address, destination: &Address) -> [u8; 28] {
 /// If the body has another length than [`FEEDBACK_BYTES`].
 pub fn headers_ipv6(source: &Address, destination: &Address, body: &[u8]) -> [u8; 48] {
     let mut headers = [0; 48];
-    native::weir_native_answer_ipv6(&mut headers, source, destination, &words(body).expect("a body"));
+    native::weir_native_feedback_ipv6(&mut headers, source, destination, &words(body).expect("a body"));
     headers
 }

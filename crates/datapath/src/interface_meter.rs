@@ -75,7 +75,7 @@ impl InterfaceMeter {
         bytes: Bytes,
         packets: u32,
         marked: u32,
-        entitled: Bandwidth,
+        committed: Bandwidth,
     ) -> Received {
         let raw = meter.raw_mut();
         let due = native::weir_native_receive_packet(
@@ -85,7 +85,7 @@ impl InterfaceMeter {
             bytes.get(),
             packets,
             marked,
-            entitled.bps(),
+            committed.bps(),
         );
         Received { shares: due & RECEIVED_SHARES != 0, feedback: due & RECEIVED_FEEDBACK != 0 }
     }
@@ -114,8 +114,8 @@ impl InterfaceMeter {
 
     /// Where a timer takes what was counted since its last tick (`datapath/receive_tick.h`), first step, for each service that
     /// received something: notes the marks that count at the interface.
-    pub fn tick_marks(&mut self, meter: &ReceiveMeter, packets: u32, marked: u32, entitled: Bandwidth) {
-        native::weir_native_tick_marks(&mut self.raw, meter.raw(), packets, marked, entitled.bps());
+    pub fn tick_marks(&mut self, meter: &ReceiveMeter, packets: u32, marked: u32, committed: Bandwidth) {
+        native::weir_native_tick_marks(&mut self.raw, meter.raw(), packets, marked, committed.bps());
     }
 
     /// Second step, once, with the bytes of all services, more than none. A window may close `slack` early. `true`: the

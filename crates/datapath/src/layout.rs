@@ -99,7 +99,7 @@ pub struct RawLimiter {
     pub reserved: u32,
 }
 
-/// `struct weir_grant`: departures that are kept for the next packets of those that wait (`datapath/grant.h`).
+/// `struct weir_lease`: departures that are kept for the next packets of those that wait (`datapath/lease.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawGrant {
@@ -156,23 +156,23 @@ pub struct RawWindow {
     pub marked: u64,
 }
 
-/// `struct weir_answers`: which packets are answered (`datapath/answers.h`).
+/// `struct weir_feedback_sampler`: which packets are answered (`datapath/feedback_sampler.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawAnswers {
     /// Nanoseconds between two answers, on average; 0: only bytes count.
     pub interval: u64,
     /// When the last answer was due, in nanoseconds.
-    pub answered_at: u64,
+    pub sent_at: u64,
     /// Bytes since.
-    pub unanswered: u64,
+    pub unsent_bytes: u64,
     /// Bytes between two answers, on average.
     pub bytes: u32,
     /// The state of the generator that spreads the answers.
     pub draw: u32,
 }
 
-/// `struct weir_told`: what one sender was told last (`datapath/answers.h`).
+/// `struct weir_advertised`: what one sender was told last (`datapath/feedback_sampler.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawTold {
@@ -345,7 +345,7 @@ pub struct RawDestinationRules {
     /// Bit/s; 0: silence drops the limiter.
     pub halved_floor: u64,
     /// Nanoseconds without feedback after which packets ask for it; 0: never.
-    pub ask_after: u64,
+    pub request_after: u64,
     /// Bytes that may leave at once.
     pub burst: u32,
     /// Always zero.
@@ -361,13 +361,13 @@ pub struct RawDestination {
     /// What feedback and silence do.
     pub rules: RawDestinationRules,
     /// When feedback last came, in nanoseconds.
-    pub heard_at: u64,
+    pub feedback_at: u64,
     /// Since when silence is counted, in nanoseconds.
     pub halved_at: u64,
     /// When feedback last set the rate, in nanoseconds.
     pub changed_at: u64,
     /// When a packet last asked for feedback, in nanoseconds.
-    pub asked_at: u64,
+    pub requested_at: u64,
     /// 1: feedback has set the rate.
     pub changed: u32,
     /// Always zero.
@@ -417,7 +417,7 @@ pub struct RawSender {
     /// The service's limit.
     pub root: RawLimiter,
     /// What it is entitled to.
-    pub entitled: RawLimiter,
+    pub committed: RawLimiter,
     /// Of what no destination's limiter holds.
     pub grant: RawGrant,
     /// The R that `entitled` follows from.
@@ -429,7 +429,7 @@ pub struct RawSender {
     /// Bytes that were given a departure.
     pub sent: u64,
     /// Of them, those that left as spare.
-    pub spare: u64,
+    pub excess: u64,
     /// Buffers beyond the horizon.
     pub dropped: u64,
     /// Of the rules that `entitled` follows from.
@@ -438,21 +438,21 @@ pub struct RawSender {
     pub reserved: u32,
 }
 
-/// `struct weir_machine`: the sending side of an interface (`datapath/departure.h`).
+/// `struct weir_machine_egress`: the sending side of an interface (`datapath/departure.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawMachine {
     /// The interface's rate.
     pub limiter: RawLimiter,
     /// Bytes that left as entitled.
-    pub entitled: u64,
+    pub committed: u64,
     /// All bytes.
     pub sent: u64,
     /// Times that a service began to want more than it is entitled to.
     pub newcomers: u64,
 }
 
-/// `struct weir_batch`: what one CPU has let leave of a service, and not yet charged (`datapath/departure.h`).
+/// `struct weir_cpu_batch`: what one CPU has let leave of a service, and not yet charged (`datapath/departure.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawBatch {
@@ -462,15 +462,15 @@ pub struct RawBatch {
     pub room: u32,
     /// Bytes to be charged.
     pub unpaid: u32,
-    /// The destination's slot, or `WEIR_NOWHERE`.
+    /// The destination's slot, or `WEIR_NO_DESTINATION`.
     pub place: u32,
     /// Always zero.
     pub reserved: u32,
 }
 
-/// `WEIR_BATCH_SPREAD`: an eighth of a burst is for the batches of all CPUs.
+/// `WEIR_CPU_BATCH_SPREAD`: an eighth of a burst is for the batches of all CPUs.
 pub(crate) const BATCH_SPREAD: u32 = 3;
-/// `WEIR_NOWHERE`: no destination.
+/// `WEIR_NO_DESTINATION`: no destination.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// The words of a feedback packet's body.
@@ -648,7 +648,7 @@ pub(crate) mod native {
             bytes: u64,
             packets: u32,
             marked: u32,
-            entitled: u64,
+            committed: u64,
         ) -> u32;
         pub(crate) safe fn weir_native_interface_meter_share(
             meter: &RawInterfaceMeter,
@@ -657,14 +657,14 @@ pub(crate) mod native {
             max: u64,
             weight: u32,
         ) -> u64;
-        pub(crate) safe fn weir_native_answer_waits(answers: &mut RawAnswers, last: u64, bytes: u64) -> i32;
-        pub(crate) safe fn weir_native_told_place(
+        pub(crate) safe fn weir_native_feedback_waits(answers: &mut RawAnswers, last: u64, bytes: u64) -> i32;
+        pub(crate) safe fn weir_native_advertised_slot(
             source: &[u64; 2],
             destination: &[u64; 2],
             service: u32,
             places: u32,
         ) -> u32;
-        pub(crate) safe fn weir_native_answer_repeats(
+        pub(crate) safe fn weir_native_feedback_repeats(
             told: &mut RawTold,
             source: &[u64; 2],
             destination: &[u64; 2],
@@ -673,7 +673,7 @@ pub(crate) mod native {
             now: u64,
             keep: u64,
         ) -> i32;
-        pub(crate) safe fn weir_native_answer_due(answers: &mut RawAnswers, now: u64, bytes: u64) -> i32;
+        pub(crate) safe fn weir_native_feedback_due(answers: &mut RawAnswers, now: u64, bytes: u64) -> i32;
         pub(crate) safe fn weir_native_destination_init(
             destination: &mut RawDestination,
             now: u64,
@@ -706,15 +706,15 @@ pub(crate) mod native {
             alone: u32,
             departure: &mut u64,
         ) -> u32;
-        pub(crate) safe fn weir_native_batch_pass(batch: &mut RawBatch, due: u64, place: u32, bytes: u32) -> i32;
-        pub(crate) safe fn weir_native_batch_ends(batch: &mut RawBatch, due: u64, place: u32) -> i32;
-        pub(crate) safe fn weir_native_grant_take(
+        pub(crate) safe fn weir_native_cpu_batch_pass(batch: &mut RawBatch, due: u64, place: u32, bytes: u32) -> i32;
+        pub(crate) safe fn weir_native_cpu_batch_end(batch: &mut RawBatch, due: u64, place: u32) -> i32;
+        pub(crate) safe fn weir_native_lease_take(
             grant: &mut RawGrant,
             due: u64,
             bytes: u32,
             departure: &mut u64,
         ) -> i32;
-        pub(crate) safe fn weir_native_departure_lately(
+        pub(crate) safe fn weir_native_departure_tick_time(
             sender: &RawSender,
             destination: Option<&RawLimiter>,
             unpaid: u32,
@@ -739,7 +739,7 @@ pub(crate) mod native {
             bytes: u32,
             departure: &mut u64,
         ) -> u32;
-        pub(crate) safe fn weir_native_level_tick(
+        pub(crate) safe fn weir_native_sending_tick(
             level: &mut RawInterfaceMeter,
             now: u64,
             bytes: u64,
@@ -752,7 +752,7 @@ pub(crate) mod native {
             meter: &RawReceiveMeter,
             packets: u32,
             marked: u32,
-            entitled: u64,
+            committed: u64,
         );
         pub(crate) safe fn weir_native_tick_interface(
             interface: &mut RawInterfaceMeter,
@@ -775,7 +775,7 @@ pub(crate) mod native {
         pub(crate) safe fn weir_native_ecn_arrive_ipv6(header: &mut [u8; 4]) -> u32;
         /// `words` has `count` of them.
         pub(crate) fn weir_native_siphash(key: &RawSipKey, words: *const u64, count: u32) -> u64;
-        pub(crate) safe fn weir_native_word_write(
+        pub(crate) safe fn weir_native_ecn_capability_write(
             body: &mut [u64; FEEDBACK_WORDS],
             feedback: &RawFeedback,
             source: &[u64; 2],
@@ -808,8 +808,8 @@ pub(crate) mod native {
             last_epoch: u64,
             last_sequence: u64,
         ) -> i32;
-        pub(crate) safe fn weir_native_answer_ipv4(headers: &mut [u8; 28], source: &[u64; 2], destination: &[u64; 2]);
-        pub(crate) safe fn weir_native_answer_ipv6(
+        pub(crate) safe fn weir_native_feedback_ipv4(headers: &mut [u8; 28], source: &[u64; 2], destination: &[u64; 2]);
+        pub(crate) safe fn weir_native_feedback_ipv6(
             headers: &mut [u8; 48],
             source: &[u64; 2],
             destination: &[u64; 2],
@@ -889,8 +889,8 @@ mod tests {
             offset_of!(RawWindow, marked),
             size_of::<RawAnswers>(),
             offset_of!(RawAnswers, interval),
-            offset_of!(RawAnswers, answered_at),
-            offset_of!(RawAnswers, unanswered),
+            offset_of!(RawAnswers, sent_at),
+            offset_of!(RawAnswers, unsent_bytes),
             offset_of!(RawAnswers, bytes),
             offset_of!(RawAnswers, draw),
             size_of::<RawReceiveMeter>(),
@@ -956,15 +956,15 @@ mod tests {
             offset_of!(RawDestinationRules, silence),
             offset_of!(RawDestinationRules, burst_time),
             offset_of!(RawDestinationRules, halved_floor),
-            offset_of!(RawDestinationRules, ask_after),
+            offset_of!(RawDestinationRules, request_after),
             offset_of!(RawDestinationRules, burst),
             size_of::<RawDestination>(),
             offset_of!(RawDestination, limiter),
             offset_of!(RawDestination, rules),
-            offset_of!(RawDestination, heard_at),
+            offset_of!(RawDestination, feedback_at),
             offset_of!(RawDestination, halved_at),
             offset_of!(RawDestination, changed_at),
-            offset_of!(RawDestination, asked_at),
+            offset_of!(RawDestination, requested_at),
             offset_of!(RawDestination, changed),
             size_of::<RawPacing>(),
             offset_of!(RawPacing, rate),
@@ -982,18 +982,18 @@ mod tests {
             offset_of!(RawSending, generation),
             size_of::<RawSender>(),
             offset_of!(RawSender, root),
-            offset_of!(RawSender, entitled),
+            offset_of!(RawSender, committed),
             offset_of!(RawSender, grant),
             offset_of!(RawSender, level),
             offset_of!(RawSender, latest),
             offset_of!(RawSender, waited_at),
             offset_of!(RawSender, sent),
-            offset_of!(RawSender, spare),
+            offset_of!(RawSender, excess),
             offset_of!(RawSender, dropped),
             offset_of!(RawSender, generation),
             size_of::<RawMachine>(),
             offset_of!(RawMachine, limiter),
-            offset_of!(RawMachine, entitled),
+            offset_of!(RawMachine, committed),
             offset_of!(RawMachine, sent),
             offset_of!(RawMachine, newcomers),
             size_of::<RawBatch>(),

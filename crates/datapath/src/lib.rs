@@ -13,7 +13,7 @@
 //! | [`Limiter`] | packet → departure time | `limiter.h` |
 //! | [`ReceiveMeter`] | a service's packets → the rate of its senders | `receive_meter.h`, `usage_window.h`, `rate_law.h` |
 //! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h`, `receive_tick.h` |
-//! | [`Answers`] | a service's packets → which are answered | `answers.h` |
+//! | [`Answers`] | a service's packets → which are answered | `feedback_sampler.h` |
 //! | [`Destination`] | feedback → the pace towards one destination | `destination.h` |
 //! | [`Pacer`] | a service's packets → when each leaves a shared interface | `departure.h` |
 //! | [`Feedback`] | a rate, told to the source of a packet | `feedback.h`, `siphash.h` |

@@ -63,7 +63,7 @@ pub struct DestinationParameters {
     /// What happens then.
     pub on_silence: Silence,
     /// The time without feedback after which a packet asks for it; zero: never.
-    pub ask_after: Duration,
+    pub request_after: Duration,
     /// What may leave at once after a pause, at least.
     pub burst: Bytes,
     /// What may leave at once after a pause: so much time at the rate, when that is more than `burst`.
@@ -146,7 +146,7 @@ impl ShaperParameters {
             on_silence: Silence::Drop,
             // Ours: two and a half intervals. The loop is steady while feedback is later than that by no more than
             // pi / 2 / alpha = 3.1 intervals.
-            ask_after: Duration::from_micros(500),
+            request_after: Duration::from_micros(500),
             // Fig 9: limiters of 64 kB. A service may have its own (§7).
             burst: Bytes::new(64_000),
             burst_time: Duration::ZERO,
@@ -182,7 +182,7 @@ impl ShaperParameters {
             silence: Duration::from_secs(1),
             on_silence: Silence::Halve(Bandwidth::from_mbps(2)),
             // Never.
-            ask_after: Duration::ZERO,
+            request_after: Duration::ZERO,
             // max(rate * 150 µs, 64 kB).
             burst: Bytes::new(65_536),
             burst_time: Duration::from_micros(150),
@@ -225,7 +225,7 @@ impl DestinationParameters {
                 Silence::Drop => 0,
                 Silence::Halve(floor) => floor.bps().max(1),
             },
-            ask_after: self.ask_after.nanos(),
+            request_after: self.request_after.nanos(),
             // The C code cuts bursts at 256 MiB.
             burst: u32::try_from(self.burst.get()).unwrap_or(u32::MAX),
             reserved: 0,

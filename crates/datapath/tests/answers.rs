@@ -18,7 +18,7 @@ proptest! {
         interval in prop_oneof![Just(0u64), 1_000..1_000_000u64],
         seed in any::<u32>(),
     ) {
-        let start = RawAnswers { interval, bytes, answered_at: 0, unanswered: 0, draw: seed };
+        let start = RawAnswers { interval, bytes, sent_at: 0, unsent_bytes: 0, draw: seed };
         let (mut model, mut fast) = (Answers(start), Answers(start));
         let mut now = 0;
         for (gap, bytes, off) in packets {
@@ -112,7 +112,7 @@ fn slow_meters_tell_before_their_senders_take_it_for_silence() {
 #[test]
 fn most_packets_wait() {
     // 64 B packets each 100 ns, ticks of 200 us, the product's 10 kB and T.
-    let mut answers = Answers(RawAnswers { interval: 200_000, bytes: 10_000, answered_at: 0, unanswered: 0, draw: 7 });
+    let mut answers = Answers(RawAnswers { interval: 200_000, bytes: 10_000, sent_at: 0, unsent_bytes: 0, draw: 7 });
     let (mut asked, mut answered) = (0, 0);
     for i in 0..1_000_000u64 {
         let (now, tick) = (i * 100, (i * 100 / 200_000 + 1) * 200_000);

@@ -57,7 +57,7 @@ struct Left {
     service: usize,
     offered: u64,
     at: u64,
-    spare: bool,
+    excess: bool,
 }
 
 struct Run {
@@ -104,8 +104,8 @@ impl Run {
             let limiter = destination.as_mut().filter(|(of, _)| *of == i).map(|(_, limiter)| limiter);
             let leaves = pacer.departure(service, limiter, Instant::from_nanos(now), FRAME, alone);
             if let Some(at) = leaves.at() {
-                let spare = matches!(leaves, weir_datapath::Leaves::Spare(_));
-                left.push(Left { service, offered: now, at: at.nanos(), spare });
+                let excess = matches!(leaves, weir_datapath::Leaves::Spare(_));
+                left.push(Left { service, offered: now, at: at.nanos(), excess });
             }
             order += 1;
             let next = match (kind, leaves.at()) {
@@ -312,11 +312,11 @@ proptest! {
         let sources: Vec<Source> =
             counts.iter().enumerate().flat_map(|(service, count)| sockets(service, 0, *count)).collect();
         let run = Run::new(pacer(100, Sharing::Fill, &shares), &sources, 100, |_, _| {});
-        let mut spare: Vec<Left> = run.left.iter().filter(|packet| packet.spare).copied().collect();
-        prop_assert!(!spare.is_empty());
-        let departures: Vec<u64> = spare.iter().map(|packet| packet.at).collect();
-        spare.sort_by_key(|packet| packet.offered);
-        prop_assert!(spare.iter().map(|packet| packet.at).eq(departures));
+        let mut excess: Vec<Left> = run.left.iter().filter(|packet| packet.excess).copied().collect();
+        prop_assert!(!excess.is_empty());
+        let departures: Vec<u64> = excess.iter().map(|packet| packet.at).collect();
+        excess.sort_by_key(|packet| packet.offered);
+        prop_assert!(excess.iter().map(|packet| packet.at).eq(departures));
     }
 
     /// On CPUs that let packets leave in batches, by the time of the last tick where that does: a limit, a service's or those of two

@@ -35,9 +35,9 @@ impl Host {
     fn tick(&mut self, now: u64, counted: &[(u64, u32, u32)]) {
         let arrived = |i: &usize| counted[*i].0 > 0;
         let active: Vec<usize> = (0..counted.len()).filter(arrived).collect();
-        let entitled = Bandwidth::ZERO;
+        let committed = Bandwidth::ZERO;
         for &i in &active {
-            self.interface.tick_marks(&self.meters[i], counted[i].1, counted[i].2, entitled);
+            self.interface.tick_marks(&self.meters[i], counted[i].1, counted[i].2, committed);
         }
         let bytes: u64 = counted.iter().map(|counted| counted.0).sum();
         if bytes > 0 {

@@ -53,7 +53,7 @@ __attribute__((section("classifier"), used)) int packet(struct __sk_buff *skb)
 	if (weir_destination_silent(&state->destination, now) == WEIR_DESTINATION_DROP)
 		return (int)weir_receive_meter_usage(&state->meter, now);
 	skb->tstamp = weir_limiter_departure(&state->destination.limiter, now, skb->len);
-	return weir_destination_asks(&state->destination, now);
+	return weir_destination_requests(&state->destination, now);
 }
 
 struct sending {
@@ -61,7 +61,7 @@ struct sending {
 	struct weir_sending rules;
 	struct weir_sender sender;
 	struct weir_interface_meter level;
-	struct weir_machine machine;
+	struct weir_machine_egress machine;
 };
 
 __attribute__((section("classifier"), used)) int leave(struct __sk_buff *skb)
@@ -73,8 +73,8 @@ __attribute__((section("classifier"), used)) int leave(struct __sk_buff *skb)
 	leaves = weir_sender_departure(&sending->sender, &sending->rules, &sending->pacing, &sending->level, &sending->machine,
 				       now, skb->len, skb->mark, &departure);
 	if (leaves != WEIR_LEAVES_NEVER)
-		weir_machine_departure(&sending->machine, &sending->pacing, now, skb->len, leaves, &departure);
+		weir_machine_egress_departure(&sending->machine, &sending->pacing, now, skb->len, leaves, &departure);
 	skb->tstamp = departure;
-	weir_level_tick(&sending->level, now, skb->len, skb->hash, skb->mark);
+	weir_sending_tick(&sending->level, now, skb->len, skb->hash, skb->mark);
 	return 0;
 }

@@ -29,24 +29,24 @@
  * nothing, the second for one packet, the fourth for three, the eighth for seven, and from then on each tenth looks at the clocks. The next tick
  * begins with as many as were used of the last grant of this one.
  */
-#ifndef WEIR_GRANT_H
-#define WEIR_GRANT_H
+#ifndef WEIR_LEASE_H
+#define WEIR_LEASE_H
 
 #include "limiter.h"
 
 /* Bytes of a grant, at most: two of the largest buffers. */
-#define WEIR_GRANT_MAX 139264
+#define WEIR_LEASE_MAX 139264
 /* ns that a grant may take, and a departure be put off to stay in order: what a burst takes. */
-#define WEIR_GRANT_TIME 1000000ULL
+#define WEIR_LEASE_TIME 1000000ULL
 /* ns for which a clock that is never at rest knows of grants that nobody came back to. */
-#define WEIR_GRANT_AGE 20000000ULL
-/* Bits from bit/s to bytes in WEIR_GRANT_TIME, by 8,192 instead of 8,000. */
-#define WEIR_GRANT_RATE_BITS 13
+#define WEIR_LEASE_AGE 20000000ULL
+/* Bits from bit/s to bytes in WEIR_LEASE_TIME, by 8,192 instead of 8,000. */
+#define WEIR_LEASE_RATE_BITS 13
 /* Bits from nanobits of a burst to bytes of an eighth, by 8.6 * 10^9 instead of 8 * 10^9: no division. */
-#define WEIR_GRANT_BITS 36
+#define WEIR_LEASE_BITS 36
 
 /* Of a service towards a place. All but `left` changes under the lock, while `left` is 0. */
-struct weir_grant {
+struct weir_lease {
 	u64 left;       /* bytes that are left, 2^32 times; below, how often another one began */
 	u64 due;        /* ns: when the tick is due until which it holds */
 	u64 end;        /* ns: when what comes after it may leave */
@@ -57,58 +57,58 @@ struct weir_grant {
 };
 
 /* 1: a packet of `bytes` is in the grant, and leaves at `departure`. */
-WEIR_INLINE int weir_grant_take(struct weir_grant *grant, u64 due, u32 bytes, u64 *departure)
+WEIR_INLINE int weir_lease_take(struct weir_lease *lease, u64 due, u32 bytes, u64 *departure)
 {
-	u64 left = *(volatile u64 *)&grant->left;
-	u64 end = *(volatile u64 *)&grant->end;
-	u32 step = *(volatile u32 *)&grant->step;
+	u64 left = *(volatile u64 *)&lease->left;
+	u64 end = *(volatile u64 *)&lease->end;
+	u32 step = *(volatile u32 *)&lease->step;
 
-	if (*(volatile u64 *)&grant->due != due || left >> 32 < bytes)
+	if (*(volatile u64 *)&lease->due != due || left >> 32 < bytes)
 		return 0;
 	/* another CPU took some, or there is another grant: under the lock, then */
-	if (__sync_val_compare_and_swap(&grant->left, left, left - ((u64)bytes << 32)) != left)
+	if (__sync_val_compare_and_swap(&lease->left, left, left - ((u64)bytes << 32)) != left)
 		return 0;
 	*departure = end - (((left >> 32) * step) >> 16);
 	return 1;
 }
 
 /* Bytes that a grant is to have beside a packet of `bytes`, by what was used of the one before it, when `left` were left of that. */
-WEIR_INLINE u32 weir_grant_wanted(const struct weir_grant *grant, u32 left, u64 due, u32 bytes)
+WEIR_INLINE u32 weir_lease_wanted(const struct weir_lease *lease, u32 left, u64 due, u32 bytes)
 {
-	u32 used = grant->charged - left;
+	u32 used = lease->charged - left;
 
-	if (grant->due == due)
+	if (lease->due == due)
 		used = 2 * used + bytes;
-	return used < WEIR_GRANT_MAX ? used : WEIR_GRANT_MAX;
+	return used < WEIR_LEASE_MAX ? used : WEIR_LEASE_MAX;
 }
 
 /* Ends a grant: bytes that were left of it. */
-WEIR_INLINE u32 weir_grant_end(struct weir_grant *grant)
+WEIR_INLINE u32 weir_lease_end(struct weir_lease *lease)
 {
-	u64 left = *(volatile u64 *)&grant->left;
+	u64 left = *(volatile u64 *)&lease->left;
 
 	/* nobody but who has the lock begins another one */
-	return __sync_lock_test_and_set(&grant->left, (left + 1) & WEIR_U32_MAX) >> 32;
+	return __sync_lock_test_and_set(&lease->left, (left + 1) & WEIR_U32_MAX) >> 32;
 }
 
 /* Begins what was charged. */
-WEIR_INLINE void weir_grant_begin(struct weir_grant *grant)
+WEIR_INLINE void weir_lease_begin(struct weir_lease *lease)
 {
-	u64 left = *(volatile u64 *)&grant->left;
+	u64 left = *(volatile u64 *)&lease->left;
 
-	__sync_lock_test_and_set(&grant->left, (u64)grant->charged << 32 | ((left + 1) & WEIR_U32_MAX));
+	__sync_lock_test_and_set(&lease->left, (u64)lease->charged << 32 | ((left + 1) & WEIR_U32_MAX));
 }
 
 /* When the next packet of a grant would have left of which `left` are left. */
-WEIR_INLINE u64 weir_grant_next(const struct weir_grant *grant, u32 left)
+WEIR_INLINE u64 weir_lease_next(const struct weir_lease *lease, u32 left)
 {
-	return grant->end - (((u64)left * grant->step) >> 16);
+	return lease->end - (((u64)left * lease->step) >> 16);
 }
 
 /* Bytes that `limiter` lets be kept. */
-WEIR_INLINE u64 weir_grant_room(const struct weir_limiter *limiter)
+WEIR_INLINE u64 weir_lease_room(const struct weir_limiter *limiter)
 {
-	u64 part = limiter->burst >> WEIR_GRANT_BITS, in_time = limiter->rate >> WEIR_GRANT_RATE_BITS;
+	u64 part = limiter->burst >> WEIR_LEASE_BITS, in_time = limiter->rate >> WEIR_LEASE_RATE_BITS;
 
 	if (part > in_time)
 		part = in_time;
@@ -116,20 +116,20 @@ WEIR_INLINE u64 weir_grant_room(const struct weir_limiter *limiter)
 }
 
 /* What it lets be kept of `wanted` bytes at `now`. */
-WEIR_INLINE u32 weir_grant_part(struct weir_limiter *limiter, u64 now, u32 wanted)
+WEIR_INLINE u32 weir_lease_part(struct weir_limiter *limiter, u64 now, u32 wanted)
 {
 	if (!limiter->rate)
 		return wanted;
 	/* of places that have not come back, and nobody knows whether they will: time is to have paid it */
-	if (weir_grant_room(limiter) < wanted && limiter->kept && now > limiter->rest_at && now - limiter->rest_at > WEIR_GRANT_AGE) {
+	if (weir_lease_room(limiter) < wanted && limiter->kept && now > limiter->rest_at && now - limiter->rest_at > WEIR_LEASE_AGE) {
 		limiter->rest_at = now;
 		limiter->kept = 0;
 	}
-	return weir_grant_room(limiter) < wanted ? (u32)weir_grant_room(limiter) : wanted;
+	return weir_lease_room(limiter) < wanted ? (u32)weir_lease_room(limiter) : wanted;
 }
 
 /* The later of `end` and when `limiter` has paid for `bytes` more. */
-WEIR_INLINE u64 weir_grant_after(const struct weir_limiter *limiter, u32 bytes, u64 end)
+WEIR_INLINE u64 weir_lease_after(const struct weir_limiter *limiter, u32 bytes, u64 end)
 {
 	u64 owed = limiter->owed + bytes * WEIR_NANOBITS_PER_BYTE, after;
 
@@ -140,23 +140,23 @@ WEIR_INLINE u64 weir_grant_after(const struct weir_limiter *limiter, u32 bytes, 
 }
 
 /* Charges a grant. */
-WEIR_INLINE void weir_grant_keep(struct weir_limiter *limiter, u32 bytes)
+WEIR_INLINE void weir_lease_charge(struct weir_limiter *limiter, u32 bytes)
 {
 	weir_limiter_charge(limiter, bytes);
 	limiter->kept += bytes;
 }
 
 /* Gives back what is left of a grant, unless `limiter` was at rest since. */
-WEIR_INLINE void weir_grant_return(const struct weir_grant *grant, struct weir_limiter *limiter, u32 left)
+WEIR_INLINE void weir_lease_return(const struct weir_lease *lease, struct weir_limiter *limiter, u32 left)
 {
-	if (limiter->rest_at > grant->charged_at)
+	if (limiter->rest_at > lease->charged_at)
 		return;
 	weir_limiter_refund(limiter, left);
-	limiter->kept = limiter->kept > grant->charged ? limiter->kept - grant->charged : 0;
+	limiter->kept = limiter->kept > lease->charged ? limiter->kept - lease->charged : 0;
 }
 
 /* The later of `at` and when `limiter` was last looked at: the time of a tick may lie before that. */
-WEIR_INLINE u64 weir_grant_later(const struct weir_limiter *limiter, u64 at)
+WEIR_INLINE u64 weir_lease_later(const struct weir_limiter *limiter, u64 at)
 {
 	return limiter->paid_at > at ? limiter->paid_at : at;
 }
