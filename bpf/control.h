@@ -16,7 +16,7 @@
 #define WEIR_CONTROL_H
 
 #include "feedback_reply.h"
-#include "maps.h"
+#include "map_access.h"
 
 /* Whether a port is control traffic's. */
 static __always_inline int is_control(const struct weir_config *config, u16 port)
@@ -37,7 +37,7 @@ static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_co
 		return WEIR_ORIGIN_TENANT;
 	if (config->agent_cookie && bpf_get_socket_cookie(skb) == config->agent_cookie)
 		return WEIR_ORIGIN_AGENT;
-	count_event(WEIR_COUNT_SPOOFED);
+	count_event(spoofed);
 	return WEIR_ORIGIN_SPOOFED;
 }
 
@@ -134,7 +134,7 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 	if (!egress)
 		return 0;
 	if (!own || !own->known) {
-		count_event(WEIR_COUNT_UNCLASSIFIED);
+		count_event(feedback_unclassified);
 		return 0;
 	}
 	destination.address[0] = packet->source[0];
@@ -147,11 +147,11 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 		slot = add_destination(&destination);
 	entry = bpf_map_lookup_elem(&weir_destinations, &slot);
 	if (!entry) {
-		count_event(WEIR_COUNT_DESTINATIONS_FULL);
+		count_event(destinations_full);
 		return 0;
 	}
 	if (!weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence)) {
-		count_event(WEIR_COUNT_REPLAYED);
+		count_event(feedback_replayed);
 		return 0;
 	}
 	entry->epoch = feedback->epoch;
@@ -170,7 +170,7 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 	rate = entry->destination.limiter.rate;
 	bpf_spin_unlock(&egress->lock);
 	post_rate(config, slot, rate, now);
-	count_event(WEIR_COUNT_FEEDBACK);
+	count_event(feedback_accepted);
 	if (feedback->has & WEIR_FEEDBACK_ECN_ACK)
 		entry->capability_acked_at = now;
 	if (entry->capability_sent_at && now - entry->capability_sent_at < WEIR_ECN_REFRESH)
@@ -198,25 +198,28 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 	if (!config || !packet || !arrival)
 		return DROP;
 	if (weir_load(skb, packet->header_bytes, arrival->body, 8)) {
-		count_event(WEIR_COUNT_FOREIGN);
+		count_event(foreign);
 		return DROP;
 	}
 	kind = weir_control_kind(arrival->body[0]);
 	if (kind == WEIR_FEEDBACK_FOREIGN || kind == WEIR_FEEDBACK_VERSION) {
-		count_event(kind == WEIR_FEEDBACK_FOREIGN ? WEIR_COUNT_FOREIGN : WEIR_COUNT_VERSION);
+		if (kind == WEIR_FEEDBACK_FOREIGN)
+			count_event(foreign);
+		else
+			count_event(other_version);
 		return DROP;
 	}
 	if (kind == WEIR_FEEDBACK_OTHER) {
 		if (packet->destination[0] != config->agent_address[0] ||
 		    packet->destination[1] != config->agent_address[1]) {
-			count_event(WEIR_COUNT_MISDIRECTED);
+			count_event(misdirected);
 			return DROP;
 		}
 		from.words[0] = packet->source[0];
 		from.words[1] = packet->source[1];
 		peer = bpf_map_lookup_elem(&weir_peers, &from);
 		if (!peer) {
-			count_event(WEIR_COUNT_UNKNOWN_PEER);
+			count_event(unknown_peer);
 			return DROP;
 		}
 		if (!peer->limiter.rate) {
@@ -226,7 +229,7 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 		}
 		if (weir_limiter_earliest(&peer->limiter, now) > now) {
 			peer->refused += 1;
-			count_event(WEIR_COUNT_PEER_RATE_EXCEEDED);
+			count_event(peer_rate_exceeded);
 			return DROP;
 		}
 		weir_limiter_departure(&peer->limiter, now, skb->len);
@@ -235,12 +238,12 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 	}
 	if (packet->destination_port != WEIR_CONTROL_PORT ||
 	    weir_load(skb, packet->header_bytes, arrival->body, WEIR_FEEDBACK_BYTES)) {
-		count_event(WEIR_COUNT_FOREIGN);
+		count_event(foreign);
 		return DROP;
 	}
 	weir_feedback_read(arrival->body, &arrival->feedback);
 	if (!is_authentic(arrival->body, packet, arrival->feedback.key)) {
-		count_event(WEIR_COUNT_FORGED);
+		count_event(feedback_forged);
 		return DROP;
 	}
 	weir_feedback_subject(&arrival->feedback, packet, &arrival->subject);

@@ -16,7 +16,7 @@
 #ifndef WEIR_FEEDBACK_REPLY_H
 #define WEIR_FEEDBACK_REPLY_H
 
-#include "maps.h"
+#include "map_access.h"
 
 /* The longest headers before IP: Ethernet and two VLAN tags. */
 #define WEIR_NETWORK_MAX (14 + 4 * WEIR_TAGS_MAX)
@@ -48,7 +48,7 @@ static __always_inline int send_feedback(struct __sk_buff *skb, const struct wei
 	failed = bpf_clone_redirect(skb, skb->ifindex, 0);
 	reply->stage = WEIR_REPLY_NONE;
 	if (failed)
-		count_event(WEIR_COUNT_FEEDBACK_FAILED);
+		count_event(feedback_failed);
 	return !failed;
 }
 
@@ -138,12 +138,12 @@ static __noinline int send_ecn_capability(struct __sk_buff *skb, const struct we
 	reply->feedback.key = key->id;
 	weir_feedback_write_as(WEIR_KIND_ECN_CAPABILITY, reply->body, &reply->feedback, packet->destination, packet->source, &key->sip);
 	if (write_reply(skb, reply, packet)) {
-		count_event(WEIR_COUNT_FEEDBACK_FAILED);
+		count_event(feedback_failed);
 		return 0;
 	}
 	reply->stage = WEIR_REPLY_FEEDBACK;
 	if (bpf_clone_redirect(skb, skb->ifindex, 0))
-		count_event(WEIR_COUNT_FEEDBACK_FAILED);
+		count_event(feedback_failed);
 	reply->stage = WEIR_REPLY_NONE;
 	return 0;
 }
@@ -161,7 +161,7 @@ static __noinline int receive_ecn_capability(const struct weir_feedback *message
 	ecn_sender_of(packet, service, &reply->sender);
 	last = bpf_map_lookup_elem(&weir_ecn_senders, &reply->sender);
 	if (last && !weir_feedback_newer(message->epoch, message->sequence, last->epoch, last->sequence)) {
-		count_event(WEIR_COUNT_REPLAYED);
+		count_event(feedback_replayed);
 		return 0;
 	}
 	new.at = now;

@@ -14,7 +14,7 @@
 #include "feedback_reply.h"
 #include "control.h"
 #include "ecn.h"
-#include "maps.h"
+#include "map_access.h"
 #include "tick.h"
 #include "tunnel.h"
 
@@ -93,7 +93,7 @@ static __always_inline int may_request(u64 due)
 		active->requests = 0;
 	}
 	if (active->requests >= WEIR_REQUESTS_MAX) {
-		count_event(WEIR_COUNT_REQUESTS_LIMITED);
+		count_event(requests_limited);
 		return 0;
 	}
 	active->requests += 1;

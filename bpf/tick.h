@@ -23,7 +23,7 @@
 #ifndef WEIR_TICK_H
 #define WEIR_TICK_H
 
-#include "maps.h"
+#include "map_access.h"
 
 #ifndef BPF_F_TIMER_ABS
 #define BPF_F_TIMER_ABS 1

@@ -15,7 +15,7 @@
 #define WEIR_TRANSMIT_H
 
 #include "ecn.h"
-#include "maps.h"
+#include "map_access.h"
 #include "tick.h"
 
 /* The service of a packet, whose fields are left in `packet`. */
@@ -197,7 +197,7 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_desti
 			     &service_egress->sender, rules, pacing, &state->sending, &egress->machine, now, due, skb->wire_len, static_only, &departure);
 	bpf_spin_unlock(&egress->lock);
 	if (leaves == WEIR_LEAVES_NEVER) {
-		count_event(WEIR_COUNT_BEYOND_HORIZON);
+		count_event(beyond_horizon);
 		return 1;
 	}
 	if (departure <= now)

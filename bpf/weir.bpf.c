@@ -42,7 +42,7 @@ int weir_egress(struct __sk_buff *skb)
 		return NEXT;
 	if (reply->stage == WEIR_REPLY_CLONE) {
 		if (rewrite(skb, reply, config)) {
-			count_event(WEIR_COUNT_FEEDBACK_FAILED);
+			count_event(feedback_failed);
 			return DROP;
 		}
 		reply->stage = WEIR_REPLY_FEEDBACK;

@@ -106,7 +106,7 @@ WEIR_INLINE int weir_ipv4_has_marker(u16 identification, u32 segments)
  * Before `segments` packets leave with (a copy of) this IPv4 header, of which it has the first WEIR_ECN_IPV4 bytes. `asks`:
  * the packet is to ask for feedback, where it can. WEIR_ECN_CHANGED: write the bytes back.
  */
-WEIR_INLINE int weir_ecn_leave_ipv4(u8 *header, u32 segments, int requests_feedback)
+WEIR_INLINE int weir_ecn_leave_ipv4(u8 header[WEIR_ECN_IPV4], u32 segments, int requests_feedback)
 {
 	u32 ecn = header[1] & 3;
 	u16 id = weir_be16(header + 4), flags = weir_be16(header + 6);
@@ -148,7 +148,7 @@ WEIR_INLINE u32 weir_ipv6_marker(u32 word)
 }
 
 /* The same for an IPv6 header, of which it has the first WEIR_ECN_IPV6 bytes. */
-WEIR_INLINE int weir_ecn_leave_ipv6(u8 *header, int requests_feedback)
+WEIR_INLINE int weir_ecn_leave_ipv6(u8 header[WEIR_ECN_IPV6], int requests_feedback)
 {
 	u32 word = weir_ipv6_word(header);
 	u32 ecn = word >> 20 & 3;
@@ -185,7 +185,7 @@ WEIR_INLINE struct weir_ecn weir_ecn_read(u32 ecn, int has_marker)
 }
 
 /* Reads the first WEIR_ECN_IPV4 bytes of an IPv4 header that arrived, and gives them back as the tenant sent them. */
-WEIR_INLINE struct weir_ecn weir_ecn_arrive_ipv4(u8 *header)
+WEIR_INLINE struct weir_ecn weir_ecn_arrive_ipv4(u8 header[WEIR_ECN_IPV4])
 {
 	u16 id = weir_be16(header + 4);
 	/* what could not have had it written is the tenant's own */
@@ -198,7 +198,7 @@ WEIR_INLINE struct weir_ecn weir_ecn_arrive_ipv4(u8 *header)
 }
 
 /* The same of an IPv6 header's first WEIR_ECN_IPV6 bytes. */
-WEIR_INLINE struct weir_ecn weir_ecn_arrive_ipv6(u8 *header)
+WEIR_INLINE struct weir_ecn weir_ecn_arrive_ipv6(u8 header[WEIR_ECN_IPV6])
 {
 	u32 word = weir_ipv6_word(header);
 	struct weir_ecn found = weir_ecn_read(word >> 20 & 3, weir_ipv6_marker(word) == WEIR_ECN_MARKER);

@@ -96,7 +96,7 @@ struct weir_feedback {
 	u8 protocol;
 	u8 dscp;
 	u8 has; /* WEIR_HAS_* */
-	u8 reserved[5];
+	u8 reserved[7];
 };
 
 WEIR_INLINE u64 weir_be64(u64 value)
@@ -112,7 +112,7 @@ WEIR_INLINE u64 weir_be64(u64 value)
  * The tag of a body between the addresses `source` (who answers) and `destination`. What the hardware may have written is
  * left out.
  */
-WEIR_INLINE u64 weir_feedback_tag(const u64 *body, const u64 *source, const u64 *destination,
+WEIR_INLINE u64 weir_feedback_tag(const u64 body[WEIR_FEEDBACK_WORDS], const u64 source[2], const u64 destination[2],
 				  const struct weir_sip_key *key)
 {
 	u64 words[10];
@@ -131,8 +131,8 @@ WEIR_INLINE u64 weir_feedback_tag(const u64 *body, const u64 *source, const u64 
 }
 
 /* Fills the body of a datagram of `kind`. */
-WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 *body, const struct weir_feedback *feedback, const u64 *source,
-					const u64 *destination, const struct weir_sip_key *key)
+WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 body[WEIR_FEEDBACK_WORDS], const struct weir_feedback *feedback, const u64 source[2],
+					const u64 destination[2], const struct weir_sip_key *key)
 {
 	body[0] = weir_be64((u64)WEIR_MAGIC << 32 | (u64)WEIR_WIRE_VERSION << 24 | (u64)kind << 16 | feedback->key);
 	body[1] = weir_be64((u64)feedback->has << 40 | (u64)feedback->protocol << 32 | (u64)feedback->source_port << 16 |
@@ -145,8 +145,8 @@ WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 *body, const struct weir_f
 }
 
 /* Fills the body of feedback. */
-WEIR_INLINE void weir_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
-				     const u64 *destination, const struct weir_sip_key *key)
+WEIR_INLINE void weir_feedback_write(u64 body[WEIR_FEEDBACK_WORDS], const struct weir_feedback *feedback, const u64 source[2],
+				     const u64 destination[2], const struct weir_sip_key *key)
 {
 	weir_feedback_write_as(WEIR_KIND_FEEDBACK, body, feedback, source, destination, key);
 }
@@ -165,7 +165,7 @@ WEIR_INLINE int weir_control_kind(u64 first)
 }
 
 /* The content of a body that weir_control_kind calls feedback or a word; nothing is believed before the tag is. */
-WEIR_INLINE void weir_feedback_read(const u64 *body, struct weir_feedback *feedback)
+WEIR_INLINE void weir_feedback_read(const u64 body[WEIR_FEEDBACK_WORDS], struct weir_feedback *feedback)
 {
 	u64 first = weir_be64(body[0]), second = weir_be64(body[1]), third = weir_be64(body[2]);
 
@@ -252,7 +252,7 @@ WEIR_INLINE u64 weir_checksum_words(const u64 *words, u32 count)
  * The IPv4 and UDP headers before a body; `source` is who answers. Without a UDP checksum, which IPv4 allows: the tag is
  * more than one.
  */
-WEIR_INLINE void weir_feedback_ipv4(u8 *headers, const u64 *source, const u64 *destination)
+WEIR_INLINE void weir_feedback_ipv4(u8 headers[20 + WEIR_UDP_BYTES], const u64 source[2], const u64 destination[2])
 {
 	u32 length = WEIR_FEEDBACK_IPV4_BYTES, sum = 0, i;
 	u16 checksum;
@@ -274,7 +274,7 @@ WEIR_INLINE void weir_feedback_ipv4(u8 *headers, const u64 *source, const u64 *d
 }
 
 /* The IPv6 and UDP headers before `body`, which the UDP checksum covers. */
-WEIR_INLINE void weir_feedback_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body)
+WEIR_INLINE void weir_feedback_ipv6(u8 headers[40 + WEIR_UDP_BYTES], const u64 source[2], const u64 destination[2], const u64 body[WEIR_FEEDBACK_WORDS])
 {
 	u32 length = WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES;
 	u64 sum;

@@ -114,7 +114,7 @@ struct weir_advertised {
 };
 
 /* The place among `places`, a power of two, of what a sender was told. Whoever else has it is forgotten. */
-WEIR_INLINE u32 weir_advertised_slot(const u64 *source, const u64 *destination, u32 service, u32 slots)
+WEIR_INLINE u32 weir_advertised_slot(const u64 source[2], const u64 destination[2], u32 service, u32 slots)
 {
 	u64 mixed = source[0] ^ source[1] * 3 ^ destination[0] * 5 ^ destination[1] * 7 ^ service;
 
@@ -128,7 +128,7 @@ WEIR_INLINE u32 weir_advertised_slot(const u64 *source, const u64 *destination, 
  * again before, up to WEIR_ADVERTISED_HOLD_MAX, and is not told now; 0: it is noted. `now` may be as coarse as the meter's rounds. A sender of 36 Gb/s would be
  * told the same rate ninety times in 200 us.
  */
-WEIR_INLINE int weir_feedback_repeats(struct weir_advertised *advertised, const u64 *source, const u64 *destination, u32 service, u64 rate,
+WEIR_INLINE int weir_feedback_repeats(struct weir_advertised *advertised, const u64 source[2], const u64 destination[2], u32 service, u64 rate,
 				    u64 now, u64 keep)
 {
 	int same = advertised->rate == rate && advertised->service == service && advertised->source[0] == source[0] &&

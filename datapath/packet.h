@@ -55,7 +55,7 @@ struct weir_packet {
 	u8 dscp;     /* with WEIR_HAS_IP */
 	u8 has;      /* WEIR_HAS_* */
 	u8 ecn;      /* with WEIR_HAS_IP: the lower two bits of the traffic class */
-	u8 reserved[7];
+	u8 reserved[11];
 };
 
 /* The transport header at `offset`, of the protocol in `packet`. */

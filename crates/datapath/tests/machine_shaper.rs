@@ -103,7 +103,7 @@ fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], u
                 let mut asks = false;
                 if let Some(limiter) = &mut sender.limiter {
                     limiter.departure(at, Bytes::new(PACKET));
-                    asks = limiter.asks(at);
+                    asks = limiter.requests_feedback(at);
                 }
                 // Knuth's MMIX generator
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
