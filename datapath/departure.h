@@ -1,58 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * When a packet leaves an interface that all services of a machine share, where a qdisc (fq) waits for the time that is written on it.
+ * Departure times: when each packet leaves an interface that all services of a host share.
  *
- * Problem: a time is given once, when the packet is handed over, and never taken back. One clock for the whole interface, by
- * which packets leave in the order in which they come, gives the interface to whoever hands over most; a rate for each service
- * wastes what the others do not use. Approach: two clocks of a service and one of the machine (limiter.h), and two ways to leave.
+ * The qdisc fq delays a packet until the time stamped on it. A time is computed once, when the
+ * packet is queued, and never revised. One limiter for the interface would serve the sender that
+ * queues most. A fixed rate per service would waste the rate of idle services. A packet therefore
+ * passes these limiters (limiter.h):
  *
- *   root       the service's limit: the brokers', or its own maximum while no agent is alive. Holds every packet.
- *   entitled   what the policy's rule gives the service of the interface now. A packet that it lets go leaves whatever the
- *              machine's clock says: guarantees do not wait behind what others have handed over.
- *   machine    the interface's rate; every packet is charged to it. What is beyond `entitled` may leave when all that was
- *              charged is paid: it takes what is spare, first come first served.
+ *   destination  the rate that its receiver feeds back, if there is one (destination.h)
+ *   root         the service's limit: the policy's, and while the agent is alive the brokers'
+ *   committed    the service's current share of the interface by the policy's rule. A committed
+ *                packet does not wait for the machine limiter.
+ *   machine      the interface's rate. Every packet is charged to it. An excess packet leaves when
+ *                all earlier charges are repaid: excess rate is first come, first served.
  *
- *   departure = max(destination, root, min(entitled, machine))
+ *   departure = max(destination, root, min(committed, machine))
  *
- * The packet is charged to the clock by which it leaves, to the machine's and to those above. What is entitled sums up to the interface's
- * rate, so the machine's clock holds back only what is not.
+ * Committed shares follow from a fair rate R of the interface (interface_meter.h). A timer runs the
+ * rate law on the bytes that leave as committed. R rises while they are fewer than the interface's
+ * rate, so services share the rate of idle ones by weight. R never falls below saturated_rate. It
+ * returns there if a service newly exceeds its committed share, or if committed bytes exceed the
+ * rate by an eighth.
  *
- * What a service is entitled to follows from one level R for all, as on the receiving side (interface_meter.h: fill or add, min, max,
- * weight), and a timer runs the same law on it, against what leaves as entitled. While that is less than the interface carries R rises,
- * so that what idle services leave is shared by weight and not by who comes first; while it is more R falls. It never falls below the
- * level at which the rule shares out everything while all want everything: that is never too much. It falls there at once when
- * much more leaves as entitled than the interface carries, or when a service begins to want more than it is entitled to: until R is found
- * anew, what is left over goes to who comes first. Being wrong about R costs fairness of that part, neither guarantees nor throughput,
- * so it is found slowly: what is handed over is late by what waits, up to the horizon, and a law with an interval below that swings.
- * With an interval of the horizon and a = 1/4, R comes to its place without going beyond.
+ * A packet that would wait beyond the horizon is dropped, unless less than `queue` bytes wait. To
+ * take the lock of the limiters once for several packets, a CPU charges packets that leave at once
+ * in batches, and packets that wait use a lease (lease.h).
  *
- * The law aims at WEIR_COMMITTED_PART less than the interface's rate. While R is too high more can leave than the interface carries, and
- * that waits in the qdisc; the margin drains it, and while nothing waits it is given out as spare.
+ * Worked example: 100 Mb/s, two services of weight 1: R = 49.2 Mb/s while both are backlogged. Only
+ * the first sends, 1,500 B every 100 us. Packet n leaves as committed at n * 244 us, by the machine
+ * limiter at n * 120 us: so as excess. R rises to 98.4 Mb/s, and all packets leave as committed.
  *
- * Batches. All clocks of an interface are under one lock, which costs as much as all the rest of a departure. So while nothing has to wait, a CPU lets
- * some packets of a service leave before it charges them (struct weir_cpu_batch), and takes the lock once for all of them. It does so within a
- * tick, towards one destination, and up to an eighth of the smallest burst for all CPUs together. A window carries as much more, and what
- * the rate carries between two ticks where the last one's time stands for the clock (weir_departure_tick_time).
+ * Bounds: those of limiter.h, and per window an eighth of a burst more for batches, the same for
+ * leases, and the rate between two ticks where a tick's time replaces a clock read.
  *
- * What waits takes its departure from a grant (lease.h), for which the clocks are looked at once for several packets, too.
- *
- * The horizon. Nothing limits what is handed over before its time (local senders are held by their sockets' buffers, guests by nothing).
- * So a packet that would wait for longer than the horizon is dropped, unless what waits before it is less than 128 frames: at
- * low rates that takes longer. The numbers are those of an HTB class's queue. It is charged to the clocks above the one that
- * refuses it, as by a queue behind a queue.
- *
- * Bounds: those of limiter.h and interface_meter.h. When a rate rises, packets that have their time keep it, and later ones may get
- * an earlier one: by fq a flow then is out of order.
- * Where one CPU's packet has to wait, another's may leave before it what is left of a batch: once, until the next tick. A limit that falls is
- * obeyed when the batch and the grant are at an end: at the next tick at the latest.
- *
- * Worked example: 100 Mb/s, two services of weight 1, so R = 49.2 Mb/s while both want everything. The first alone hands over 1,500 B each
- * 100 us: by `entitled` the n-th packet leaves at n * 244 us, by the machine's clock at n * 120 us, so it leaves by that, spare. R
- * rises to 98.4 Mb/s in some intervals of 20 ms, and it leaves as entitled. The second comes: its packets leave at once, and when the first
- * that has to wait is seen R is 49.2 Mb/s again, at the next tick.
- *
- * Source: Saeed et al., Carousel, SIGCOMM 2017 (one time stamp from several limits, a horizon); EyeQ section 4.2 (root and
- * destination limiters); the clock of what is entitled beside the machine's is ours, after committed and excess rates of RFC 2698.
+ * Source: Saeed et al., Carousel, SIGCOMM 2017 (one time stamp from several limits, a horizon);
+ * EyeQ section 4.2 (root and destination limiters); RFC 2698 (committed and excess rates).
+ * Deviates from the paper in: the committed limiter beside the machine's, which
+ * Carousel does not have.
+ * Derivation: docs/design/departure.md.
  */
 #ifndef WEIR_DEPARTURE_H
 #define WEIR_DEPARTURE_H
@@ -61,85 +46,96 @@
 #include "limiter.h"
 #include "receive_tick.h"
 
-/* The law aims at the interface's rate less this part of it. */
+/*
+ * The law aims at the interface's rate less 1/64. If R is too high, more leaves than the interface
+ * carries; the margin drains the queue of the qdisc.
+ */
 #define WEIR_COMMITTED_PART 64
-/* Bytes that a rate carries in 1 ms, from bit/s: what may leave at once after a pause, at least (crates/linux/src/class.rs). */
+/*
+ * Divides bit/s into bytes per 1 ms, the smallest burst after a pause (crates/linux/src/class.rs).
+ */
 #define WEIR_BURST_PART 8000
 
-/* More than this part of the interface's rate above it is too much to be lowered step by step. */
+/*
+ * If committed usage exceeds the law's target by more than 1/8, R returns
+ * to saturated_rate at once.
+ */
 #define WEIR_COMMITTED_OVERSHOOT 8
-/* ns after which a service that has to wait again is a newcomer: several intervals. */
+/*
+ * ns without waiting after which a service that exceeds its committed share is a newcomer: several
+ * intervals of the law.
+ */
 #define WEIR_NEWCOMER 100000000ULL
 
-/* Bytes that one CPU may let leave before it charges them, at most: two of the largest buffers. */
+/* Largest per-CPU batch, bytes: two of the largest buffers. */
 #define WEIR_CPU_BATCH_MAX WEIR_LEASE_MAX
-/* Of a burst, so many bits less are for all CPUs together: an eighth. */
+/* Shift from a burst to the part that all per-CPU batches of a limiter share: an eighth. */
 #define WEIR_CPU_BATCH_SPREAD 3
-/* ns between two ticks, at most, where the last one's time does for the clock's: half of the time that a burst is of. */
+/* ns: longest tick whose time can replace a clock read, half of the time that a burst lasts. */
 #define WEIR_TICK_TIME_MAX 500000ULL
-/* No destination. */
+/* The batch or packet has no destination limiter. */
 #define WEIR_NO_DESTINATION WEIR_U32_MAX
 
-/* By which clock a packet leaves. */
+/* The limiter by which a packet leaves. */
 #define WEIR_LEAVES_COMMITTED 0
 #define WEIR_LEAVES_EXCESS 1
 #define WEIR_LEAVES_NEVER 2
-/* Beside these: its service wants more than it is entitled to, and did not lately. */
+/* Flag beside these: the service newly exceeds its committed share. */
 #define WEIR_LEAVES_NEWCOMER 4
 
-/* How an interface is paced. */
+/* Parameters of an interface. */
 struct weir_pacing {
 	u64 rate;    /* bit/s of the interface; 0 is unlimited */
-	u64 horizon; /* ns that a packet may wait */
-	u32 queue;   /* bytes that may wait for longer */
-	u32 burst;   /* bytes that may leave at once after a pause, at least */
+	u64 horizon; /* ns that a packet can wait */
+	u32 queue;   /* bytes that can wait longer than the horizon */
+	u32 burst;   /* bytes: smallest burst of a limiter */
 	u32 sharing; /* WEIR_SHARE_* */
-	u32 spread;  /* bits: 2^-spread of a burst is one CPU's batch */
+	u32 spread;  /* shift from a burst to one CPU's batch: 3 + log2 of the number of CPUs */
 };
 
-/* What a service may send. */
+/* Parameters of a service that sends. */
 struct weir_sending {
-	u64 min;     /* bit/s, as the next ones; of the interface */
-	u64 max;     /* of the interface; 0 is unlimited, as the next ones */
-	u64 limit;   /* the brokers' */
-	u64 ceiling; /* without them */
-	u32 weight;  /* thousandths, at least 1 */
-	u32 generation; /* another one: min, max or weight are new */
+	u64 min;        /* bit/s of the interface, the guarantee */
+	u64 max;        /* bit/s of the interface; 0 is unlimited */
+	u64 limit;      /* bit/s, the brokers'; 0 is unlimited */
+	u64 ceiling;    /* bit/s without brokers; 0 is unlimited */
+	u32 weight;     /* thousandths, at least 1 */
+	u32 generation; /* changes with min, max or weight */
 };
 
-/* A service's sending side. */
+/* Egress state of a service. */
 struct weir_sender {
 	struct weir_limiter root;
 	struct weir_limiter committed;
-	struct weir_lease lease; /* of what no destination's limiter holds */
-	u64 fair_rate;   /* the R that `entitled` follows from */
-	u64 latest;  /* ns: the last departure */
-	u64 waited_at; /* ns: when it last wanted more than it is entitled to */
-	u64 sent;    /* bytes that were given a departure */
-	u64 excess;   /* of them, those that left as spare */
-	u64 dropped; /* buffers beyond the horizon */
-	u32 generation;
+	struct weir_lease lease; /* for packets without a destination limiter */
+	u64 fair_rate;           /* bit/s: the R from which `committed` was computed */
+	u64 latest;              /* ns: the last departure */
+	u64 waited_at;           /* ns: when the service last exceeded its committed share */
+	u64 sent;                /* bytes with a departure */
+	u64 excess;              /* of them, bytes that left as excess */
+	u64 dropped;             /* buffers beyond the horizon */
+	u32 generation;          /* of the weir_sending from which `committed` was computed */
 	u32 reserved;
 };
 
-/* The interface's. */
+/* Egress state of an interface. */
 struct weir_machine_egress {
 	struct weir_limiter limiter;
-	u64 committed; /* bytes that left as entitled */
-	u64 sent;     /* all */
-	u64 newcomers; /* times that a service began to want more than it is entitled to */
+	u64 committed; /* bytes that left as committed */
+	u64 sent;      /* bytes that left */
+	u64 newcomers; /* number of times that a service newly exceeded its committed share */
 };
 
-/* What one CPU has let leave of a service, and not yet charged. */
+/* Packets of a service that one CPU let leave at once and has not charged yet. */
 struct weir_cpu_batch {
-	u64 due;    /* ns: when the tick is due before which it may let more leave */
-	u32 room;   /* bytes of these; 0: none */
-	u32 unpaid; /* bytes to be charged; they left as entitled */
-	u32 slot;  /* the destination's slot, or WEIR_NO_DESTINATION */
+	u64 due;    /* ns: the next tick, until which the batch is valid */
+	u32 room;   /* bytes that can still leave; 0: none */
+	u32 unpaid; /* bytes to charge; they left as committed */
+	u32 slot;   /* of the destination, or WEIR_NO_DESTINATION */
 	u32 reserved;
 };
 
-/* Gives a clock its rate, where that is another than it has. */
+/* Sets the rate of a limiter, and its burst, if the rate is new. */
 WEIR_INLINE void weir_pacing_set(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u64 rate)
 {
 	u64 burst = rate / WEIR_BURST_PART;
@@ -154,7 +150,7 @@ WEIR_INLINE void weir_pacing_set(const struct weir_pacing *pacing, struct weir_l
 	weir_limiter_set_burst(limiter, (u32)burst);
 }
 
-/* 1: a packet that `limiter` lets leave at `departure` is beyond the horizon. */
+/* Returns 1 if a packet that `limiter` lets leave at `departure` is beyond the horizon. */
 WEIR_INLINE int weir_pacing_beyond(const struct weir_pacing *pacing, const struct weir_limiter *limiter, u64 now, u64 departure)
 {
 	if (departure <= now || departure - now <= pacing->horizon)
@@ -163,8 +159,8 @@ WEIR_INLINE int weir_pacing_beyond(const struct weir_pacing *pacing, const struc
 }
 
 /*
- * A packet of `bytes`, offered at `now`, passes a limiter of its own before all others, a destination's. 0, and when it leaves by that;
- * or 1: never.
+ * Charges a packet of `bytes`, offered at `now`, to a destination limiter, which comes before all
+ * others. Returns 0 and the departure, or 1 if the packet is beyond the horizon.
  */
 WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure)
 {
@@ -176,9 +172,10 @@ WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_l
 }
 
 /*
- * 1: the clock says nothing new of a packet: it leaves at once whatever the time is, or later than `then` in any case and by half of the horizon
- * at most. Its departure is the same at whatever time before that what is owed was last paid. What is near the horizon is refused by what time it is, and a
- * tick may be late. `unpaid` bytes are to be charged, and `left` given back.
+ * Returns 1 if the limiter's departure does not depend on a clock read: the packet leaves at once
+ * at any time, or later than `then` and at most half of the horizon after it. Such a departure is
+ * the same for any settling time. Near the horizon the exact time decides about a drop, and a tick
+ * can be late. `unpaid` bytes are to be charged, and `left` bytes to be refunded.
  */
 WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 unpaid, u32 left, u64 then, u64 horizon)
 {
@@ -189,7 +186,7 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
 
 	if (!limiter->rate || owed <= limiter->burst)
 		return 1;
-	/* another packet looked at the clock, and ticks are late */
+	/* another packet settled the limiter by the clock, and ticks are late */
 	if (latest <= limiter->paid_at)
 		return 0;
 	most = latest - limiter->paid_at;
@@ -198,10 +195,12 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
 }
 
 /*
- * The time of the last tick where that does for the clock's, which costs a fifth of what is done for a packet in all; or 0. It does where a packet leaves
- * at once by its service's clocks and `destination`, where it has one, whatever the time is, or waits beyond the tick after the next and not for long. What was
- * paid between the two times may be paid once more after a pause: a window carries as much more as the rate does between two ticks of `tick` ns.
- * The next is due at `due`; `unpaid` is of the CPU's batch.
+ * Returns the timestamp of the last tick if it is accurate enough to replace a clock read (about
+ * 20 % of the per-packet cost), else 0. It is accurate enough if, by the service's limiters and
+ * `destination` (which can be null), the packet leaves at once at any time, or waits beyond the
+ * tick after the next one and not long. After a pause the time between tick and clock can repay
+ * twice, so a window carries up to one `tick` (ns) at the rate more. The next tick is due at `due`.
+ * `unpaid` belongs to the batch.
  */
 WEIR_INLINE u64 weir_departure_tick_time(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
 				      const struct weir_lease *lease, const struct weir_pacing *pacing, u64 tick, u64 due)
@@ -212,7 +211,7 @@ WEIR_INLINE u64 weir_departure_tick_time(const struct weir_sender *sender, const
 
 	if (tick > WEIR_TICK_TIME_MAX || due <= tick)
 		return 0;
-	/* whether the packet before it has left already, the clock alone knows */
+	/* only the clock decides whether the previous packet has left */
 	if (last > due - tick && last <= then)
 		return 0;
 	if (destination && !weir_departure_is_clear(destination, unpaid, left, then, horizon))
@@ -223,7 +222,7 @@ WEIR_INLINE u64 weir_departure_tick_time(const struct weir_sender *sender, const
 	return due - tick;
 }
 
-/* 1: a packet to `place` leaves at once, and is charged later. */
+/* Returns 1 if a packet to `slot` leaves at once in the batch and is charged later. */
 WEIR_INLINE int weir_cpu_batch_pass(struct weir_cpu_batch *batch, u64 due, u32 slot, u32 bytes)
 {
 	if (batch->due != due || batch->slot != slot || batch->room < bytes)
@@ -234,8 +233,9 @@ WEIR_INLINE int weir_cpu_batch_pass(struct weir_cpu_batch *batch, u64 due, u32 s
 }
 
 /*
- * What waits ends its CPU's batch, so that none leaves before it. 1: packets to the same place may have left in it since the last tick, so that
- * it must not leave before now.
+ * A delayed packet closes this CPU's batch, so later packets cannot overtake it. Returns 1 if
+ * packets to the same slot can have left in the batch since the last tick: the delayed packet must
+ * then not depart before the clock's time.
  */
 WEIR_INLINE int weir_cpu_batch_end(struct weir_cpu_batch *batch, u64 due, u32 slot)
 {
@@ -243,7 +243,7 @@ WEIR_INLINE int weir_cpu_batch_end(struct weir_cpu_batch *batch, u64 due, u32 sl
 	return batch->due == due && batch->slot == slot;
 }
 
-/* What `limiter` lets one CPU have as a batch, bytes. */
+/* Returns the bytes that `limiter` allows one CPU as a batch. */
 WEIR_INLINE u32 weir_cpu_batch_room(const struct weir_pacing *pacing, const struct weir_limiter *limiter)
 {
 	u64 room;
@@ -255,11 +255,14 @@ WEIR_INLINE u32 weir_cpu_batch_room(const struct weir_pacing *pacing, const stru
 	room = limiter->burst >> (pacing->spread & 63);
 	if (room > limiter->burst - limiter->owed)
 		room = limiter->burst - limiter->owed;
-	room >>= 33; /* by 8.6 * 10^9 instead of 8 * 10^9: no division */
+	room >>= 33; /* nanobits to bytes: 8.6 * 10^9 instead of 8 * 10^9 avoids a division */
 	return room < WEIR_CPU_BATCH_MAX ? (u32)room : WEIR_CPU_BATCH_MAX;
 }
 
-/* What a service may send: brokers count unless `alone`. */
+/*
+ * Returns the root limit in bit/s, 0 is unlimited. The brokers' limit does
+ * not count if `static_only`.
+ */
 WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 static_only)
 {
 	if (static_only || !rules->limit)
@@ -268,8 +271,9 @@ WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 static_
 }
 
 /*
- * First half: WEIR_LEAVES_*, perhaps with WEIR_LEAVES_NEWCOMER, and the departure by the service's own clocks. `machine` is only read, and may change meanwhile.
- * `level` is the interface's; `departure` comes in as what a destination's limiter said, or `now`.
+ * First half of a departure: the service's limiters. Returns WEIR_LEAVES_*, possibly with
+ * WEIR_LEAVES_NEWCOMER. `meter` is the interface's. `machine` is only read and can change
+ * meanwhile. `departure` is on input the destination limiter's time, or `now`.
  */
 WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct weir_sending *rules,
 				      const struct weir_pacing *pacing, const struct weir_interface_meter *meter,
@@ -313,7 +317,7 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 	} else {
 		sender->excess += bytes;
 	}
-	/* the time of a tick may lie before another packet's */
+	/* the time of a tick can lie before the time of another packet */
 	if (own > now && now > sender->waited_at) {
 		if (now - sender->waited_at > WEIR_NEWCOMER)
 			newcomer = WEIR_LEAVES_NEWCOMER;
@@ -324,7 +328,7 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 	return leaves | newcomer;
 }
 
-/* Second half, for what leaves at all. */
+/* Second half of a departure, for a packet that leaves: the machine limiter. */
 WEIR_INLINE void weir_machine_egress_departure(struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now, u32 bytes,
 					u32 leaves, u64 *departure)
 {
@@ -340,7 +344,7 @@ WEIR_INLINE void weir_machine_egress_departure(struct weir_machine_egress *machi
 		*departure = excess;
 }
 
-/* A grant ends, with `left` bytes: what was used is counted, the rest given back. */
+/* Ends a lease with `left` remaining bytes: counts the used bytes and refunds the others. */
 WEIR_INLINE void weir_depart_return(const struct weir_lease *lease, u32 left, struct weir_limiter *destination, struct weir_sender *sender,
 				    struct weir_machine_egress *machine)
 {
@@ -356,7 +360,10 @@ WEIR_INLINE void weir_depart_return(const struct weir_lease *lease, u32 left, st
 	machine->committed += used;
 }
 
-/* A grant begins, of at most `wanted` bytes after a packet of `bytes` that waits until `departure`; none if that is less than it has. */
+/*
+ * Starts a lease of at most `wanted` bytes after a packet of `bytes` that waits until `departure`.
+ * Starts none if the limiters allow less than another packet of this size.
+ */
 WEIR_INLINE void weir_depart_lease(struct weir_lease *lease, struct weir_limiter *destination, struct weir_sender *sender,
 				   struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now, u32 bytes, u32 wanted,
 				   u64 departure)
@@ -375,7 +382,7 @@ WEIR_INLINE void weir_depart_lease(struct weir_lease *lease, struct weir_limiter
 		end = weir_lease_after(destination, wanted, end);
 	if (end - departure > WEIR_LEASE_TIME || end > now + pacing->horizon)
 		return;
-	/* at most 2^16 * 10^6 by 120 */
+	/* at most 2^16 * 10^6 / 120, since two frames are at least 120 bytes */
 	step = ((end - departure) << 16) / ((u64)bytes + wanted) + 1;
 	if (destination) {
 		weir_lease_charge(destination, wanted);
@@ -394,9 +401,11 @@ WEIR_INLINE void weir_depart_lease(struct weir_lease *lease, struct weir_limiter
 }
 
 /*
- * What a packet does that is neither in its CPU's batch nor in the grant of its place, under the lock: charges the batch, ends the grant, finds
- * the packet's departure, and begins another batch where nothing has to wait and another grant where it has. `paid` is the limiter of the batch's
- * destination and `destination` that of the packet's, at `place`; null where there is none. `due` is when the next tick is. WEIR_LEAVES_*.
+ * Processes, under the lock, a packet that neither the CPU's batch nor the lease covers: charges
+ * the batch, ends the lease, computes the packet's departure, and starts another batch if the
+ * packet leaves at once, or another lease if it waits. `paid` is the limiter of the batch's
+ * destination, `destination` that of the packet's, at `slot`; either can be null. `due` is the time
+ * of the next tick. Returns WEIR_LEAVES_*.
  */
 WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 slot,
 			    struct weir_lease *lease, struct weir_sender *sender, const struct weir_sending *rules,
@@ -438,7 +447,7 @@ WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *p
 	lease->last = *departure > now ? *departure : 0;
 	if (leaves == WEIR_LEAVES_COMMITTED && *departure > now)
 		weir_depart_lease(lease, destination, sender, machine, pacing, now, bytes, wanted, *departure);
-	/* who hands over more than a batch at a time makes no use of one */
+	/* a sender of buffers larger than a batch has no use for one */
 	if (leaves != WEIR_LEAVES_COMMITTED || *departure > now || bytes > WEIR_CPU_BATCH_MAX)
 		return leaves;
 	room = weir_cpu_batch_room(pacing, &sender->root);
@@ -457,8 +466,9 @@ WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *p
 }
 
 /*
- * Counts what left as entitled since the last tick, if anything did. `newcomer`: a service began to want more than that. A
- * window may close `slack` early.
+ * Counts the `bytes` that left as committed since the last tick, and runs the law when the
+ * window is over. `newcomer`: a service newly exceeds its committed share. A window can
+ * close `slack` ns early.
  */
 WEIR_INLINE void weir_sending_tick(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 newcomer, u64 slack)
 {

@@ -1,62 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Departures that are kept for the next packets of those that wait.
+ * Credit leases: departures charged in advance for the next packets of a queue.
  *
- * Problem: all clocks of an interface are under one lock. What leaves at once needs it once for a batch (departure.h); what has to wait would
- * take it for each packet, and a service that is held to its limit has all its CPUs wait for each other. Approach: a packet that has to wait
- * charges some bytes more to all clocks that hold it: a grant, of a service towards a destination, or towards all that have no limiter of
- * their own. The next packets to the same place, on whatever CPU, take their departures from it one after the other, by one atomic
- * operation on what is left of it, until the next tick is due. Whoever finds too little left looks at the clocks: it ends the grant,
- * gives back what is left to every clock that was not at rest since (what was charged before that, time has paid), and charges
- * another one.
+ * One lock protects all limiters of an interface. A packet that leaves at once needs it once per
+ * per-CPU batch (departure.h). A packet that must wait would need it every time, and the CPUs of a
+ * rate-limited service would wait for each other.
  *
- * How much: what was used of the last grant, and in the same tick twice as much and a packet; of each burst an eighth for all places together,
- * and no more than 1 ms carries. What places have that do not come back counts until the clock is at rest, or for 20 ms, after which nothing
- * of it is given back. Nothing beyond the horizon.
+ * A packet that must wait therefore charges additional bytes to all limiters that apply to it.
+ * These bytes are a lease. It belongs to a service and one destination, or to the service and all
+ * destinations without a limiter. The next packets to the same destination, on any CPU, take their
+ * departures from the lease in order, with one atomic operation each, until the next tick is due.
+ * If too few bytes remain, the packet takes the lock. It ends the lease, refunds the remaining
+ * bytes to each limiter that had debt ever since the charge, and starts a new lease.
  *
- * When: the last byte of a grant leaves when the latest of its clocks has paid all before it, and the others evenly between the packet that asked
- * for it and that. A clock that is late at first and fast, and one that is early and slow, let packets leave no sooner than that.
+ *   size        the bytes used of the last lease; within a tick twice as many and one packet. At
+ *               most an eighth of each limiter's burst for all leases together, and 1 ms at its
+ *               rate.
+ *   departures  evenly spaced from the packet that starts the lease to the time at which the
+ *               slowest limiter has repaid all of the lease; nothing beyond the horizon.
+ *   order       by the remaining bytes, one number: the order of the atomic operations.
  *
- * Order: what is left is one number, so packets to one place have their departures in the order in which they took them, as under the lock.
- * What one place gives back lies before departures of others: their next ones are put off until the last one they gave. Only where a rate
- * changes, and one would be put off for longer than 1 ms, it leaves before. What left of a CPU's batch meanwhile has no departure on it, so
- * a later packet of that CPU has none before the clock's time.
+ * Worked example: 1 Gb/s, a burst of 125 kB, packets of 1,514 B that wait. A lease is at most
+ * 14.5 kB, nine packets. In one tick the first packet leases nothing, the second one packet, the
+ * fourth three, the eighth seven. From then on each tenth packet takes the lock. The first lease of
+ * the next tick is as large as the use of the last one.
  *
- * Bounds: all is charged before it leaves, so limits hold as in limiter.h, but that what is given back lies before departures that others
- * were given after it: a window carries an eighth of a burst more. A rate that falls holds the next grant.
+ * Bounds: bytes are charged before they leave, so the bounds of limiter.h hold, except that
+ * refunded bytes can lie before departures given after them: a window carries an eighth of a burst
+ * more. A rate reduction takes effect with the next lease.
  *
- * Worked example: 1 Gb/s, a burst of 125 kB, packets of 1,514 B that wait. At most 14.5 kB are kept, nine packets. The first in a tick asks for
- * nothing, the second for one packet, the fourth for three, the eighth for seven, and from then on each tenth looks at the clocks. The next tick
- * begins with as many as were used of the last grant of this one.
+ * Derivation: docs/design/lease.md.
  */
 #ifndef WEIR_LEASE_H
 #define WEIR_LEASE_H
 
 #include "limiter.h"
 
-/* Bytes of a grant, at most: two of the largest buffers. */
+/* Largest lease, bytes: two of the largest buffers. */
 #define WEIR_LEASE_MAX 139264
-/* ns that a grant may take, and a departure be put off to stay in order: what a burst takes. */
+/*
+ * ns: longest duration of a lease, and longest delay of a departure to preserve the order. A burst
+ * lasts as long.
+ */
 #define WEIR_LEASE_TIME 1000000ULL
-/* ns for which a clock that is never at rest knows of grants that nobody came back to. */
+/*
+ * ns after which a limiter that always has debt drops its count of leases that
+ * no packet returned to.
+ */
 #define WEIR_LEASE_AGE 20000000ULL
-/* Bits from bit/s to bytes in WEIR_LEASE_TIME, by 8,192 instead of 8,000. */
+/* Shift from bit/s to bytes per WEIR_LEASE_TIME: divides by 8,192 instead of 8,000. */
 #define WEIR_LEASE_RATE_BITS 13
-/* Bits from nanobits of a burst to bytes of an eighth, by 8.6 * 10^9 instead of 8 * 10^9: no division. */
+/*
+ * Shift from nanobits of a burst to bytes of an eighth of it: divides by 6.9 * 10^10,
+ * not 6.4 * 10^10.
+ */
 #define WEIR_LEASE_BITS 36
 
-/* Of a service towards a place. All but `left` changes under the lock, while `left` is 0. */
+/*
+ * The lease of a service towards a destination. All fields but `left` change under the lock, while
+ * `left` contains 0 bytes.
+ */
 struct weir_lease {
-	u64 left;       /* bytes that are left, 2^32 times; below, how often another one began */
-	u64 due;        /* ns: when the tick is due until which it holds */
-	u64 end;        /* ns: when what comes after it may leave */
-	u64 last;       /* ns: the last departure that a look at the clocks gave */
-	u64 charged_at; /* ns */
-	u32 charged;    /* bytes */
-	u32 step;       /* 2^-16 ns that a byte takes */
+	u64 left;       /* upper 32 bits: remaining bytes; lower 32 bits: number of the lease */
+	u64 due;        /* ns: the next tick, until which the lease is valid */
+	u64 end;        /* ns: departure of the first byte after the lease */
+	u64 last;       /* ns: the last departure computed from the limiters; 0 if it was at once */
+	u64 charged_at; /* ns: time of the charge, at least the `paid_at` of each limiter */
+	u32 charged;    /* bytes; 0: no lease */
+	u32 step;       /* 2^-16 ns per byte */
 };
 
-/* 1: a packet of `bytes` is in the grant, and leaves at `departure`. */
+/* Takes a packet of `bytes` from the lease. Returns 1 and its departure, or 0 without a change. */
 WEIR_INLINE int weir_lease_take(struct weir_lease *lease, u64 due, u32 bytes, u64 *departure)
 {
 	u64 left = *(volatile u64 *)&lease->left;
@@ -65,14 +79,17 @@ WEIR_INLINE int weir_lease_take(struct weir_lease *lease, u64 due, u32 bytes, u6
 
 	if (*(volatile u64 *)&lease->due != due || left >> 32 < bytes)
 		return 0;
-	/* another CPU took some, or there is another grant: under the lock, then */
+	/* Another CPU took bytes or started a lease: the caller takes the lock. */
 	if (__sync_val_compare_and_swap(&lease->left, left, left - ((u64)bytes << 32)) != left)
 		return 0;
 	*departure = end - (((left >> 32) * step) >> 16);
 	return 1;
 }
 
-/* Bytes that a grant is to have beside a packet of `bytes`, by what was used of the one before it, when `left` were left of that. */
+/*
+ * Returns the bytes to lease beside a packet of `bytes`, from the use of the previous lease, of
+ * which `left` bytes remain.
+ */
 WEIR_INLINE u32 weir_lease_wanted(const struct weir_lease *lease, u32 left, u64 due, u32 bytes)
 {
 	u32 used = lease->charged - left;
@@ -82,16 +99,16 @@ WEIR_INLINE u32 weir_lease_wanted(const struct weir_lease *lease, u32 left, u64 
 	return used < WEIR_LEASE_MAX ? used : WEIR_LEASE_MAX;
 }
 
-/* Ends a grant: bytes that were left of it. */
+/* Ends the lease and returns its remaining bytes. The caller has the lock. */
 WEIR_INLINE u32 weir_lease_end(struct weir_lease *lease)
 {
 	u64 left = *(volatile u64 *)&lease->left;
 
-	/* nobody but who has the lock begins another one */
+	/* Only the lock's owner starts a lease, so its number does not change here. */
 	return __sync_lock_test_and_set(&lease->left, (left + 1) & WEIR_U32_MAX) >> 32;
 }
 
-/* Begins what was charged. */
+/* Publishes lease->charged bytes. All other fields are written before. */
 WEIR_INLINE void weir_lease_begin(struct weir_lease *lease)
 {
 	u64 left = *(volatile u64 *)&lease->left;
@@ -99,13 +116,15 @@ WEIR_INLINE void weir_lease_begin(struct weir_lease *lease)
 	__sync_lock_test_and_set(&lease->left, (u64)lease->charged << 32 | ((left + 1) & WEIR_U32_MAX));
 }
 
-/* When the next packet of a grant would have left of which `left` are left. */
+/* Returns the departure of the next packet of a lease with `left` remaining bytes. */
 WEIR_INLINE u64 weir_lease_next(const struct weir_lease *lease, u32 left)
 {
 	return lease->end - (((u64)left * lease->step) >> 16);
 }
 
-/* Bytes that `limiter` lets be kept. */
+/*
+ * Returns the bytes that `limiter` can still lease: an eighth of its burst, and 1 ms at its rate.
+ */
 WEIR_INLINE u64 weir_lease_room(const struct weir_limiter *limiter)
 {
 	u64 part = limiter->burst >> WEIR_LEASE_BITS, in_time = limiter->rate >> WEIR_LEASE_RATE_BITS;
@@ -115,12 +134,12 @@ WEIR_INLINE u64 weir_lease_room(const struct weir_limiter *limiter)
 	return part > limiter->kept ? part - limiter->kept : 0;
 }
 
-/* What it lets be kept of `wanted` bytes at `now`. */
+/* Returns how many of `wanted` bytes `limiter` can lease at `now`. */
 WEIR_INLINE u32 weir_lease_part(struct weir_limiter *limiter, u64 now, u32 wanted)
 {
 	if (!limiter->rate)
 		return wanted;
-	/* of places that have not come back, and nobody knows whether they will: time is to have paid it */
+	/* Leases to which no packet returned: elapsed time counts as their repayment. */
 	if (weir_lease_room(limiter) < wanted && limiter->kept && now > limiter->rest_at && now - limiter->rest_at > WEIR_LEASE_AGE) {
 		limiter->rest_at = now;
 		limiter->kept = 0;
@@ -128,7 +147,7 @@ WEIR_INLINE u32 weir_lease_part(struct weir_limiter *limiter, u64 now, u32 wante
 	return weir_lease_room(limiter) < wanted ? (u32)weir_lease_room(limiter) : wanted;
 }
 
-/* The later of `end` and when `limiter` has paid for `bytes` more. */
+/* Returns the later of `end` and the time at which `limiter` has repaid `bytes` more. */
 WEIR_INLINE u64 weir_lease_after(const struct weir_limiter *limiter, u32 bytes, u64 end)
 {
 	u64 owed = limiter->owed + bytes * WEIR_NANOBITS_PER_BYTE, after;
@@ -139,14 +158,14 @@ WEIR_INLINE u64 weir_lease_after(const struct weir_limiter *limiter, u32 bytes, 
 	return after > end ? after : end;
 }
 
-/* Charges a grant. */
+/* Charges the bytes of a lease. */
 WEIR_INLINE void weir_lease_charge(struct weir_limiter *limiter, u32 bytes)
 {
 	weir_limiter_charge(limiter, bytes);
 	limiter->kept += bytes;
 }
 
-/* Gives back what is left of a grant, unless `limiter` was at rest since. */
+/* Refunds the remaining bytes of a lease, unless `limiter` was without debt since the charge. */
 WEIR_INLINE void weir_lease_return(const struct weir_lease *lease, struct weir_limiter *limiter, u32 left)
 {
 	if (limiter->rest_at > lease->charged_at)
@@ -155,7 +174,10 @@ WEIR_INLINE void weir_lease_return(const struct weir_lease *lease, struct weir_l
 	limiter->kept = limiter->kept > lease->charged ? limiter->kept - lease->charged : 0;
 }
 
-/* The later of `at` and when `limiter` was last looked at: the time of a tick may lie before that. */
+/*
+ * Returns the later of `at` and the time up to which `limiter` is settled. The time of a tick
+ * can lie before it.
+ */
 WEIR_INLINE u64 weir_lease_later(const struct weir_limiter *limiter, u64 at)
 {
 	return limiter->paid_at > at ? limiter->paid_at : at;
