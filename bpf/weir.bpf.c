@@ -104,7 +104,7 @@ int weir_ingress(struct __sk_buff *skb)
 	    is_control(config, packet.destination_port)) {
 		/* who mostly sends sees little else arrive: so the time that it goes by goes on */
 		tick_at(bpf_ktime_get_ns());
-		arrived = control_arrived(skb, config, &packet);
+		arrived = receive_control(skb, config, &packet);
 		if (arrived == SEND_CAPABILITY) {
 			arrival = bpf_map_lookup_elem(&weir_feedback_arrival, &key);
 			if (arrival)
