@@ -7,8 +7,7 @@
  *
  *   edt  The packet gets a departure time, and fq holds it until then. It is the latest of the
  *        times that the limiters of the destination, the service and the machine allow
- *        (departure.h).
- *        Feedback sets the destination's limiter in the kernel, without the agent.
+ *        (departure.h). Feedback sets the destination's limiter in the kernel, without the agent.
  *   htb  The packet gets the HTB class of its destination, of its service, or of its service in the
  *        static policy. A destination without a class shares the class of its service. The agent
  *        creates a class when the receiver's rate is below what the service may send
@@ -207,9 +206,7 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_desti
 		if (charged && charged->key.service != service)
 			charged = 0;
 	}
-	/*
-	 * Computed without the lock: another CPU may charge the limiters before this one holds it.
-	 */
+	/* Computed without the lock: another CPU may charge the limiters before this one has it. */
 	tick_time = weir_departure_tick_time(&service_egress->sender, entry ? &entry->destination.limiter : 0,
 					     batch->unpaid, lease, pacing, tick, due);
 	now = tick_time ? tick_time : bpf_ktime_get_ns();

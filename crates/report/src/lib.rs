@@ -23,10 +23,11 @@
 //! ```
 //! use weir_report::{Axis, Chart, Page, Panel, Reference, Series, Unit, side_by_side};
 //!
-//! let mut chart = Chart::new(Axis::new("time", Unit::Time), Axis::new("bandwidth",
-//! Unit::Bandwidth)); chart.series.push(Series::new("a", vec![(0.5, 298e6), (1.5, 301e6)]));
-//! chart.references.push(Reference::new("300 Mb/s", 300e6).of(0)); let page = Page::new("Two
-//! backends")
+//! let (x, y) = (Axis::new("time", Unit::Time), Axis::new("bandwidth", Unit::Bandwidth));
+//! let mut chart = Chart::new(x, y);
+//! chart.series.push(Series::new("a", vec![(0.5, 298e6), (1.5, 301e6)]));
+//! chart.references.push(Reference::new("300 Mb/s", 300e6).of(0));
+//! let page = Page::new("Two backends")
 //!     .paragraph("The same scenario, simulated and on Linux.")
 //!     .push(side_by_side(&[Panel::new("Simulator", &chart), Panel::new("Linux", &chart)]))
 //!     .to_html();

@@ -2,7 +2,7 @@
 //!
 //! [`read`] rejects a file with permissions for group or others, as ssh does for its keys. It also
 //! rejects a file of another user, who could read and change it; files of root are trusted.
-//! [`create`] makes a new file and never replaces one. [`replace`] replaces a file atomically.
+//! [`create`] makes a new file and never replaces one. [`replace()`] replaces a file atomically.
 
 use crate::replace;
 use std::fs::{File, OpenOptions};
