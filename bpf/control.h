@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Control traffic at the edge: what hosts tell each other, and nobody else.
+ * Filter for control traffic at the edge of the host.
  *
- * Problem: feedback sets rates, and brokers' datagrams limits; tenants must neither send them nor see them, and whoever floods
- * the agent's port must not silence the rack. Approach, for UDP to or from the control port:
+ * Problem: feedback sets rates, and brokers' datagrams set limits. Tenants must not be able to send
+ * or receive either of them, and a flood to the agent's port must not cut off the rack's brokers.
  *
- *   leaving   passes from the agent's own socket, by its cookie, which only the kernel gives out, before all that tenants send
- *             (lead_control). All else goes.
- *   arriving  feedback and senders' words are checked, obeyed and taken out of the traffic. Brokers' datagrams pass to the agent's address alone,
- *             from machines of the rack alone, each at its own rate. All else goes.
+ * Rules for UDP datagrams to or from the control port:
  *
- * Everything that goes is counted under a name of its own.
+ *   egress   Datagrams of the agent's socket pass, with priority over tenants' packets
+ *            (prioritize_control). The socket's cookie, which the kernel assigns, identifies it.
+ *            All other datagrams are dropped.
+ *   ingress  Feedback and ECN capability messages are verified, applied and consumed. Brokers'
+ *            datagrams pass if they are addressed to the agent, come from a machine of the rack,
+ *            and do not exceed that machine's rate limit. All other datagrams are dropped.
+ *
+ * Each reason for a drop has its own counter (enum weir_count, tables.h).
+ *
+ * Source: ours; Parley section 3.2.1 for the feedback.
  */
 #ifndef WEIR_CONTROL_H
 #define WEIR_CONTROL_H
@@ -18,18 +24,19 @@
 #include "feedback_reply.h"
 #include "map_access.h"
 
-/* Whether a port is control traffic's. */
+/* Returns 1 for a port of control traffic. */
 static __always_inline int is_control(const struct weir_config *config, u16 port)
 {
 	return port == WEIR_CONTROL_PORT || (config->listen_port && port == config->listen_port);
 }
 
-#define WEIR_ORIGIN_TENANT 0  /* no control traffic */
-#define WEIR_ORIGIN_AGENT 1   /* the agent's own */
-#define WEIR_ORIGIN_SPOOFED 2 /* it looks like control traffic and is not the agent's: it may not leave */
+#define WEIR_ORIGIN_TENANT 0  /* not control traffic */
+#define WEIR_ORIGIN_AGENT 1   /* control traffic of the agent's socket */
+#define WEIR_ORIGIN_SPOOFED 2 /* control traffic of another socket: dropped */
 
-/* Whose a packet that leaves is. */
-static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet)
+/* Returns the origin of a packet at egress (WEIR_ORIGIN_*). */
+static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_config *config,
+				     const struct weir_packet *packet)
 {
 	if (packet->protocol != WEIR_PROTOCOL_UDP || !(packet->has & WEIR_HAS_PORTS))
 		return WEIR_ORIGIN_TENANT;
@@ -42,15 +49,17 @@ static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_co
 }
 
 /*
- * Puts control traffic before all that tenants send: into its class (htb), or into the queue that fq serves first, without a departure
- * time (edt). Behind what is of no service it would come late and be dropped, and who receives could not hold anybody.
+ * Gives control traffic priority over tenants' packets: its own class (htb), or the band that fq
+ * serves first, without a departure time (edt). In one queue with unclassified traffic, feedback
+ * would be delayed or dropped, and receivers could not limit their senders.
  */
 static __always_inline void prioritize_control(struct __sk_buff *skb, const struct weir_config *config)
 {
-	skb->priority = config->class_major ? config->class_major | (config->class_control & 0xffff) : WEIR_PRIORITY_CONTROL;
+	skb->priority = config->class_major ? config->class_major | (config->class_control & 0xffff) :
+					      WEIR_PRIORITY_CONTROL;
 }
 
-/* Whether a key with this number verifies the body's tag. */
+/* Returns 1 if a known key with the number `id` verifies the tag of a feedback body. */
 static __noinline int is_authentic(const u64 *body, const struct weir_packet *packet, u16 id)
 {
 	u32 index;
@@ -70,9 +79,11 @@ static __noinline int is_authentic(const u64 *body, const struct weir_packet *pa
 }
 
 /*
- * Says to the agent that a destination's rate is new; one word is under way at most. Less than a part of 128 is not worth a change of
- * classes: what it leaves unused makes the next rate larger, until it is. Where packets are given departure times there are no classes,
- * and the rate is only written down.
+ * Records a destination's new rate in its mailbox and posts an event to the agent. At most one
+ * event per destination is outstanding. A change of 1/128 or less is not worth a change of HTB
+ * classes and is ignored: capacity that it leaves unused raises the following rates until the
+ * difference exceeds 1/128. With departure times (edt) there are no classes, and no event is
+ * posted.
  */
 static __always_inline void post_rate(const struct weir_config *config, u32 slot, u64 rate, u64 now)
 {
@@ -89,11 +100,11 @@ static __always_inline void post_rate(const struct weir_config *config, u32 slot
 	mailbox->rate = rate;
 	if (!paces(config) && !__sync_lock_test_and_set(&mailbox->unread, 1) &&
 	    bpf_ringbuf_output(&weir_events, &slot, sizeof(slot), 0))
-		/* no room: the next change says it */
+		/* The ring buffer is full. The next change of the rate posts the event. */
 		__sync_lock_test_and_set(&mailbox->unread, 0);
 }
 
-/* The slot of a new destination; WEIR_DESTINATIONS_MAX when there is no room. */
+/* Returns the slot of a new destination, or WEIR_DESTINATIONS_MAX if the table is full. */
 static __noinline u32 add_destination(const struct weir_destination_key *destination)
 {
 	struct weir_destination_entry *entry;
@@ -104,25 +115,28 @@ static __noinline u32 add_destination(const struct weir_destination_key *destina
 	entry = bpf_map_lookup_elem(&weir_destinations, &slot);
 	if (!entry)
 		return WEIR_DESTINATIONS_MAX;
-	/* nobody else knows the slot */
+	/* The slot is not yet in weir_destination_slots, so no other CPU accesses the entry. */
 	__builtin_memset(entry, 0, sizeof(*entry));
 	entry->key = *destination;
 	if (bpf_map_update_elem(&weir_destination_slots, destination, &slot, BPF_NOEXIST)) {
 		u32 *other = bpf_map_lookup_elem(&weir_destination_slots, destination);
 
-		/* another CPU was first, or the table is full */
+		/* Another CPU has inserted the destination first, or the table is full. */
 		bpf_map_push_elem(&weir_free_slots, &slot, 0);
 		return other ? *other : WEIR_DESTINATIONS_MAX;
 	}
 	return slot;
 }
 
-/* Obeys feedback that was found genuine. 1: its receiver is to be given this host's word. */
+/*
+ * Applies authentic feedback to its destination's limiter. Returns 1 if the receiver is due another
+ * ECN capability message (WEIR_ECN_REFRESH).
+ */
 static __always_inline int apply_feedback(const struct weir_config *config, const struct weir_feedback *feedback,
-				const struct weir_packet *packet, u32 service, u64 now)
+					  const struct weir_packet *packet, u32 service, u64 now)
 {
 	struct weir_destination_key destination = {};
-	struct weir_service *own = bpf_map_lookup_elem(&weir_services, &service);
+	struct weir_service *settings = bpf_map_lookup_elem(&weir_services, &service);
 	struct weir_destination_rules rules;
 	struct weir_interface_egress *egress;
 	struct weir_destination_entry *entry;
@@ -133,7 +147,7 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 	egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
 	if (!egress)
 		return 0;
-	if (!own || !own->known) {
+	if (!settings || !settings->known) {
 		count_event(feedback_unclassified);
 		return 0;
 	}
@@ -157,8 +171,8 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 	entry->epoch = feedback->epoch;
 	entry->sequence = feedback->sequence;
 	entry->feedback_count += 1;
-	rules = own->rules;
-	weight = own->sender_weight;
+	rules = settings->rules;
+	weight = settings->sender_weight;
 	rate = feedback->rate;
 	bpf_spin_lock(&egress->lock);
 	if (!entry->destination.feedback_at ||
@@ -179,11 +193,17 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 	return 1;
 }
 
-/* For weir_ingress, which has more of the programs' short stack to give: say_word, then DROP. */
+/*
+ * Verdict of receive_control, beside NEXT and DROP: the caller calls send_ecn_capability and then
+ * drops the packet. weir_ingress makes that call, since it has more of the 512-byte BPF stack left.
+ */
 #define SEND_CAPABILITY 100
 
-/* A datagram to the control port has arrived: DROP, NEXT when it is the agent's, or SAY. */
-static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_config *config,
+/*
+ * Handles a datagram that arrived at the control port. Returns DROP, SEND_CAPABILITY, or NEXT for a
+ * datagram that the agent may receive.
+ */
+static __noinline int receive_control(struct __sk_buff *skb, const struct weir_config *config,
 				      const struct weir_packet *packet)
 {
 	struct weir_feedback_arrival *arrival;
@@ -251,7 +271,10 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 	table = bpf_map_lookup_elem(&weir_tables, &key);
 	if (!table)
 		return DROP;
-	/* rules take either end of a packet for either: the word's packet is the same one, seen from its receiver */
+	/*
+	 * Rules match either end of a packet. So the subject of an ECN capability message, whose
+	 * addresses are those of the opposite direction, gets the same service.
+	 */
 	service = classify(table, &arrival->subject);
 	if (kind == WEIR_FEEDBACK_ECN_CAPABILITY)
 		receive_ecn_capability(&arrival->feedback, packet, service, now);

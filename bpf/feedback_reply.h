@@ -1,24 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Making a feedback packet out of a packet that arrived.
+ * Construction of a feedback packet from a received packet.
  *
- * Problem: an answer must leave by the interface where the packet came, within a microsecond, without the packet being
- * changed; BPF cannot make a packet of nothing. Approach, in three runs on one CPU, one inside the other:
+ * Problem: feedback must leave by the interface on which the packet arrived, within microseconds,
+ * and the packet itself must not change. A BPF program cannot allocate a packet.
  *
- *   ingress   notes what is to be told, and sends a copy of the packet out of the interface again
- *   egress    sees the note: cuts the copy to size, rewrites it as the answer, sends that
- *   egress    sees the note once more: the answer passes, before what tenants send (control.h)
+ * Approach: the received packet is cloned and the clone is rewritten. Three program runs are nested
+ * on one CPU:
  *
- * The second run cannot let the answer pass itself: the kernel has already reckoned the copy's length, 64 KiB of segments
- * perhaps, and HTB would charge that. The note is a word of this CPU alone, which no tenant can set: between the three
- * runs nothing else runs on this CPU that sends (bottom halves are off).
+ *   ingress   Fills in struct weir_reply (stage WEIR_REPLY_CLONE) and clones the packet to egress.
+ *   egress    In stage WEIR_REPLY_CLONE: trims the clone, rewrites it as feedback, sets stage
+ *             WEIR_REPLY_FEEDBACK and redirects the packet to egress again.
+ *   egress    In stage WEIR_REPLY_FEEDBACK: passes the packet with the priority of control traffic
+ *             (control.h).
+ *
+ * The second redirect is necessary because the kernel has already computed the length of the clone,
+ * which may be a 64 KiB GSO burst, and HTB would charge that length.
+ *
+ * struct weir_reply is per CPU, and tenants cannot write it. Bottom halves are disabled, so this
+ * CPU sends no other packet between the three runs.
+ *
+ * Worked example and format: datapath/feedback.h.
+ *
+ * Source: Parley section 3.2.1 (feedback in a custom packet); the method is ours.
  */
 #ifndef WEIR_FEEDBACK_REPLY_H
 #define WEIR_FEEDBACK_REPLY_H
 
 #include "map_access.h"
 
-/* The longest headers before IP: Ethernet and two VLAN tags. */
+/* Bytes of the longest header before IP: Ethernet with WEIR_TAGS_MAX VLAN tags. */
 #define WEIR_NETWORK_MAX (14 + 4 * WEIR_TAGS_MAX)
 
 static __always_inline struct weir_reply *reply_state(void)
@@ -28,8 +39,9 @@ static __always_inline struct weir_reply *reply_state(void)
 	return bpf_map_lookup_elem(&weir_reply, &key);
 }
 
-/* Tells the source of `packet`, which the program is run on, `rate`. 1: told. */
-static __always_inline int send_feedback(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 rate, u64 now)
+/* Sends feedback with `rate` to the source of `packet`, which `skb` holds. Returns 1 if sent. */
+static __always_inline int send_feedback(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 rate,
+					 u64 now)
 {
 	struct weir_reply *reply = reply_state();
 	u8 group;
@@ -37,7 +49,7 @@ static __always_inline int send_feedback(struct __sk_buff *skb, const struct wei
 
 	if (!reply || reply->stage != WEIR_REPLY_NONE)
 		return 0;
-	/* nobody answers for a group, nor to one */
+	/* No feedback for multicast and broadcast frames: several hosts receive them. */
 	if (weir_load(skb, 0, &group, 1) || (group & 1))
 		return 0;
 	reply->stage = WEIR_REPLY_CLONE;
@@ -52,8 +64,12 @@ static __always_inline int send_feedback(struct __sk_buff *skb, const struct wei
 	return !failed;
 }
 
-/* Writes the note's body and its headers into a packet of that length, from where `packet` came to back where it came from. 0: done. */
-static __always_inline int write_reply(struct __sk_buff *skb, struct weir_reply *reply, const struct weir_packet *packet)
+/*
+ * Writes reply->body and its headers into a packet of exactly that length, with the addresses of
+ * `packet` swapped. Returns 0 on success.
+ */
+static __always_inline int write_reply(struct __sk_buff *skb, struct weir_reply *reply,
+				       const struct weir_packet *packet)
 {
 	u32 network = packet->network;
 	u32 length = packet->family == 4 ? 20 + WEIR_UDP_BYTES : 40 + WEIR_UDP_BYTES;
@@ -77,7 +93,10 @@ static __always_inline int write_reply(struct __sk_buff *skb, struct weir_reply 
 	return (int)bpf_skb_store_bytes(skb, 0, swapped, 12, BPF_F_INVALIDATE_HASH);
 }
 
-/* Writes the answer into the copy. 0, or not when the copy is of no use. A function of its own, for the stack (pace, transmit.h). */
+/*
+ * Rewrites the clone as feedback. Returns 0, or another value if the clone cannot be used. Not
+ * inlined, to limit stack usage (see pace in transmit.h).
+ */
 static __noinline int rewrite(struct __sk_buff *skb, struct weir_reply *reply, const struct weir_config *config)
 {
 	const struct weir_packet *packet = &reply->packet;
@@ -102,8 +121,9 @@ static __noinline int rewrite(struct __sk_buff *skb, struct weir_reply *reply, c
 	feedback->destination_port = packet->destination_port;
 	feedback->protocol = packet->protocol;
 	feedback->dscp = packet->dscp;
-	feedback->has = packet->has | (is_ecn_sender(packet, slot, reply->now, WEIR_ECN_ACK_TIME) ? WEIR_FEEDBACK_ECN_ACK : 0);
-	/* from where it came to back where it came from */
+	feedback->has = packet->has |
+			(is_ecn_sender(packet, slot, reply->now, WEIR_ECN_ACK_TIME) ? WEIR_FEEDBACK_ECN_ACK : 0);
+	/* Feedback travels from the packet's destination to its source. */
 	weir_feedback_write(reply->body, feedback, packet->destination, packet->source, &key->sip);
 	length = packet->family == 4 ? 20 + WEIR_UDP_BYTES : 40 + WEIR_UDP_BYTES;
 	if (bpf_skb_change_tail(skb, network + length + WEIR_FEEDBACK_BYTES, 0))
@@ -112,11 +132,11 @@ static __noinline int rewrite(struct __sk_buff *skb, struct weir_reply *reply, c
 }
 
 /*
- * Gives the receiver whose feedback is at hand this host's word that it codes (datapath/feedback.h): the feedback goes back to it as that.
- * The packet is of no use afterwards.
+ * Sends an ECN capability message (datapath/feedback.h) to the receiver whose feedback is in `skb`.
+ * The message is the feedback itself, rewritten in place, so the caller must drop `skb` afterwards.
  */
-static __noinline int send_ecn_capability(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet,
-				      const struct weir_feedback *feedback)
+static __noinline int send_ecn_capability(struct __sk_buff *skb, const struct weir_config *config,
+					  const struct weir_packet *packet, const struct weir_feedback *feedback)
 {
 	struct weir_reply *reply = reply_state();
 	struct weir_key *key;
@@ -128,7 +148,7 @@ static __noinline int send_ecn_capability(struct __sk_buff *skb, const struct we
 	key = bpf_map_lookup_elem(&weir_keys, &index);
 	if (!reply || reply->stage != WEIR_REPLY_NONE || !key || !key->known || packet->network > WEIR_NETWORK_MAX)
 		return 0;
-	/* with options or extension headers it has another length */
+	/* The rewrite assumes headers without IPv4 options and IPv6 extension headers. */
 	if (packet->header_bytes != packet->network + (packet->family == 4 ? 20 : 40) + WEIR_UDP_BYTES)
 		return 0;
 	reply->feedback = *feedback;
@@ -136,7 +156,8 @@ static __noinline int send_ecn_capability(struct __sk_buff *skb, const struct we
 	reply->feedback.epoch = config->epoch;
 	reply->feedback.sequence = bpf_ktime_get_ns();
 	reply->feedback.key = key->id;
-	weir_feedback_write_as(WEIR_KIND_ECN_CAPABILITY, reply->body, &reply->feedback, packet->destination, packet->source, &key->sip);
+	weir_feedback_write_as(WEIR_KIND_ECN_CAPABILITY, reply->body, &reply->feedback, packet->destination,
+			       packet->source, &key->sip);
 	if (write_reply(skb, reply, packet)) {
 		count_event(feedback_failed);
 		return 0;
@@ -148,8 +169,9 @@ static __noinline int send_ecn_capability(struct __sk_buff *skb, const struct we
 	return 0;
 }
 
-/* A sender has given its word about a packet of a service. */
-static __noinline int receive_ecn_capability(const struct weir_feedback *message, const struct weir_packet *packet, u32 service, u64 now)
+/* Records an authentic ECN capability message for a service's packets from its sender. */
+static __noinline int receive_ecn_capability(const struct weir_feedback *message, const struct weir_packet *packet,
+					     u32 service, u64 now)
 {
 	struct weir_reply *reply = reply_state();
 	struct weir_ecn_capability new = {}, *last;
