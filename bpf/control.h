@@ -1,64 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Control traffic at the edge: what hosts tell each other, and nobody else.
+ * Filter for control traffic at the edge of the host.
  *
- * Problem: feedback sets rates, and brokers' datagrams limits; tenants must neither send them nor see them, and whoever floods
- * the agent's port must not silence the rack. Approach, for UDP to or from the control port:
+ * Problem: feedback sets rates, and brokers' datagrams set limits. Tenants must not be able to send
+ * or receive either of them, and a flood to the agent's port must not cut off the rack's brokers.
  *
- *   leaving   passes from the agent's own socket, by its cookie, which only the kernel gives out, before all that tenants send
- *             (lead_control). All else goes.
- *   arriving  feedback and senders' words are checked, obeyed and taken out of the traffic. Brokers' datagrams pass to the agent's address alone,
- *             from machines of the rack alone, each at its own rate. All else goes.
+ * Rules for UDP datagrams to or from the control port:
  *
- * Everything that goes is counted under a name of its own.
+ *   egress   Datagrams of the agent's socket pass, with priority over tenants' packets
+ *            (prioritize_control). The socket's cookie, which the kernel assigns, identifies it.
+ *            All other datagrams are dropped.
+ *   ingress  Feedback and ECN capability messages are verified, applied and consumed. Brokers'
+ *            datagrams pass if they are addressed to the agent, come from a machine of the rack,
+ *            and do not exceed that machine's rate limit. All other datagrams are dropped.
+ *
+ * Each reason for a drop has its own counter (enum weir_count, tables.h).
+ *
+ * Source: ours; Parley section 3.2.1 for the feedback.
  */
 #ifndef WEIR_CONTROL_H
 #define WEIR_CONTROL_H
 
-#include "answer.h"
-#include "maps.h"
+#include "feedback_reply.h"
+#include "map_access.h"
 
-/* Whether a port is control traffic's. */
+/* Returns 1 for a port of control traffic. */
 static __always_inline int is_control(const struct weir_config *config, u16 port)
 {
 	return port == WEIR_CONTROL_PORT || (config->listen_port && port == config->listen_port);
 }
 
-#define WEIR_LEAVES_TENANTS 0  /* no control traffic */
-#define WEIR_LEAVES_AGENTS 1   /* the agent's own */
-#define WEIR_LEAVES_IMITATED 2 /* it looks like control traffic and is not the agent's: it may not leave */
+#define WEIR_ORIGIN_TENANT 0  /* not control traffic */
+#define WEIR_ORIGIN_AGENT 1   /* control traffic of the agent's socket */
+#define WEIR_ORIGIN_SPOOFED 2 /* control traffic of another socket: dropped */
 
-/* Whose a packet that leaves is. */
-static __always_inline int whose(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet)
+/* Returns the origin of a packet at egress (WEIR_ORIGIN_*). */
+static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_config *config,
+				     const struct weir_packet *packet)
 {
 	if (packet->protocol != WEIR_PROTOCOL_UDP || !(packet->has & WEIR_HAS_PORTS))
-		return WEIR_LEAVES_TENANTS;
+		return WEIR_ORIGIN_TENANT;
 	if (!is_control(config, packet->destination_port) && !is_control(config, packet->source_port))
-		return WEIR_LEAVES_TENANTS;
+		return WEIR_ORIGIN_TENANT;
 	if (config->agent_cookie && bpf_get_socket_cookie(skb) == config->agent_cookie)
-		return WEIR_LEAVES_AGENTS;
-	tally(WEIR_COUNT_IMITATED);
-	return WEIR_LEAVES_IMITATED;
+		return WEIR_ORIGIN_AGENT;
+	count_event(spoofed);
+	return WEIR_ORIGIN_SPOOFED;
 }
 
 /*
- * Puts control traffic before all that tenants send: into its class (htb), or into the queue that fq serves first, without a departure
- * time (edt). Behind what is of no service it would come late and be dropped, and who receives could not hold anybody.
+ * Gives control traffic priority over tenants' packets: its own class (htb), or the band that fq
+ * serves first, without a departure time (edt). In one queue with unclassified traffic, feedback
+ * would be delayed or dropped, and receivers could not limit their senders.
  */
-static __always_inline void lead_control(struct __sk_buff *skb, const struct weir_config *config)
+static __always_inline void prioritize_control(struct __sk_buff *skb, const struct weir_config *config)
 {
-	skb->priority = config->class_major ? config->class_major | (config->class_control & 0xffff) : WEIR_PRIORITY_CONTROL;
+	skb->priority = config->class_major ? config->class_major | (config->class_control & 0xffff) :
+					      WEIR_PRIORITY_CONTROL;
 }
 
-/* Whether a key with this number verifies the body's tag. */
-static __noinline int genuine(const u64 *body, const struct weir_packet *packet, u16 id)
+/* Returns 1 if a known key with the number `id` verifies the tag of a feedback body. */
+static __noinline int is_authentic(const u64 *body, const struct weir_packet *packet, u16 id)
 {
-	u32 place;
+	u32 index;
 
 	if (!body || !packet)
 		return 0;
-	for (place = 0; place < WEIR_KEYS; place++) {
-		u32 at = place;
+	for (index = 0; index < WEIR_KEYS; index++) {
+		u32 at = index;
 		struct weir_key *key = bpf_map_lookup_elem(&weir_keys, &at);
 
 		if (!key || !key->known || key->id != id)
@@ -70,123 +79,134 @@ static __noinline int genuine(const u64 *body, const struct weir_packet *packet,
 }
 
 /*
- * Says to the agent that a destination's rate is new; one word is under way at most. Less than a part of 128 is not worth a change of
- * classes: what it leaves unused makes the next rate larger, until it is. Where packets are given departure times there are no classes,
- * and the rate is only written down.
+ * Records a destination's new rate in its mailbox and posts an event to the agent. At most one
+ * event per destination is outstanding. A change of 1/128 or less is not worth a change of HTB
+ * classes and is ignored: capacity that it leaves unused raises the following rates until the
+ * difference exceeds 1/128. With departure times (edt) there are no classes, and no event is
+ * posted.
  */
-static __always_inline void mail(const struct weir_config *config, u32 slot, u64 rate, u64 now)
+static __always_inline void post_rate(const struct weir_config *config, u32 slot, u64 rate, u64 now)
 {
-	struct weir_mail *mail = bpf_map_lookup_elem(&weir_mails, &slot);
+	struct weir_rate_mailbox *mailbox = bpf_map_lookup_elem(&weir_rate_mailboxes, &slot);
 	u64 before, change;
 
-	if (!mail)
+	if (!mailbox)
 		return;
-	mail->heard_at = now;
-	before = mail->rate;
+	mailbox->feedback_at = now;
+	before = mailbox->rate;
 	change = before > rate ? before - rate : rate - before;
 	if (change <= before / 128)
 		return;
-	mail->rate = rate;
-	if (!paces(config) && !__sync_lock_test_and_set(&mail->unread, 1) &&
-	    bpf_ringbuf_output(&weir_news, &slot, sizeof(slot), 0))
-		/* no room: the next change says it */
-		__sync_lock_test_and_set(&mail->unread, 0);
+	mailbox->rate = rate;
+	if (!paces(config) && !__sync_lock_test_and_set(&mailbox->unread, 1) &&
+	    bpf_ringbuf_output(&weir_events, &slot, sizeof(slot), 0))
+		/* The ring buffer is full. The next change of the rate posts the event. */
+		__sync_lock_test_and_set(&mailbox->unread, 0);
 }
 
-/* The slot of a new destination; WEIR_DESTINATIONS_MAX when there is no room. */
-static __noinline u32 remember(const struct weir_place *place)
+/* Returns the slot of a new destination, or WEIR_DESTINATIONS_MAX if the table is full. */
+static __noinline u32 add_destination(const struct weir_destination_key *destination)
 {
-	struct weir_held *held;
+	struct weir_destination_entry *entry;
 	u32 slot;
 
-	if (!place || bpf_map_pop_elem(&weir_free, &slot))
+	if (!destination || bpf_map_pop_elem(&weir_free_slots, &slot))
 		return WEIR_DESTINATIONS_MAX;
-	held = bpf_map_lookup_elem(&weir_destinations, &slot);
-	if (!held)
+	entry = bpf_map_lookup_elem(&weir_destinations, &slot);
+	if (!entry)
 		return WEIR_DESTINATIONS_MAX;
-	/* nobody else knows the slot */
-	__builtin_memset(held, 0, sizeof(*held));
-	held->place = *place;
-	if (bpf_map_update_elem(&weir_places, place, &slot, BPF_NOEXIST)) {
-		u32 *other = bpf_map_lookup_elem(&weir_places, place);
+	/* The slot is not yet in weir_destination_slots, so no other CPU accesses the entry. */
+	__builtin_memset(entry, 0, sizeof(*entry));
+	entry->key = *destination;
+	if (bpf_map_update_elem(&weir_destination_slots, destination, &slot, BPF_NOEXIST)) {
+		u32 *other = bpf_map_lookup_elem(&weir_destination_slots, destination);
 
-		/* another CPU was first, or the table is full */
-		bpf_map_push_elem(&weir_free, &slot, 0);
+		/* Another CPU has inserted the destination first, or the table is full. */
+		bpf_map_push_elem(&weir_free_slots, &slot, 0);
 		return other ? *other : WEIR_DESTINATIONS_MAX;
 	}
 	return slot;
 }
 
-/* Obeys feedback that was found genuine. 1: its receiver is to be given this host's word. */
-static __always_inline int obey(const struct weir_config *config, const struct weir_feedback *feedback,
-				const struct weir_packet *packet, u32 service, u64 now)
+/*
+ * Applies authentic feedback to its destination's limiter. Returns 1 if the receiver is due another
+ * ECN capability message (WEIR_ECN_REFRESH).
+ */
+static __always_inline int apply_feedback(const struct weir_config *config, const struct weir_feedback *feedback,
+					  const struct weir_packet *packet, u32 service, u64 now)
 {
-	struct weir_place place = {};
-	struct weir_service *own = bpf_map_lookup_elem(&weir_services, &service);
+	struct weir_destination_key destination = {};
+	struct weir_service *settings = bpf_map_lookup_elem(&weir_services, &service);
 	struct weir_destination_rules rules;
-	struct weir_exit *exit;
-	struct weir_held *held;
+	struct weir_interface_egress *egress;
+	struct weir_destination_entry *entry;
 	u32 slot = WEIR_DESTINATIONS_MAX;
 	u32 *known, weight, key = 0;
 	u64 rate;
 
-	exit = bpf_map_lookup_elem(&weir_exits, &key);
-	if (!exit)
+	egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
+	if (!egress)
 		return 0;
-	if (!own || !own->known) {
-		tally(WEIR_COUNT_UNKNOWN);
+	if (!settings || !settings->known) {
+		count_event(feedback_unclassified);
 		return 0;
 	}
-	place.address[0] = packet->source[0];
-	place.address[1] = packet->source[1];
-	place.service = service;
-	known = bpf_map_lookup_elem(&weir_places, &place);
+	destination.address[0] = packet->source[0];
+	destination.address[1] = packet->source[1];
+	destination.service = service;
+	known = bpf_map_lookup_elem(&weir_destination_slots, &destination);
 	if (known)
 		slot = *known;
 	else
-		slot = remember(&place);
-	held = bpf_map_lookup_elem(&weir_destinations, &slot);
-	if (!held) {
-		tally(WEIR_COUNT_CROWDED);
+		slot = add_destination(&destination);
+	entry = bpf_map_lookup_elem(&weir_destinations, &slot);
+	if (!entry) {
+		count_event(destinations_full);
 		return 0;
 	}
-	if (!weir_feedback_newer(feedback->epoch, feedback->sequence, held->epoch, held->sequence)) {
-		tally(WEIR_COUNT_REPLAYED);
+	if (!weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence)) {
+		count_event(feedback_replayed);
 		return 0;
 	}
-	held->epoch = feedback->epoch;
-	held->sequence = feedback->sequence;
-	held->told += 1;
-	rules = own->rules;
-	weight = own->sender_weight;
+	entry->epoch = feedback->epoch;
+	entry->sequence = feedback->sequence;
+	entry->feedback_count += 1;
+	rules = settings->rules;
+	weight = settings->sender_weight;
 	rate = feedback->rate;
-	bpf_spin_lock(&exit->lock);
-	if (!held->destination.heard_at ||
-	    weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP)
-		weir_destination_init(&held->destination, now, &rules, WEIR_LAW_RATE_MAX);
+	bpf_spin_lock(&egress->lock);
+	if (!entry->destination.feedback_at ||
+	    weir_destination_silent(&entry->destination, now) == WEIR_DESTINATION_DROP)
+		weir_destination_init(&entry->destination, now, &rules, WEIR_LAW_RATE_MAX);
 	else
-		weir_destination_set_rules(&held->destination, &rules);
-	weir_destination_feedback(&held->destination, now, rate, weight);
-	rate = held->destination.limiter.rate;
-	bpf_spin_unlock(&exit->lock);
-	mail(config, slot, rate, now);
-	tally(WEIR_COUNT_FEEDBACK);
-	if (feedback->has & WEIR_FEEDBACK_HEARD)
-		held->coded_at = now;
-	if (held->word_at && now - held->word_at < WEIR_WORD_AGAIN)
+		weir_destination_set_rules(&entry->destination, &rules);
+	weir_destination_feedback(&entry->destination, now, rate, weight);
+	rate = entry->destination.limiter.rate;
+	bpf_spin_unlock(&egress->lock);
+	post_rate(config, slot, rate, now);
+	count_event(feedback_accepted);
+	if (feedback->has & WEIR_FEEDBACK_ECN_ACK)
+		entry->capability_acked_at = now;
+	if (entry->capability_sent_at && now - entry->capability_sent_at < WEIR_ECN_REFRESH)
 		return 0;
-	held->word_at = now;
+	entry->capability_sent_at = now;
 	return 1;
 }
 
-/* For weir_ingress, which has more of the programs' short stack to give: say_word, then DROP. */
-#define SAY 100
+/*
+ * Verdict of receive_control, beside NEXT and DROP: the caller calls send_ecn_capability and then
+ * drops the packet. weir_ingress makes that call, since it has more of the 512-byte BPF stack left.
+ */
+#define SEND_CAPABILITY 100
 
-/* A datagram to the control port has arrived: DROP, NEXT when it is the agent's, or SAY. */
-static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_config *config,
+/*
+ * Handles a datagram that arrived at the control port. Returns DROP, SEND_CAPABILITY, or NEXT for a
+ * datagram that the agent may receive.
+ */
+static __noinline int receive_control(struct __sk_buff *skb, const struct weir_config *config,
 				      const struct weir_packet *packet)
 {
-	struct weir_arriving *arriving;
+	struct weir_feedback_arrival *arrival;
 	struct weir_address from;
 	struct weir_table *table;
 	struct weir_peer *peer;
@@ -194,29 +214,32 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 	u32 key = 0, service;
 	int kind;
 
-	arriving = bpf_map_lookup_elem(&weir_arriving, &key);
-	if (!config || !packet || !arriving)
+	arrival = bpf_map_lookup_elem(&weir_feedback_arrival, &key);
+	if (!config || !packet || !arrival)
 		return DROP;
-	if (weir_load(skb, packet->header_bytes, arriving->body, 8)) {
-		tally(WEIR_COUNT_FOREIGN);
+	if (weir_load(skb, packet->header_bytes, arrival->body, 8)) {
+		count_event(foreign);
 		return DROP;
 	}
-	kind = weir_control_kind(arriving->body[0]);
+	kind = weir_control_kind(arrival->body[0]);
 	if (kind == WEIR_FEEDBACK_FOREIGN || kind == WEIR_FEEDBACK_VERSION) {
-		tally(kind == WEIR_FEEDBACK_FOREIGN ? WEIR_COUNT_FOREIGN : WEIR_COUNT_VERSION);
+		if (kind == WEIR_FEEDBACK_FOREIGN)
+			count_event(foreign);
+		else
+			count_event(other_version);
 		return DROP;
 	}
 	if (kind == WEIR_FEEDBACK_OTHER) {
 		if (packet->destination[0] != config->agent_address[0] ||
 		    packet->destination[1] != config->agent_address[1]) {
-			tally(WEIR_COUNT_MISDIRECTED);
+			count_event(misdirected);
 			return DROP;
 		}
 		from.words[0] = packet->source[0];
 		from.words[1] = packet->source[1];
 		peer = bpf_map_lookup_elem(&weir_peers, &from);
 		if (!peer) {
-			tally(WEIR_COUNT_STRANGERS);
+			count_event(unknown_peer);
 			return DROP;
 		}
 		if (!peer->limiter.rate) {
@@ -226,7 +249,7 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 		}
 		if (weir_limiter_earliest(&peer->limiter, now) > now) {
 			peer->refused += 1;
-			tally(WEIR_COUNT_FLOODED);
+			count_event(peer_rate_exceeded);
 			return DROP;
 		}
 		weir_limiter_departure(&peer->limiter, now, skb->len);
@@ -234,26 +257,29 @@ static __noinline int control_arrived(struct __sk_buff *skb, const struct weir_c
 		return NEXT;
 	}
 	if (packet->destination_port != WEIR_CONTROL_PORT ||
-	    weir_load(skb, packet->header_bytes, arriving->body, WEIR_FEEDBACK_BYTES)) {
-		tally(WEIR_COUNT_FOREIGN);
+	    weir_load(skb, packet->header_bytes, arrival->body, WEIR_FEEDBACK_BYTES)) {
+		count_event(foreign);
 		return DROP;
 	}
-	weir_feedback_read(arriving->body, &arriving->feedback);
-	if (!genuine(arriving->body, packet, arriving->feedback.key)) {
-		tally(WEIR_COUNT_FORGED);
+	weir_feedback_read(arrival->body, &arrival->feedback);
+	if (!is_authentic(arrival->body, packet, arrival->feedback.key)) {
+		count_event(feedback_forged);
 		return DROP;
 	}
-	weir_feedback_answered(&arriving->feedback, packet, &arriving->answered);
+	weir_feedback_subject(&arrival->feedback, packet, &arrival->subject);
 	key = config->table;
 	table = bpf_map_lookup_elem(&weir_tables, &key);
 	if (!table)
 		return DROP;
-	/* rules take either end of a packet for either: the word's packet is the same one, seen from its receiver */
-	service = classify(table, &arriving->answered);
-	if (kind == WEIR_FEEDBACK_WORD)
-		hear_word(&arriving->feedback, packet, service, now);
-	else if (obey(config, &arriving->feedback, packet, service, now))
-		return SAY;
+	/*
+	 * Rules match either end of a packet. So the subject of an ECN capability message, whose
+	 * addresses are those of the opposite direction, gets the same service.
+	 */
+	service = classify(table, &arrival->subject);
+	if (kind == WEIR_FEEDBACK_ECN_CAPABILITY)
+		receive_ecn_capability(&arrival->feedback, packet, service, now);
+	else if (apply_feedback(config, &arrival->feedback, packet, service, now))
+		return SEND_CAPABILITY;
 	return DROP;
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The maps of tables.h. They are pinned by their names; see crates/linux/src/pins.rs. */
+/*
+ * The pinned maps, and nothing else: this text is part of the version of the maps (crates/datapath/build/version.rs). They are pinned
+ * by their names, see crates/linux/src/pins.rs. The shared helpers are in map_access.h.
+ */
 #ifndef WEIR_MAPS_H
 #define WEIR_MAPS_H
 
@@ -7,15 +10,6 @@
 #include <bpf/bpf_helpers.h>
 
 #include "tables.h"
-
-/* tc's "go on with the next program": TC_ACT_UNSPEC, which is also TCX_NEXT. */
-#define NEXT (-1)
-#define DROP 2
-
-/* linux/pkt_sched.h, TC_PRIO_CONTROL */
-#define WEIR_PRIORITY_CONTROL 7
-/* linux/if_packet.h, PACKET_OTHERHOST: to another's hardware address */
-#define WEIR_PACKET_OTHERS 3
 
 struct weir_timer {
 	struct bpf_timer timer;
@@ -37,7 +31,7 @@ struct weir_timer {
 		__type(value, of);                                                                                          \
 	} name SEC(".maps")
 
-/* user space writes */
+/* written by user space */
 WEIR_ARRAY(weir_config, struct weir_config, 1);
 WEIR_ARRAY(weir_tables, struct weir_table, WEIR_TABLES);
 WEIR_ARRAY(weir_keys, struct weir_key, WEIR_KEYS);
@@ -45,69 +39,69 @@ WEIR_ARRAY(weir_services, struct weir_service, WEIR_SERVICES_MAX);
 WEIR_ARRAY(weir_interfaces, struct weir_interface, WEIR_SIDES);
 WEIR_ARRAY(weir_sendings, struct weir_sending, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_pacings, struct weir_pacing, 1);
-WEIR_ARRAY(weir_alive, u64, 1); /* ns: when the agent was last alive */
+WEIR_ARRAY(weir_heartbeat, u64, 1); /* ns: last heartbeat of the agent */
 
-/* each CPU writes */
+/* written by each CPU */
 WEIR_PERCPU(weir_meters, struct weir_meter, WEIR_METERS);
 WEIR_PERCPU(weir_counting, struct weir_counting, WEIR_SERVICES_MAX + 1);
 WEIR_PERCPU(weir_active, struct weir_active, 1);
-WEIR_PERCPU(weir_told, struct weir_told, WEIR_TOLD);
-WEIR_PERCPU(weir_heard, struct weir_heard, WEIR_HEARD);
-WEIR_PERCPU(weir_answering, struct weir_answering, 1);
-WEIR_PERCPU(weir_arriving, struct weir_arriving, 1);
-WEIR_PERCPU(weir_counts, u64, WEIR_COUNTS);
-WEIR_PERCPU(weir_batches, struct weir_batch, WEIR_SERVICES_MAX + 1);
+WEIR_PERCPU(weir_advertised, struct weir_advertised, WEIR_ADVERTISED_SLOTS);
+WEIR_PERCPU(weir_ecn_cache, struct weir_ecn_cache, WEIR_ECN_CACHE_SLOTS);
+WEIR_PERCPU(weir_reply, struct weir_reply, 1);
+WEIR_PERCPU(weir_feedback_arrival, struct weir_feedback_arrival, 1);
+WEIR_PERCPU(weir_counts, struct weir_counts, 1);
+WEIR_PERCPU(weir_cpu_batches, struct weir_cpu_batch, WEIR_SERVICES_MAX + 1);
 
-/* ticks write */
+/* written by ticks */
 WEIR_ARRAY(weir_receivers, struct weir_receiver, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_states, struct weir_state, 1);
 WEIR_ARRAY(weir_timers, struct weir_timer, 1);
 
-/* packets that leave write, under a lock */
-WEIR_ARRAY(weir_outlets, struct weir_outlet, WEIR_SERVICES_MAX + 1);
-WEIR_ARRAY(weir_exits, struct weir_exit, 1);
+/* written for departing packets, under a lock */
+WEIR_ARRAY(weir_service_egresses, struct weir_service_egress, WEIR_SERVICES_MAX + 1);
+WEIR_ARRAY(weir_interface_egresses, struct weir_interface_egress, 1);
 
-/* arriving words write */
-WEIR_ARRAY(weir_words, u64, 1); /* senders that have given their first word, ever */
+/* written for declarations of ECN capability */
+WEIR_ARRAY(weir_ecn_epoch, u64, 1); /* senders added so far */
 
 /* destinations */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WEIR_DESTINATIONS_MAX);
-	__type(key, struct weir_place);
+	__type(key, struct weir_destination_key);
 	__type(value, u32);
-} weir_places SEC(".maps");
-WEIR_ARRAY(weir_destinations, struct weir_held, WEIR_DESTINATIONS_MAX);
+} weir_destination_slots SEC(".maps");
+WEIR_ARRAY(weir_destinations, struct weir_destination_entry, WEIR_DESTINATIONS_MAX);
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, WEIR_DESTINATIONS_MAX);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, u32);
-	__type(value, struct weir_mail);
-} weir_mails SEC(".maps");
+	__type(value, struct weir_rate_mailbox);
+} weir_rate_mailboxes SEC(".maps");
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, WEIR_DESTINATIONS_MAX);
 	__type(value, u32);
-} weir_free SEC(".maps");
+} weir_free_slots SEC(".maps");
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, WEIR_DESTINATIONS_MAX * 16);
-} weir_news SEC(".maps");
+} weir_events SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, WEIR_CODERS_MAX);
-	__type(key, struct weir_coder);
-	__type(value, struct weir_word);
-} weir_coders SEC(".maps");
+	__uint(max_entries, WEIR_ECN_SENDERS_MAX);
+	__type(key, struct weir_ecn_sender);
+	__type(value, struct weir_ecn_capability);
+} weir_ecn_senders SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, WEIR_BEHIND_MAX);
+	__uint(max_entries, WEIR_NEIGHBOURS_MAX);
 	__type(key, struct weir_address);
-	__type(value, u64); /* ns: when it last was seen to send */
-} weir_behind SEC(".maps");
+	__type(value, u64); /* ns: its last packet */
+} weir_neighbours SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -115,132 +109,5 @@ struct {
 	__type(key, struct weir_address);
 	__type(value, struct weir_peer);
 } weir_peers SEC(".maps");
-
-/*
- * 0: loaded for a host where packets get no departure times (htb). What is for those is then no part of the programs, and the verifier need
- * not look at it, which is half of its work: a second of a processor at each start of an agent. The loader writes.
- */
-const volatile u32 weir_paces = 1;
-
-/* Whether packets are given departure times. */
-static __always_inline int paces(const struct weir_config *config)
-{
-	return weir_paces && config->paces;
-}
-
-/*
- * The service of a packet. A function of its own, which the verifier looks at once: its 256 comparisons are otherwise
- * multiplied by all ways to get there.
- */
-__noinline u32 classify(const struct weir_table *table, const struct weir_packet *packet)
-{
-	if (!table || !packet)
-		return WEIR_UNCLASSIFIED;
-	return weir_classify(table->rules, table->count, table->starts, packet);
-}
-
-/* Who sends a packet of a service, as words are known by. */
-static __always_inline void coder_of(const struct weir_packet *packet, u32 service, struct weir_coder *coder)
-{
-	coder->source[0] = packet->source[0];
-	coder->source[1] = packet->source[1];
-	coder->destination[0] = packet->destination[0];
-	coder->destination[1] = packet->destination[1];
-	coder->service = service;
-}
-
-/* Whether the sender of a packet of a service has given its word that it codes, less than `since` ns before `now`. */
-static __always_inline int codes(const struct weir_packet *packet, u32 service, u64 now, u64 since)
-{
-	struct weir_coder coder = {};
-	struct weir_word *word;
-
-	coder_of(packet, service, &coder);
-	word = bpf_map_lookup_elem(&weir_coders, &coder);
-	/* the time of a tick may lie before the word */
-	return word && (now < word->at || now - word->at < since);
-}
-
-/* The same for WEIR_WORD_HOLDS, as this CPU remembers it, or else by the table of all. */
-static __always_inline int holds_word(const struct weir_packet *packet, u32 service, u64 now)
-{
-	u32 place = weir_told_place(packet->source, packet->destination, service, WEIR_HEARD);
-	struct weir_heard *heard = bpf_map_lookup_elem(&weir_heard, &place);
-	struct weir_word *word;
-	u32 key = 0;
-	u64 *words = bpf_map_lookup_elem(&weir_words, &key), known;
-
-	if (!heard || !words)
-		return 0;
-	/* before the look into the table, as whoever writes there counts afterwards */
-	known = *(volatile u64 *)words;
-	/* the time of a tick may lie before the word */
-	if (heard->coder.source[0] == packet->source[0] && heard->coder.source[1] == packet->source[1] &&
-	    heard->coder.destination[0] == packet->destination[0] && heard->coder.destination[1] == packet->destination[1] &&
-	    heard->coder.service == service) {
-		if (heard->at && (now < heard->at || now - heard->at < WEIR_WORD_HOLDS))
-			return 1;
-		if (!heard->at && heard->words == known)
-			return 0;
-	}
-	/* what is found is remembered, whoever had the place */
-	coder_of(packet, service, &heard->coder);
-	word = bpf_map_lookup_elem(&weir_coders, &heard->coder);
-	heard->at = word ? word->at : 0;
-	heard->words = known;
-	return word && (now < word->at || now - word->at < WEIR_WORD_HOLDS);
-}
-
-/* When the last tick was: some milliseconds ago at most; reading the clock costs as much as half a packet. 0 before the first. */
-static __always_inline u64 lately(u64 tick)
-{
-	u32 key = 0;
-	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-	u64 next = state ? *(volatile u64 *)&state->due : 0;
-
-	return next > tick ? next - tick : 0;
-}
-
-/* Notes that somebody behind this host sends: the frame's hardware source is not this interface. */
-static __always_inline void note_behind(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet)
-{
-	u8 hardware[12] WEIR_ALIGNED;
-	struct weir_address from;
-	u64 source = 0, now, *seen;
-
-	if (weir_load(skb, 0, hardware, 12))
-		return;
-	__builtin_memcpy(&source, hardware + 6, 6);
-	if (source == config->hardware)
-		return;
-	from.words[0] = packet->source[0];
-	from.words[1] = packet->source[1];
-	seen = bpf_map_lookup_elem(&weir_behind, &from);
-	now = lately(config->tick);
-	if (seen && (now < *seen || now - *seen < WEIR_BEHIND_AGAIN))
-		return;
-	now = bpf_ktime_get_ns();
-	bpf_map_update_elem(&weir_behind, &from, &now, BPF_ANY);
-}
-
-/* Whether the destination of a packet was lately seen to send from behind this host. */
-static __always_inline int is_behind(const struct weir_packet *packet, u64 now)
-{
-	struct weir_address to;
-	u64 *seen;
-
-	to.words[0] = packet->destination[0];
-	to.words[1] = packet->destination[1];
-	seen = bpf_map_lookup_elem(&weir_behind, &to);
-	return seen && (now < *seen || now - *seen < WEIR_BEHIND_FOR);
-}
-
-static __always_inline void tally(u32 which)
-{
-	u64 *count = bpf_map_lookup_elem(&weir_counts, &which);
-
-	if (count)
-		*count += 1;
-}
 
 #endif

@@ -1,48 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * What happens to a packet that arrives at the interface: control traffic is taken out, the rest is counted, has the ECN bits that
- * its tenant sent, and is answered when that is due.
+ * Ingress path of a tenant's packet: restore the ECN bits, count, send feedback when it is due.
  *
- * Each CPU counts by itself; a tick (tick.h) adds up and computes the rate that an answer tells. The time from when on the next one is
- * stands in for the clock where that is enough: reading the clock takes 40 ns where a whole packet takes 60. It is ahead of the clock, or, where
- * less than WEIR_LOOK has come since, behind it by a tick of the scheduler's clock at most (tick.h): who sends so little may be answered
- * so much later than the interval says, unless it asks.
+ * Each CPU has its plain counters. A tick (tick.h) sums them up and computes the rate that feedback
+ * carries. Control traffic takes another path (control.h).
+ *
+ * Reading the clock takes 40 ns, and a complete packet 60 ns. So most packets use the time at which
+ * the next tick is due (state->due) instead of the clock to decide whether feedback is due. That
+ * time is ahead of the clock. It is behind the clock, by at most one jiffy, only if less than
+ * WEIR_CLOCK_BYTES have arrived since (tick.h). Feedback to a sender of so little traffic may be
+ * late by one jiffy, unless the sender requests feedback.
+ *
+ * Source: EyeQ section 4 (receive side); Parley section 3.2.1 (feedback per 10 kB).
  */
 #ifndef WEIR_RECEIVE_H
 #define WEIR_RECEIVE_H
 
-#include "answer.h"
+#include "feedback_reply.h"
 #include "control.h"
 #include "ecn.h"
-#include "maps.h"
+#include "map_access.h"
 #include "tick.h"
 #include "tunnel.h"
 
 /*
- * Gives the packet back the ECN bits that its tenant sent, where its sender has given its word that it codes (ecn.h), and says what its way did
- * to them.
+ * Restores the ECN bits that the tenant sent, if the packet's sender has advertised the ECN
+ * capability (ecn.h). Returns what the network did to the packet.
  */
-static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const struct weir_packet *packet, u32 service, u64 tick)
+static __always_inline struct weir_ecn decapsulate_ecn(struct __sk_buff *skb, const struct weir_packet *packet,
+						       u32 service, u64 tick)
 {
-	struct weir_ecn found = {}, own = {};
+	struct weir_ecn found = {}, plain = {};
 	u8 header[WEIR_ECN_IPV4] WEIR_ALIGNED;
 
-	/* switches leave Not-ECT alone */
+	/*
+	 * Senders encapsulate as ECT, and switches do not change Not-ECT: there is nothing to
+	 * restore.
+	 */
 	if (packet->ecn == WEIR_NOT_ECT)
 		return found;
-	own.capable = 1;
-	own.marked = packet->ecn == WEIR_CE;
+	plain.capable = 1;
+	plain.marked = packet->ecn == WEIR_CE;
 	if (packet->family == 4) {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV4))
-			return own;
+			return plain;
 		found = weir_ecn_arrive_ipv4(header);
 	} else {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV6))
-			return own;
+			return plain;
 		found = weir_ecn_arrive_ipv6(header);
 	}
-	if (!found.ours || service >= WEIR_SERVICES_MAX || !holds_word(packet, service, lately(tick)))
-		return own;
+	if (!found.encapsulated || service >= WEIR_SERVICES_MAX || !decapsulates(packet, service, tick_time(tick)))
+		return plain;
 	if (packet->family == 4)
 		bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
 	else
@@ -50,14 +59,17 @@ static __always_inline struct weir_ecn restore(struct __sk_buff *skb, const stru
 	return found;
 }
 
-/* All headers of each packet that was merged into this one. A function of its own: most are no tunnels, and its stack is short. */
+/*
+ * Returns the bytes of all headers of each packet that GRO merged into `skb`, tunnels included. Not
+ * inlined: few packets need it, and the caller's stack is short.
+ */
 static __noinline u32 headers_of(struct __sk_buff *skb, const struct weir_packet *packet)
 {
 	return packet ? weir_header_bytes(skb, packet) : 0;
 }
 
-/* Notes that the service of a slot has packets since the last tick, and runs the next one when it is due. */
-static __always_inline void activate(u32 slot, u64 bytes)
+/* Marks a service as active since the last tick, and runs the next tick if it is due. */
+static __always_inline void mark_active(u32 slot, u64 bytes)
 {
 	u32 key = 0;
 	struct weir_active *active = bpf_map_lookup_elem(&weir_active, &key);
@@ -71,44 +83,51 @@ static __always_inline void activate(u32 slot, u64 bytes)
 	tick_by_packet(active, bytes);
 }
 
-/* Whether the sender of a packet was told `rate` lately. */
-static __always_inline int repeats(const struct weir_packet *packet, u32 slot, u64 rate, u64 now, u64 keep)
+/*
+ * Returns 1 if `rate` was advertised to the packet's sender less than `keep` ns ago (with backoff:
+ * weir_feedback_repeats). Otherwise records the advertisement.
+ */
+static __always_inline int is_repeated(const struct weir_packet *packet, u32 slot, u64 rate, u64 now, u64 keep)
 {
-	u32 place = weir_told_place(packet->source, packet->destination, slot, WEIR_TOLD);
-	struct weir_told *told = bpf_map_lookup_elem(&weir_told, &place);
+	u32 index = weir_advertised_slot(packet->source, packet->destination, slot, WEIR_ADVERTISED_SLOTS);
+	struct weir_advertised *advertised = bpf_map_lookup_elem(&weir_advertised, &index);
 
-	return told && weir_answer_repeats(told, packet->source, packet->destination, slot, rate, now, keep);
+	return advertised &&
+	       weir_feedback_repeats(advertised, packet->source, packet->destination, slot, rate, now, keep);
 }
 
-/* Whether one more that asks is answered in the tick at hand. */
-static __always_inline int may_ask(u64 due)
+/*
+ * Returns 1 if this CPU may serve one more feedback request before the tick at `due`
+ * (WEIR_REQUESTS_MAX).
+ */
+static __always_inline int admit_request(u64 due)
 {
 	u32 key = 0;
 	struct weir_active *active = bpf_map_lookup_elem(&weir_active, &key);
 
 	if (!active)
 		return 0;
-	if (active->asked_in != due) {
-		active->asked_in = due;
-		active->asked = 0;
+	if (active->requests_tick != due) {
+		active->requests_tick = due;
+		active->requests = 0;
 	}
-	if (active->asked >= WEIR_ASKED_MAX) {
-		tally(WEIR_COUNT_ASKED_OFTEN);
+	if (active->requests >= WEIR_REQUESTS_MAX) {
+		count_event(requests_limited);
 		return 0;
 	}
-	active->asked += 1;
+	active->requests += 1;
 	return 1;
 }
 
-/* Counts a packet of `bytes` and `segments` for the next tick, and answers it when that is due. */
-static __always_inline void receive(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet,
-				    u32 service, u64 bytes, u32 segments)
+/* Counts a packet of `bytes` and `segments` for the next tick, and sends feedback if it is due. */
+static __always_inline void receive(struct __sk_buff *skb, const struct weir_config *config,
+				    const struct weir_packet *packet, u32 service, u64 bytes, u32 segments)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
 	struct weir_counting *counting = bpf_map_lookup_elem(&weir_counting, &slot);
-	struct weir_ecn ecn = restore(skb, packet, service, config->tick);
+	struct weir_ecn ecn = decapsulate_ecn(skb, packet, service, config->tick);
 	struct weir_receiver *receiver;
-	struct weir_service *own;
+	struct weir_service *settings;
 	struct weir_state *state;
 	u32 key = 0;
 	u64 rate, now;
@@ -122,31 +141,37 @@ static __always_inline void receive(struct __sk_buff *skb, const struct weir_con
 		if (ecn.marked)
 			counting->arrivals.marked += segments;
 	}
-	activate(slot, bytes);
+	mark_active(slot, bytes);
 	if (slot == WEIR_REST || !(packet->has & WEIR_HAS_IP))
 		return;
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
-	own = bpf_map_lookup_elem(&weir_services, &slot);
+	settings = bpf_map_lookup_elem(&weir_services, &slot);
 	state = bpf_map_lookup_elem(&weir_states, &key);
-	if (!receiver || !own || !state)
+	if (!receiver || !settings || !state)
 		return;
 	rate = *(volatile u64 *)&receiver->meter.rate;
 	if (!rate)
 		return;
-	counting->answers.bytes = own->feedback_bytes;
-	counting->answers.interval = own->feedback_interval;
-	if (!ecn.asks && weir_answer_waits(&counting->answers, *(volatile u64 *)&state->due, bytes))
+	counting->sampler.bytes = settings->feedback_bytes;
+	counting->sampler.interval = settings->feedback_interval;
+	if (!ecn.requests_feedback && weir_feedback_not_due(&counting->sampler, *(volatile u64 *)&state->due, bytes))
 		return;
 	now = bpf_ktime_get_ns();
-	due = weir_answer_due(&counting->answers, now, bytes);
-	if (!due && (!ecn.asks || !may_ask(*(volatile u64 *)&state->due)))
+	due = weir_feedback_due(&counting->sampler, now, bytes);
+	if (!due && (!ecn.requests_feedback || !admit_request(*(volatile u64 *)&state->due)))
 		return;
-	/* a switch floods what it does not know, and a bridge's ports see it all: each is answered by the host that it is for alone */
-	if (skb->pkt_type == WEIR_PACKET_OTHERS && !is_behind(packet, now))
+	/*
+	 * A switch floods frames to unknown destinations, and a bridge port receives them all. Only
+	 * the host that serves the destination sends feedback.
+	 */
+	if (skb->pkt_type == WEIR_PACKET_OTHERHOST && !is_neighbour(packet, now))
 		return;
-	/* who asks was told too, where the word was not lost */
-	if (!repeats(packet, slot, rate, now, WEIR_TOLD_KEEP * own->feedback_interval))
-		counting->answered += answer(skb, packet, slot, rate, now);
+	/*
+	 * This also applies to a sender that requests feedback: it has the rate, unless the earlier
+	 * feedback was lost.
+	 */
+	if (!is_repeated(packet, slot, rate, now, WEIR_ADVERTISED_HOLD * settings->feedback_interval))
+		counting->feedback_sent += send_feedback(skb, packet, slot, rate, now);
 }
 
 #endif

@@ -1,320 +1,329 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The maps that user space and the BPF programs share. Their Rust mirror is crates/linux/src/tables.rs,
- * which a test compares with the types that the object carries.
+ * Keys and values of the maps that user space and the BPF programs share.
  *
- * Each value has one writer: user space the configuration, the timer the meters, each CPU its counters. What both
- * sides of the kernel write, the clocks of departure times, has a lock.
+ * crates/datapath/build generates the Rust types, constants and functions from this header and those it includes. The maps are in
+ * maps.h.
  *
- * A service has a place here, its slot, that stays its own as long as the maps live, whatever the policy's order becomes:
- * user space remembers slots by the services' names.
+ * Each value has one writer: user space writes the configuration, the timer the meters, each CPU its counters. The limiters of
+ * departure times have several writers in the kernel, under a lock.
+ *
+ * A service keeps its slot (its index in the maps) as long as the maps live, whatever its order in later policies: user space
+ * recognises it by the hash of its name.
  */
 #ifndef WEIR_TABLES_H
 #define WEIR_TABLES_H
 
-#include "answers.h"
+#include "feedback_sampler.h"
 #include "classify.h"
 #include "departure.h"
 #include "destination.h"
+#include "ecn.h"
 #include "feedback.h"
 #include "interface_meter.h"
 #include "limiter.h"
 #include "meter.h"
 #include "receive_tick.h"
 #include "siphash.h"
+#include "tunnel.h"
 
-/* Changes whenever a value below does: what is pinned is adopted by the same version alone. */
-#define WEIR_TABLES_VERSION 10
+/*
+ * An agent adopts pinned maps whose version equals its own. The build computes the version from the definitions of the maps, of
+ * their keys and values, and from this number. Raise it when a value changes its meaning, unit or origin and keeps its layout.
+ */
+#define WEIR_STATE_REVISION 1
 
 #ifndef __bpf__
-/* As the kernel has it (linux/bpf.h), for layout.c. */
+/* The kernel's, of linux/bpf.h. */
 struct bpf_spin_lock {
 	u32 val;
 };
 #endif
 
-/* One table in use, one to write. */
+/* One classifier in use and one being written. */
 #define WEIR_TABLES 2
-/* Services that can be told apart on one host. */
+/* Services of one host. */
 #define WEIR_SERVICES_MAX 1024
-/* Per service and for the unclassified, one meter for each direction. */
+/* One meter for each direction of each service and of unclassified traffic. */
 #define WEIR_METERS ((WEIR_SERVICES_MAX + 1) * 2)
-/* The place of the unclassified among receivers and senders. */
+/* The slot of unclassified traffic among receivers and senders. */
 #define WEIR_REST WEIR_SERVICES_MAX
-/* The places of an interface's sides: what is received, and what is sent, by departure times (edt). */
+/* Slots in weir_interfaces: the receiving side, and the sending side with departure times (edt). */
 #define WEIR_SIDE_RECEIVING 0
 #define WEIR_SIDE_SENDING 1
 #define WEIR_SIDES 2
-/* Words of a bit per service, the unclassified in the last. */
+/* Words of a bitmap of services; unclassified traffic is in the last. */
 #define WEIR_ACTIVE_WORDS (WEIR_SERVICES_MAX / 64 + 1)
-/* Destinations of all services together that may be remembered. */
+/* Destinations of all services together. */
 #define WEIR_DESTINATIONS_MAX 16384
-/* Keys that are known at a time: one in use and one before or after it, twice. */
+/* Keys in use at a time: the current and the next or previous one, twice. */
 #define WEIR_KEYS 4
-/* Hosts that may send brokers' datagrams to this one. */
+/* Hosts that may send brokers' datagrams to this host. */
 #define WEIR_PEERS_MAX 1024
-/* What a machine of the rack may send to the agent: 2 Mb/s, fifty times what a rack of a thousand services tells, and 64 kB at once. */
+/* Rate and burst of a machine's datagrams to the agent: fifty times the reports of a rack of a thousand services. */
 #define WEIR_PEER_RATE 2000000ULL
 #define WEIR_PEER_BURST 65536
 
 struct weir_config {
-	u32 table;          /* which of the tables is in use */
-	u32 class_major;    /* the HTB qdisc's handle, already shifted; 0 leaves priorities alone */
-	u32 class_first;    /* the minor number of the class of slot 0 */
-	u32 class_static;   /* the same of those of the static policy */
-	u32 class_default;  /* the minor number of the class of unclassified traffic */
-	u32 holds;          /* 1: feedback is sent and obeyed; 0: packets are counted and classified only */
-	u32 sharing;        /* WEIR_SHARE_*: how services share the interface */
-	u32 cpus;           /* that may ever count */
-	u32 listen_port;    /* the agent's, besides WEIR_CONTROL_PORT */
-	u32 sign;           /* the place of the key that signs */
-	u32 paces;          /* edt, 1: packets are given departure times, which fq obeys */
-	u32 version;        /* WEIR_TABLES_VERSION */
-	u32 clsact;         /* for user space: 1 where it added clsact, and takes it away again */
-	u32 grain;          /* bytes: a meter's window is as long as its capacity takes to carry them */
-	u32 class_control;  /* the minor number of the class of control traffic */
-	u32 reserved;
-	u64 agent_address[2]; /* where brokers' datagrams may go to */
-	u64 agent_cookie;   /* of the agent's socket, which alone may send control traffic */
-	u64 epoch;          /* which start of the agent */
-	u64 tick;           /* ns between two ticks of the meters */
-	u64 timeout;        /* ns without a word of the agent after which the static policy holds */
-	u64 hardware;       /* the interface's hardware address, in the first six bytes */
+	u32 table;            /* index of the classifier in use */
+	u32 class_major;      /* the HTB qdisc's handle, shifted; 0 leaves priorities unchanged */
+	u32 class_first;      /* minor number of the class of slot 0 */
+	u32 class_static;     /* the same, of the classes of the static policy */
+	u32 class_default;    /* minor number of the class of unclassified traffic */
+	u32 enforces;         /* 1: feedback is sent and applied; 0: packets are only counted and classified */
+	u32 sharing;          /* WEIR_SHARE_*: rule by which services share the interface */
+	u32 cpus;             /* possible CPUs */
+	u32 listen_port;      /* the agent's, besides WEIR_CONTROL_PORT */
+	u32 signing_key;      /* index of the key that signs */
+	u32 paces;            /* 1: packets get departure times, which fq applies (edt) */
+	u32 clsact;           /* for user space: 1 if the agent added clsact and removes it again */
+	u32 grain;            /* bytes: a meter's window is at least the time its capacity takes to carry them */
+	u32 class_control;    /* minor number of the class of control traffic */
+	u64 version;          /* of the maps, see WEIR_STATE_REVISION */
+	u64 agent_address[2]; /* destination of brokers' datagrams */
+	u64 agent_cookie;     /* of the agent's socket, the only local sender of control traffic */
+	u64 epoch;            /* number of the agent's start */
+	u64 tick;             /* ns between two ticks of the meters */
+	u64 timeout;          /* ns without a heartbeat of the agent after which the static policy applies */
+	u64 hardware;         /* the interface's hardware address, in the first six bytes */
 };
 
 struct weir_table {
 	u32 count;
 	u32 reserved;
-	u16 starts[WEIR_STARTS]; /* of classify.h */
+	u16 starts[WEIR_STARTS]; /* see classify.h */
 	struct weir_rule rules[WEIR_RULES_MAX];
 };
 
-/* A shared key as feedback uses it. */
+/* A shared key of feedback. */
 struct weir_key {
 	struct weir_sip_key sip;
 	u16 id;
-	u16 known; /* 1: there is one here */
+	u16 known; /* 1: the entry is in use */
 	u32 reserved;
 };
 
-/* What the agent says of a service on this interface. */
+/* A service's configuration on this interface. */
 struct weir_service {
 	struct weir_law law; /* of its receive meter */
 	struct weir_destination_rules rules;
-	u64 rx_min;   /* bit/s */
-	u64 rx_max;   /* bit/s; 0 is unlimited, as the next ones */
-	u64 rx_limit; /* the brokers', with agent */
-	u64 entitled; /* bit/s of the interface, without the brokers' limit */
-	u64 feedback_interval;
-	u64 tx_static; /* the root limiter's rate without brokers */
-	u64 tx_limit;  /* with them */
+	u64 rx_min;            /* bit/s */
+	u64 rx_max;            /* bit/s; 0 is unlimited, as below */
+	u64 rx_limit;          /* the brokers', while an agent runs */
+	u64 committed;         /* bit/s of the interface, without the brokers' limit */
+	u64 feedback_interval; /* ns */
+	u64 tx_static;         /* the root limiter's rate without brokers */
+	u64 tx_limit;          /* the root limiter's rate with brokers */
 	u32 feedback_bytes;
 	u32 rx_weight;     /* thousandths */
-	u32 sender_weight; /* thousandths: this host's at the service's receivers */
-	u32 known;         /* 1: the slot is a service's */
-	u32 generation;    /* another one: the law is new */
-	u32 name[4];       /* the first bytes of SHA-256 over its path; feedback carries the first word */
+	u32 sender_weight; /* thousandths: this host's weight at the service's receivers */
+	u32 known;         /* 1: a service has this slot */
+	u32 generation;    /* changes with the law */
+	u32 name[4];       /* the first bytes of SHA-256 of its path; feedback carries the first word */
 	u32 reserved;
 };
 
-/* What the agent says of a side of the interface: WEIR_SIDE_*. */
+/* The configuration of a side of the interface, WEIR_SIDE_*. */
 struct weir_interface {
 	struct weir_law law;
-	u64 capacity; /* bit/s */
-	u64 total;    /* sum of weights */
-	u64 minima;
-	u64 level;
+	u64 capacity;       /* bit/s */
+	u64 total;          /* sum of the services' weights */
+	u64 minima;         /* bit/s: sum of the services' guarantees */
+	u64 saturated_rate; /* bit/s: R while all services are backlogged */
 	u32 lightest;
 	u32 weighs;
-	u32 generation; /* another one: the services or their shares are new */
+	u32 generation; /* changes with the services or their shares */
 	u32 reserved;
 };
 
-/* What one CPU knows of a service's packets. */
+/* One CPU's counts of a service's received packets. */
 struct weir_counting {
 	struct weir_arrivals arrivals;
-	struct weir_answers answers;
-	u64 answered; /* feedback sent */
+	struct weir_feedback_sampler sampler;
+	u64 feedback_sent; /* packets */
 };
 
-/* A service's receiving side; the timer writes, packets read `meter.rate`. */
+/* A service's receiving side, written by the timer; packets read `meter.rate`. */
 struct weir_receiver {
 	struct weir_receive_meter meter;
-	struct weir_taken taken; /* in the tick at hand */
+	struct weir_taken taken; /* counts of the current tick */
 	u32 generation;
 	u32 reserved;
-	u32 name[4]; /* of the service that it is of */
+	u32 name[4]; /* of the service whose meter it is */
 };
 
-/* What the timer knows of the interface, and writes. */
+/* The timer's state of the interface. */
 struct weir_state {
-	struct weir_interface_meter interface; /* receiving */
-	struct weir_interface_meter level;     /* sending, by departure times */
-	u64 taken;      /* bytes that `level` has counted */
-	u64 newcomers;  /* those that it has seen */
-	u64 due;        /* ns: from then on the next tick is */
-	u64 alarm;      /* ns: when the timer runs */
+	struct weir_interface_meter receiving;
+	struct weir_interface_meter sending; /* with departure times */
+	u64 taken;      /* committed bytes that `sending` has counted */
+	u64 newcomers;  /* newcomers that `sending` has counted */
+	u64 due;        /* ns: time of the next tick */
+	u64 alarm;      /* ns: expiry of the timer */
 	u64 ticks;
-	u64 late;       /* runs that were skipped since the timer ran late */
-	u64 fallbacks;  /* times that the static policy took over */
-	u64 visited[WEIR_ACTIVE_WORDS]; /* services with packets, of the tick at hand */
+	u64 late;       /* expiries skipped because the timer was late */
+	u64 fallbacks;  /* changes to the static policy */
+	u64 visited[WEIR_ACTIVE_WORDS]; /* services with packets in the current tick */
 	u32 generation;
-	u32 fallback;   /* 1: nothing was heard of the agent for the timeout */
-	u32 level_generation;
-	u32 ticking;    /* 1: a CPU is at a tick */
+	u32 fallback;   /* 1: the agent's heartbeat has timed out */
+	u32 sending_generation;
+	u32 ticking;    /* 1: a CPU runs a tick */
 };
 
-/* Services with packets since the last tick, on one CPU. */
+/* One CPU's bitmap of services with packets since the last tick. */
 struct weir_active {
 	u64 words[WEIR_ACTIVE_WORDS];
-	u64 jiffies;  /* when the clock was looked at */
-	u64 unlooked; /* what has come since, see WEIR_LOOK */
-	u64 asked_in; /* ns: the tick of which `asked` counts */
-	u64 asked;    /* answers since then to who asked */
+	u64 jiffies;         /* at the last clock read */
+	u64 unclocked_bytes; /* received since, see WEIR_CLOCK_BYTES */
+	u64 requests_tick;   /* ns: the tick that `requests` belongs to */
+	u64 requests;        /* feedback sent on request in that tick */
 };
 
-/* Whom a destination limiter holds: a service of this host towards an address. */
-struct weir_place {
+/* A destination: a service of this host and a receiver's address. */
+struct weir_destination_key {
 	u64 address[2];
 	u32 service;
 	u32 reserved;
 };
 
-/* A destination limiter, and the order of what set it. */
-struct weir_held {
+/* A destination limiter and the position in time of its last feedback. */
+struct weir_destination_entry {
 	struct weir_destination destination;
-	struct weir_place place;
+	struct weir_destination_key key;
 	u64 epoch;
 	u64 sequence;
-	u64 told;  /* feedback obeyed */
-	u64 sent;  /* bytes to it */
-	u64 word_at;  /* ns: when it was last given this host's word (feedback.h) */
-	u64 coded_at; /* ns: when it last said that it has it */
-	struct weir_grant grant;
+	u64 feedback_count;      /* feedback applied */
+	u64 sent;                /* bytes to it */
+	u64 capability_sent_at;  /* ns: last declaration of ECN capability to it (feedback.h) */
+	u64 capability_acked_at; /* ns: its last acknowledgement */
+	struct weir_lease lease;
 };
 
-/* A sender that has given its word that it codes (feedback.h): a service of this host from `source` to `destination`. */
-struct weir_coder {
+/* A sender that has declared ECN capability (feedback.h): a service of this host from `source` to `destination`. */
+struct weir_ecn_sender {
 	u64 source[2];
 	u64 destination[2];
 	u64 service;
 };
 
-/* Its last word. */
-struct weir_word {
+/* Its last declaration. */
+struct weir_ecn_capability {
 	u64 at; /* ns */
 	u64 epoch;
 	u64 sequence;
 };
 
-/* Senders that this host may know to code. Who is forgotten for another is known again with its next word. */
-#define WEIR_CODERS_MAX 16384
+/* ECN senders of this host. An evicted sender is added again by its next declaration. */
+#define WEIR_ECN_SENDERS_MAX 16384
 
-/* What a CPU remembers of one of them, so that most packets need no look into the table of all, which takes a third of a packet's time. */
-struct weir_heard {
-	struct weir_coder coder;
-	u64 at;    /* ns: the word's; 0: it has not given it */
-	u64 words; /* how many had given theirs when the CPU looked (weir_words): with one more, who had not may have */
+/* One CPU's cache of weir_ecn_senders: a lookup there takes a third of a packet's time. */
+struct weir_ecn_cache {
+	struct weir_ecn_sender sender;
+	u64 at;    /* ns: last declaration; 0: none */
+	u64 epoch; /* weir_ecn_epoch at the lookup; a negative entry is stale once that has changed */
 };
 
-/* Senders of whom a CPU remembers it. */
-#define WEIR_HEARD 256
+/* Slots of that cache. */
+#define WEIR_ECN_CACHE_SLOTS 256
 
-/* A service's sending side, where packets are given departure times. */
-struct weir_outlet {
+/* A service's sending side with departure times. */
+struct weir_service_egress {
 	struct weir_sender sender;
 };
 
-/* The interface's. */
-struct weir_exit {
-	struct weir_machine machine;
-	struct bpf_spin_lock lock; /* of all that departure times are made of: `machine`, and every sender and destination */
+/* The interface's sending side with departure times. */
+struct weir_interface_egress {
+	struct weir_machine_egress machine;
+	struct bpf_spin_lock lock; /* of `machine` and of every sender and destination limiter */
 	u32 reserved;
 };
 
-/* Between kernel and agent, one word each way: what a destination may be sent, and the class that holds it to that. */
-struct weir_mail {
-	u64 rate;     /* kernel: bit/s */
-	u64 heard_at; /* kernel: ns */
-	u32 unread;   /* kernel: 1 when the rate is new; agent: 0 before it reads */
-	u32 class;    /* agent: minor number; 0: the service's own */
+/* A destination's rate, from the kernel to the agent, and its HTB class, from the agent to the kernel. */
+struct weir_rate_mailbox {
+	u64 rate;        /* kernel: bit/s */
+	u64 feedback_at; /* kernel: ns */
+	u32 unread;      /* kernel: 1 after a change of the rate; agent: 0 before it reads */
+	u32 class;       /* agent: minor number; 0: the service's own class */
 };
 
-/* A machine of the rack, by its address. */
+/* An address; IPv4 is ::ffff:a.b.c.d. */
 struct weir_address {
-	u64 words[2]; /* IPv4 is ::ffff:a.b.c.d */
+	u64 words[2];
 };
 
+/* A machine of the rack. */
 struct weir_peer {
 	struct weir_limiter limiter;
 	u64 passed;  /* datagrams */
-	u64 refused; /* beyond its rate */
+	u64 refused; /* datagrams beyond its rate */
 };
 
 /*
- * Addresses of others behind this interface: guests on a bridge. What arrives for one is answered until so long after it was last seen to send, ns: a
- * minute, as neighbours remember each other. One is noted again after WEIR_BEHIND_AGAIN. Who is forgotten for another is known
- * again with its next packet.
+ * Addresses behind this interface that are not the host's: guests on a bridge. Packets to a neighbour get feedback for
+ * WEIR_NEIGHBOUR_LIFETIME ns after its last packet, a minute as in the neighbour tables of hosts; its entry is refreshed at most once
+ * per WEIR_NEIGHBOUR_REFRESH. An evicted neighbour is added again by its next packet.
  */
-#define WEIR_BEHIND_MAX 4096
-#define WEIR_BEHIND_FOR 60000000000ULL
-#define WEIR_BEHIND_AGAIN 1000000000ULL
+#define WEIR_NEIGHBOURS_MAX 4096
+#define WEIR_NEIGHBOUR_LIFETIME 60000000000ULL
+#define WEIR_NEIGHBOUR_REFRESH 1000000000ULL
 
-/* Senders of whom a CPU knows what they were told. */
-#define WEIR_TOLD 256
-/* Mean times between answers for which the same rate is not told again: senders ask after two and a half. */
-#define WEIR_TOLD_KEEP 2
+/* Slots of one CPU's table of advertised rates. */
+#define WEIR_ADVERTISED_SLOTS 256
+/* An unchanged rate is not advertised again for this many mean feedback intervals; senders request feedback after two and a half. */
+#define WEIR_ADVERTISED_HOLD 2
 
 /*
- * Answers that one CPU makes in a tick for who asks, beside those that are due by bytes: whoever writes that on small packets could have each
- * answered. At 200 us and 2 us for an answer that is a third of a CPU at most, and what a hundred senders ask for that ask each 500 us.
- * Who is passed over asks again, or is answered by bytes.
+ * Feedback that one CPU sends on request in a tick, beside feedback that is due by bytes; without a bound, a sender could have every
+ * small packet answered. At 200 us a tick and 2 us a packet that is at most a third of a CPU, and the requests of a hundred senders
+ * every 500 us. A sender beyond the bound requests again, or gets feedback by bytes.
  */
-#define WEIR_ASKED_MAX 32
+#define WEIR_REQUESTS_MAX 32
 
-/* Nothing; the copy of a packet that is to become an answer; the answer itself. */
-#define WEIR_ANSWERING_NOTHING 0
-#define WEIR_ANSWERING_COPY 1
-#define WEIR_ANSWERING_ANSWER 2
+/* Stages of a reply: none; the clone of a packet that becomes feedback; the feedback itself. */
+#define WEIR_REPLY_NONE 0
+#define WEIR_REPLY_CLONE 1
+#define WEIR_REPLY_FEEDBACK 2
 
-/* An answer on its way from the ingress program to the egress program of the same CPU. */
-struct weir_answering {
-	u32 on; /* WEIR_ANSWERING_* */
+/* Feedback on its way from the ingress program to the egress program of the same CPU. */
+struct weir_reply {
+	u32 stage; /* WEIR_REPLY_* */
 	u32 service;
 	u64 rate;
 	u64 now;
-	struct weir_packet packet; /* the answered one */
-	/* what is written of it: here, since the programs' stack is short */
+	struct weir_packet packet; /* the packet that triggered it */
+	/* what is written of it, here because the programs' stack is short */
 	struct weir_feedback feedback;
 	u64 body[WEIR_FEEDBACK_WORDS];
 	u8 headers[40 + WEIR_UDP_BYTES];
-	struct weir_coder coder;
+	struct weir_ecn_sender sender;
 };
 
-/* A feedback packet that has arrived, while it is looked at. */
-struct weir_arriving {
+/* A received feedback packet while it is checked. */
+struct weir_feedback_arrival {
 	struct weir_feedback feedback;
-	struct weir_packet answered;
+	struct weir_packet subject;
 	u64 body[WEIR_FEEDBACK_WORDS];
 };
 
-/* What is counted of control traffic, by CPU. */
-enum weir_count {
-	WEIR_COUNT_ANSWERS_FAILED,   /* an answer could not be made or sent */
-	WEIR_COUNT_FEEDBACK,         /* believed */
-	WEIR_COUNT_FORGED,           /* feedback with a tag that no key verifies */
-	WEIR_COUNT_REPLAYED,         /* feedback not newer than what is known */
-	WEIR_COUNT_UNKNOWN,          /* feedback for packets of no service */
-	WEIR_COUNT_CROWDED,          /* feedback for a destination for which there is no room */
-	WEIR_COUNT_VERSION,          /* control datagrams of another version */
-	WEIR_COUNT_FOREIGN,          /* to the control port, but not of this protocol */
-	WEIR_COUNT_MISDIRECTED,      /* brokers' datagrams that are not for this agent */
-	WEIR_COUNT_STRANGERS,        /* brokers' datagrams from no machine of the rack */
-	WEIR_COUNT_FLOODED,          /* brokers' datagrams beyond what a machine may send */
-	WEIR_COUNT_IMITATED,         /* packets of tenants that look like control traffic */
-	WEIR_COUNT_BEYOND_HORIZON,   /* edt: packets dropped since they would wait too long */
-	WEIR_COUNT_ASKED_OFTEN,      /* packets that asked for an answer beyond what a tick has for such */
-	WEIR_COUNTS,
+/*
+ * Events, counted by each CPU. User space takes names and comments from here: `feedback_failed` is the key in the status and the
+ * metric weir_kernel_feedback_failed_total, with its comment as help text.
+ */
+struct weir_counts {
+	u64 feedback_failed;       /* Feedback that could not be built or sent. */
+	u64 feedback_accepted;     /* Feedback that was applied. */
+	u64 feedback_forged;       /* Feedback whose tag no key verifies. */
+	u64 feedback_replayed;     /* Feedback not newer than the last: replayed, duplicated or reordered. */
+	u64 feedback_unclassified; /* Feedback about packets of no service of this host. */
+	u64 destinations_full;     /* Feedback of a destination that got no entry because the table was full. */
+	u64 other_version;         /* Control datagrams of another version of the protocol. */
+	u64 foreign;               /* Datagrams to the control port that are not of the protocol. */
+	u64 misdirected;           /* Brokers' datagrams to an address that is not the agent's. */
+	u64 unknown_peer;          /* Brokers' datagrams from a host outside the rack. */
+	u64 peer_rate_exceeded;    /* Brokers' datagrams beyond the rate of one machine. */
+	u64 spoofed;               /* Tenants' packets in the form of control traffic, dropped. */
+	u64 beyond_horizon;        /* Packets dropped because their departure was beyond the horizon (`edt`). */
+	u64 requests_limited;      /* Feedback requests beyond the limit of one tick, not answered. */
 };
 
 #endif

@@ -1,54 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The ticks of an interface: what all CPUs have counted is taken, and the rates are computed that receivers tell.
+ * Ticks of an interface: collect the counters of all CPUs, run the rate law, publish the rates.
  *
- * Problem: the law must be run every 200 us, by one CPU at a time, also while the agent is dead. A timer that runs so often costs a
- * host more than all the rest: an interrupt each time, on a virtual machine several exits too (two idle hosts with a timer of 200 us took
- * 7 to 20 % of two virtual processors from everybody else). And an idle host should sleep.
- * Approach: packets run the ticks: those that arrive, and with HTB those that leave towards a receiver that answers. The first one that finds a tick due takes it (tick_at), before it is answered itself; that
- * without packets nothing is to be done is how the meters are (datapath/receive_tick.h). It visits only services that had
- * packets, CPU by CPU, by a bit each; the order of its steps is that of datapath/receive_tick.h.
+ * Problem: the law must run every 200 us on one CPU at a time, also while the agent is not running.
+ * A timer with that interval would cost more than the rest of the datapath, also on an idle host
+ * (docs/design/ticks.md).
  *
- * Looking at the clock takes 40 ns where a whole packet takes 60, so packets look at it only after some kilobytes, or when the
- * scheduler's clock went on, which costs nothing to see (due). A window holds four bursts of senders; being late by those
- * kilobytes is a few parts in a hundred of it at most.
+ * Approach: packets run the ticks. These are packets that arrive and, with htb, packets that leave
+ * towards a receiver that sends feedback. The first packet that finds a tick due runs it (tick_at),
+ * before feedback for that packet is considered. Without packets no tick is necessary, which the
+ * meters allow for (datapath/receive_tick.h). A tick visits only services that had packets since
+ * the last one: each CPU has a bitmap of them. The order of the steps is given in
+ * datapath/receive_tick.h.
  *
- * A kernel timer remains, at absolute times, so that being late does not add up. It counts what came before a pause, and
- * watches over the agent: when that was not alive for the timeout, brokers' limits no longer hold, and HTB classes are
- * those of the static policy, until it is back. Where packets are given departure times it runs each tick, since what services send
- * is shared out then too (share_sending).
+ * A packet reads the clock only if its CPU has received WEIR_CLOCK_BYTES since the last reading, or
+ * if jiffies have changed (tick_by_packet). A tick is late by those bytes at most, a few percent of
+ * a measurement window of four bursts.
  *
- * Kernels before 6.4 have no absolute timers: there the time until the next run is reckoned anew each time.
+ * A kernel timer remains, with absolute expiry times, so that delays do not accumulate. It runs
+ * every 10 ms with htb, and every tick with edt:
+ *
+ *   - It runs a tick if one is due, for packets that were counted before a pause.
+ *   - It checks the agent's heartbeat. After the timeout, brokers' limits no longer apply and the
+ *     static policy is in force (fallback), until the heartbeat resumes.
+ *   - With edt, it shares the sending capacity among services (share_sending).
+ *
+ * Kernels before 6.4 have no absolute timers. There each run computes the time until the next one.
+ *
+ * Source: ours; the law and its interval are those of datapath/rate_law.h.
  */
 #ifndef WEIR_TICK_H
 #define WEIR_TICK_H
 
-#include "maps.h"
+#include "map_access.h"
 
 #ifndef BPF_F_TIMER_ABS
 #define BPF_F_TIMER_ABS 1
 #endif
 #define WEIR_CLOCK_MONOTONIC 1
+/* ns, lower bound of the tick interval */
 #define WEIR_TICK_MIN 50000ULL
-/* ns between two runs of the timer where packets run the ticks */
-#define WEIR_ALARM 10000000ULL
-/* A packet looks at the clock when so many bytes have come to its CPU since one did; beside its bytes each packet counts as
- * WEIR_LOOK_PACKET. */
-#define WEIR_LOOK 10000
-#define WEIR_LOOK_PACKET 512
+/* ns between two runs of the timer where packets run the ticks (htb) */
+#define WEIR_TIMER_INTERVAL 10000000ULL
+/*
+ * Bytes after which a CPU reads the clock again: reading it takes 40 ns, and a complete packet 60
+ * ns.
+ */
+#define WEIR_CLOCK_BYTES 10000
+/* Bytes that each packet counts towards WEIR_CLOCK_BYTES in addition to its length. */
+#define WEIR_CLOCK_PACKET_BYTES 512
 
-struct round {
+/* Context of the loops of one tick. */
+struct tick_context {
 	struct weir_config *config;
 	struct weir_state *state;
 	u64 now;
-	u64 bits; /* of the word at hand */
-	u64 bytes;
-	u32 word;
-	u32 cpu;
+	u64 bits;  /* the remaining services of the current word */
+	u64 bytes; /* received by all services since the last tick */
+	u32 word;  /* index of the current word of the bitmap */
+	u32 cpu;   /* the CPU whose counters are collected */
 };
 
-/* The lowest bit of a word that is not 0. */
-static __always_inline u32 lowest(u64 bits)
+/* Returns the index of the lowest bit that is set. `bits` must not be 0. */
+static __always_inline u32 lowest_bit(u64 bits)
 {
 	u32 at = 0;
 
@@ -75,107 +89,116 @@ static __always_inline u32 lowest(u64 bits)
 	return at + !(bits & 1);
 }
 
-/* Takes the lowest bit of the word at hand: its slot, or WEIR_SERVICES_MAX + 1 when none is left. */
-static __always_inline u32 next_slot(struct round *round)
+/*
+ * Clears the lowest bit of the current word and returns its slot, or WEIR_SERVICES_MAX + 1 if the
+ * word is 0.
+ */
+static __always_inline u32 next_slot(struct tick_context *context)
 {
 	u32 bit;
 
-	if (!round->bits)
+	if (!context->bits)
 		return WEIR_SERVICES_MAX + 1;
-	bit = lowest(round->bits);
-	round->bits &= round->bits - 1;
-	return round->word * 64 + bit;
+	bit = lowest_bit(context->bits);
+	context->bits &= context->bits - 1;
+	return context->word * 64 + bit;
 }
 
-/* Adds up what one CPU has counted of one service. */
-static long take_slot(u32 index __attribute__((unused)), struct round *round)
+/* Collects the counters of one service from one CPU. */
+static long collect_slot(u32 index __attribute__((unused)), struct tick_context *context)
 {
-	u32 slot = next_slot(round);
+	u32 slot = next_slot(context);
 	struct weir_counting *counting;
 	struct weir_receiver *receiver;
 
 	if (slot > WEIR_SERVICES_MAX)
 		return 1;
-	counting = bpf_map_lookup_percpu_elem(&weir_counting, &slot, round->cpu);
+	counting = bpf_map_lookup_percpu_elem(&weir_counting, &slot, context->cpu);
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	if (counting && receiver)
 		weir_tick_take(&counting->arrivals, &receiver->taken);
 	return 0;
 }
 
-static long take_word(u32 index, struct round *round)
+static long collect_word(u32 index, struct tick_context *context)
 {
 	u32 key = 0;
-	struct weir_active *active = bpf_map_lookup_percpu_elem(&weir_active, &key, round->cpu);
+	struct weir_active *active = bpf_map_lookup_percpu_elem(&weir_active, &key, context->cpu);
 
 	if (!active || index >= WEIR_ACTIVE_WORDS)
 		return 1;
-	round->bits = 0;
+	context->bits = 0;
 	if (active->words[index])
-		round->bits = __sync_lock_test_and_set(&active->words[index], 0);
-	if (!round->bits)
+		context->bits = __sync_lock_test_and_set(&active->words[index], 0);
+	if (!context->bits)
 		return 0;
-	round->word = index;
-	round->state->visited[index] |= round->bits;
-	bpf_loop(64, take_slot, round, 0);
+	context->word = index;
+	context->state->visited[index] |= context->bits;
+	bpf_loop(64, collect_slot, context, 0);
 	return 0;
 }
 
-static long take_cpu(u32 index, struct round *round)
+static long collect_cpu(u32 index, struct tick_context *context)
 {
-	round->cpu = index;
-	bpf_loop(WEIR_ACTIVE_WORDS, take_word, round, 0);
+	context->cpu = index;
+	bpf_loop(WEIR_ACTIVE_WORDS, collect_word, context, 0);
 	return 0;
 }
 
-/* What the brokers let a service receive, while they count. */
-static __always_inline u64 limit_of(const struct weir_state *state, const struct weir_service *own)
+/*
+ * Returns the brokers' limit for what a service receives, in bit/s; 0 (unlimited) during fallback.
+ */
+static __always_inline u64 broker_limit(const struct weir_state *state, const struct weir_service *service)
 {
-	return state->fallback ? 0 : own->rx_limit;
+	return state->fallback ? 0 : service->rx_limit;
 }
 
-static __always_inline u64 smaller(u64 one, u64 other)
+/* Returns the lower of two limits, of which 0 is unlimited. */
+static __always_inline u64 lower_limit(u64 one, u64 other)
 {
 	if (!one || !other)
 		return one + other;
 	return one < other ? one : other;
 }
 
-/* Whether a slot's meter has counted for another service, or none. */
-static __always_inline int is_another(const struct weir_receiver *receiver, const struct weir_service *own)
+/* Returns 1 if the slot's meter belonged to another service, or to none. */
+static __always_inline int is_other_service(const struct weir_receiver *receiver, const struct weir_service *service)
 {
-	return !receiver->generation || receiver->name[0] != own->name[0] || receiver->name[1] != own->name[1] ||
-	       receiver->name[2] != own->name[2] || receiver->name[3] != own->name[3];
+	return !receiver->generation || receiver->name[0] != service->name[0] ||
+	       receiver->name[1] != service->name[1] || receiver->name[2] != service->name[2] ||
+	       receiver->name[3] != service->name[3];
 }
 
-/* Step 1: whose marks count at the interface. */
-static long weigh_slot(u32 index __attribute__((unused)), struct round *round)
+/* Step 1: records which marks and which rates matter to the interface meter. */
+static long note_marks_slot(u32 index __attribute__((unused)), struct tick_context *context)
 {
-	u32 slot = next_slot(round);
+	u32 slot = next_slot(context);
 	struct weir_receiver *receiver;
-	struct weir_service *own;
-	u64 limit, entitled;
+	struct weir_service *service;
+	u64 limit, committed;
 
 	if (slot > WEIR_SERVICES_MAX)
 		return 1;
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	if (!receiver)
 		return 0;
-	round->bytes += receiver->taken.bytes;
-	own = bpf_map_lookup_elem(&weir_services, &slot);
-	if (!own || !own->known)
+	context->bytes += receiver->taken.bytes;
+	service = bpf_map_lookup_elem(&weir_services, &slot);
+	if (!service || !service->known)
 		return 0;
-	limit = limit_of(round->state, own);
-	entitled = limit && limit < own->entitled ? limit : own->entitled;
-	weir_interface_meter_reach(&round->state->interface, &receiver->meter, round->now, receiver->taken.bytes,
-				   round->config->sharing, own->rx_min, smaller(limit, own->rx_max), own->rx_weight);
-	weir_tick_marks(&round->state->interface, &receiver->meter, receiver->taken.packets, receiver->taken.marked, entitled);
+	limit = broker_limit(context->state, service);
+	committed = limit && limit < service->committed ? limit : service->committed;
+	weir_interface_meter_reach(&context->state->receiving, &receiver->meter, context->now, receiver->taken.bytes,
+				   context->config->sharing, service->rx_min, lower_limit(limit, service->rx_max),
+				   service->rx_weight);
+	weir_tick_marks(&context->state->receiving, &receiver->meter, receiver->taken.packets, receiver->taken.marked,
+			committed);
 	return 0;
 }
 
 /*
- * Steps 3 and 4: the service's capacity of now, and its law, in a tick that brought `bytes` of all services. A function that the verifier
- * looks at once.
+ * Steps 3 and 4: sets the service's current capacity and runs its meter. `bytes` is what all
+ * services received in this tick. A global function, which the verifier checks once.
  */
 __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 {
@@ -183,42 +206,44 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &zero);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &zero);
 	struct weir_receiver *receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
-	struct weir_service *own = bpf_map_lookup_elem(&weir_services, &slot);
+	struct weir_service *service = bpf_map_lookup_elem(&weir_services, &slot);
 	u64 share, limit;
 
-	if (!config || !state || !receiver || !own)
+	if (!config || !state || !receiver || !service)
 		return 0;
-	share = weir_interface_meter_share(&state->interface, config->sharing, own->rx_min, own->rx_max, own->rx_weight);
-	limit = smaller(limit_of(state, own), own->rx_max);
-	if (receiver->generation != own->generation) {
-		if (is_another(receiver, own)) {
-			weir_receive_meter_init(&receiver->meter, now, &own->law, smaller(share, limit), own->feedback_bytes,
-						own->feedback_interval, slot);
-			/* it was idle until now: as after any long pause R is C */
+	share = weir_interface_meter_share(&state->receiving, config->sharing, service->rx_min, service->rx_max,
+					   service->rx_weight);
+	limit = lower_limit(broker_limit(state, service), service->rx_max);
+	if (receiver->generation != service->generation) {
+		if (is_other_service(receiver, service)) {
+			weir_receive_meter_init(&receiver->meter, now, &service->law, lower_limit(share, limit),
+						service->feedback_bytes, service->feedback_interval, slot);
+			/* A new service was idle until now: as after any long pause, R = C. */
 			receiver->meter.rate = receiver->meter.capacity;
 			receiver->meter.drained = receiver->meter.capacity;
-			receiver->meter.beside = state->interface.received - bytes;
+			receiver->meter.beside = state->receiving.received - bytes;
 		}
-		__builtin_memcpy(receiver->name, own->name, sizeof(own->name));
-		weir_law_set(&receiver->meter.law, &own->law);
-		receiver->generation = own->generation;
+		__builtin_memcpy(receiver->name, service->name, sizeof(service->name));
+		weir_law_set(&receiver->meter.law, &service->law);
+		receiver->generation = service->generation;
 	}
 	if (limit && limit <= share)
 		weir_receive_meter_set_capacity(&receiver->meter, limit, 0);
 	else
 		weir_receive_meter_set_capacity(&receiver->meter, share, 1);
 	weir_receive_meter_set_interval(&receiver->meter,
-					weir_tick_interval(own->law.interval, receiver->meter.capacity, config->grain));
-	weir_tick_meter(&state->interface, &receiver->meter, now, receiver->taken.bytes, receiver->taken.packets,
+					weir_tick_interval(service->law.interval, receiver->meter.capacity,
+							   config->grain));
+	weir_tick_meter(&state->receiving, &receiver->meter, now, receiver->taken.bytes, receiver->taken.packets,
 			receiver->taken.marked, config->tick / 2);
 	return 0;
 }
 
-static long meter_slot(u32 index __attribute__((unused)), struct round *round)
+static long meter_slot(u32 index __attribute__((unused)), struct tick_context *context)
 {
-	u32 slot = next_slot(round);
+	u32 slot = next_slot(context);
 	struct weir_receiver *receiver;
-	struct weir_service *own;
+	struct weir_service *service;
 	struct weir_taken none = {};
 
 	if (slot > WEIR_SERVICES_MAX)
@@ -226,140 +251,141 @@ static long meter_slot(u32 index __attribute__((unused)), struct round *round)
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	if (!receiver)
 		return 0;
-	/* unclassified traffic is no service: it only counts at the interface */
-	own = bpf_map_lookup_elem(&weir_services, &slot);
-	if (own && own->known)
-		meter_at(slot, round->now, round->bytes);
+	/* Unclassified traffic has no meter. It only counts at the interface. */
+	service = bpf_map_lookup_elem(&weir_services, &slot);
+	if (service && service->known)
+		meter_at(slot, context->now, context->bytes);
 	receiver->taken = none;
 	return 0;
 }
 
-static long weigh_word(u32 index, struct round *round)
+static long note_marks_word(u32 index, struct tick_context *context)
 {
 	if (index >= WEIR_ACTIVE_WORDS)
 		return 1;
-	round->word = index;
-	round->bits = round->state->visited[index];
-	if (round->bits)
-		bpf_loop(64, weigh_slot, round, 0);
+	context->word = index;
+	context->bits = context->state->visited[index];
+	if (context->bits)
+		bpf_loop(64, note_marks_slot, context, 0);
 	return 0;
 }
 
-static long meter_word(u32 index, struct round *round)
+static long meter_word(u32 index, struct tick_context *context)
 {
 	if (index >= WEIR_ACTIVE_WORDS)
 		return 1;
-	round->word = index;
-	round->bits = round->state->visited[index];
-	round->state->visited[index] = 0;
-	if (round->bits)
-		bpf_loop(64, meter_slot, round, 0);
+	context->word = index;
+	context->bits = context->state->visited[index];
+	context->state->visited[index] = 0;
+	if (context->bits)
+		bpf_loop(64, meter_slot, context, 0);
 	return 0;
 }
 
-/* Whether the agent is alive, and what follows where it is not. */
-static __always_inline void watch(struct weir_config *config, struct weir_state *state, u64 now)
+/* Enters or leaves fallback to the static policy, depending on the age of the agent's heartbeat. */
+static __always_inline void check_heartbeat(struct weir_config *config, struct weir_state *state, u64 now)
 {
 	u32 key = 0;
-	u64 *alive = bpf_map_lookup_elem(&weir_alive, &key);
-	u64 seen = alive ? *(volatile u64 *)alive : 0;
-	u32 dead = config->timeout && now > seen && now - seen > config->timeout;
+	u64 *heartbeat = bpf_map_lookup_elem(&weir_heartbeat, &key);
+	u64 last = heartbeat ? *(volatile u64 *)heartbeat : 0;
+	u32 expired = config->timeout && now > last && now - last > config->timeout;
 
-	if (dead && !state->fallback)
+	if (expired && !state->fallback)
 		state->fallbacks += 1;
-	if (dead != state->fallback)
-		state->fallback = dead;
+	if (expired != state->fallback)
+		state->fallback = expired;
 }
 
-/* What services that send are entitled to, where packets are given departure times (departure.h). */
+/* edt: runs the tick of the sending side, which sets services' committed rates (departure.h). */
 static __always_inline void share_sending(struct weir_config *config, struct weir_state *state, u64 now)
 {
 	u32 key = WEIR_SIDE_SENDING;
-	struct weir_interface *wanted = bpf_map_lookup_elem(&weir_interfaces, &key);
-	struct weir_exit *exit;
+	struct weir_interface *desired = bpf_map_lookup_elem(&weir_interfaces, &key);
+	struct weir_interface_egress *egress;
 	u64 bytes, newcomers;
 
 	key = 0;
-	exit = bpf_map_lookup_elem(&weir_exits, &key);
-	if (!wanted || !exit)
+	egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
+	if (!desired || !egress)
 		return;
-	if (state->level_generation != wanted->generation) {
-		weir_interface_meter_init(&state->level, now, &wanted->law, wanted->capacity, wanted->lightest, wanted->total,
-					  wanted->minima, wanted->level, wanted->weighs);
-		state->level_generation = wanted->generation;
+	if (state->sending_generation != desired->generation) {
+		weir_interface_meter_init(&state->sending, now, &desired->law, desired->capacity, desired->lightest,
+					  desired->total, desired->minima, desired->saturated_rate, desired->weighs);
+		state->sending_generation = desired->generation;
 	}
-	bytes = *(volatile u64 *)&exit->machine.entitled;
-	newcomers = *(volatile u64 *)&exit->machine.newcomers;
-	weir_level_tick(&state->level, now, bytes - state->taken, newcomers != state->newcomers, config->tick / 2);
+	bytes = *(volatile u64 *)&egress->machine.committed;
+	newcomers = *(volatile u64 *)&egress->machine.newcomers;
+	weir_sending_tick(&state->sending, now, bytes - state->taken, newcomers != state->newcomers, config->tick / 2);
 	state->taken = bytes;
 	state->newcomers = newcomers;
 }
 
-/* Takes what was counted, and computes the rates. */
-static __always_inline void take(struct weir_config *config, struct weir_interface *wanted, struct weir_state *state, u64 now)
+/* Collects the counters of all CPUs and runs the meters of the interface and its services. */
+static __always_inline void collect_and_run(struct weir_config *config, struct weir_interface *desired,
+					    struct weir_state *state, u64 now)
 {
-	struct round round = {};
+	struct tick_context context = {};
 
-	round.config = config;
-	round.state = state;
-	round.now = now;
-	if (state->generation != wanted->generation) {
-		weir_interface_meter_init(&state->interface, now, &wanted->law, wanted->capacity, wanted->lightest,
-					  wanted->total, wanted->minima, wanted->level, wanted->weighs);
-		state->generation = wanted->generation;
+	context.config = config;
+	context.state = state;
+	context.now = now;
+	if (state->generation != desired->generation) {
+		weir_interface_meter_init(&state->receiving, now, &desired->law, desired->capacity, desired->lightest,
+					  desired->total, desired->minima, desired->saturated_rate, desired->weighs);
+		state->generation = desired->generation;
 	}
-	bpf_loop(config->cpus, take_cpu, &round, 0);
-	bpf_loop(WEIR_ACTIVE_WORDS, weigh_word, &round, 0);
-	if (round.bytes)
-		weir_tick_interface(&state->interface, now, round.bytes, config->tick / 2);
-	bpf_loop(WEIR_ACTIVE_WORDS, meter_word, &round, 0);
+	bpf_loop(config->cpus, collect_cpu, &context, 0);
+	bpf_loop(WEIR_ACTIVE_WORDS, note_marks_word, &context, 0);
+	if (context.bytes)
+		weir_tick_interface(&state->receiving, now, context.bytes, config->tick / 2);
+	bpf_loop(WEIR_ACTIVE_WORDS, meter_word, &context, 0);
 }
 
 /*
- * Runs the tick that is due at `now`, if one is and no other CPU is at one. A function that the verifier looks at once: it is otherwise
- * multiplied by all ways to get there.
+ * Runs a tick if one is due at `now` and no other CPU is running one. A global function, which the
+ * verifier checks once: inlined, it would be checked for each path that leads to it.
  */
 __noinline int tick_at(u64 now)
 {
 	u32 zero = 0;
 	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &zero);
-	struct weir_interface *wanted = bpf_map_lookup_elem(&weir_interfaces, &zero);
+	struct weir_interface *desired = bpf_map_lookup_elem(&weir_interfaces, &zero);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &zero);
 	u64 due, tick;
 
-	if (!config || !wanted || !state)
+	if (!config || !desired || !state)
 		return 0;
 	if (now < *(volatile u64 *)&state->due || __sync_lock_test_and_set(&state->ticking, 1))
 		return 0;
-	/* another CPU may have taken it in between */
+	/* Another CPU may have run the tick between the two reads. */
 	due = *(volatile u64 *)&state->due;
 	if (now >= due) {
 		tick = config->tick > WEIR_TICK_MIN ? config->tick : WEIR_TICK_MIN;
 		due += tick;
 		*(volatile u64 *)&state->due = due > now ? due : now + tick;
 		state->ticks += 1;
-		if (config->holds)
-			take(config, wanted, state, now);
+		if (config->enforces)
+			collect_and_run(config, desired, state, now);
 	}
 	__sync_lock_test_and_set(&state->ticking, 0);
 	return 0;
 }
 
-/* Runs the tick, if it is due by what this CPU has seen since it last looked at the clock. */
+/* Counts a packet of `bytes`. Runs a tick if one is due, unless the clock was read recently. */
 static __always_inline void tick_by_packet(struct weir_active *active, u64 bytes)
 {
 	u64 jiffies = bpf_jiffies64();
 
-	active->unlooked += bytes + WEIR_LOOK_PACKET;
-	if (active->unlooked < WEIR_LOOK && active->jiffies == jiffies)
+	active->unclocked_bytes += bytes + WEIR_CLOCK_PACKET_BYTES;
+	if (active->unclocked_bytes < WEIR_CLOCK_BYTES && active->jiffies == jiffies)
 		return;
-	active->unlooked = 0;
+	active->unclocked_bytes = 0;
 	active->jiffies = jiffies;
 	tick_at(bpf_ktime_get_ns());
 }
 
-/* When the run after the one that was to be at `alarm` is, at `now`; what was missed is counted. */
-static __always_inline u64 next_alarm(struct weir_state *state, u64 now, u64 interval)
+/* Returns the time of the timer's next run, and counts the runs that were missed by `now`. */
+static __always_inline u64 next_expiry(struct weir_state *state, u64 now, u64 interval)
 {
 	u64 next = state->alarm + interval;
 
@@ -373,8 +399,8 @@ static __always_inline u64 next_alarm(struct weir_state *state, u64 now, u64 int
 	return next;
 }
 
-/* The timer. */
-static int run(void *map __attribute__((unused)), u32 *key __attribute__((unused)), struct weir_timer *timer)
+/* Callback of the timer: checks the heartbeat, runs due ticks and sets the next expiry. */
+static int timer_callback(void *map __attribute__((unused)), u32 *key __attribute__((unused)), struct weir_timer *timer)
 {
 	u32 zero = 0;
 	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &zero);
@@ -383,24 +409,27 @@ static int run(void *map __attribute__((unused)), u32 *key __attribute__((unused
 
 	if (!config || !state)
 		return 0;
-	watch(config, state, now);
+	check_heartbeat(config, state, now);
 	tick_at(now);
-	next = WEIR_ALARM;
+	next = WEIR_TIMER_INTERVAL;
 	if (paces(config)) {
 		share_sending(config, state, now);
 		next = config->tick > WEIR_TICK_MIN ? config->tick : WEIR_TICK_MIN;
 	}
-	next = next_alarm(state, bpf_ktime_get_ns(), next);
+	next = next_expiry(state, bpf_ktime_get_ns(), next);
 	if (bpf_timer_start(&timer->timer, next, BPF_F_TIMER_ABS)) {
-		/* the CPU may have been held up past it by now */
+		/* Absolute timers are not supported. The expiry may already be in the past. */
 		now = bpf_ktime_get_ns();
 		bpf_timer_start(&timer->timer, next > now ? next - now : 0, 0);
 	}
 	return 0;
 }
 
-/* Starts the timer, or hands it over from the programs of an earlier agent. 0 when it runs. */
-static __always_inline int start(void)
+/*
+ * Starts the timer, or takes it over from the programs of an earlier agent. Returns 0 on success,
+ * else the number of the step that failed.
+ */
+static __always_inline int start_timer(void)
 {
 	u32 zero = 0;
 	struct weir_timer *timer = bpf_map_lookup_elem(&weir_timers, &zero);
@@ -409,11 +438,11 @@ static __always_inline int start(void)
 
 	if (!timer || !state)
 		return 1;
-	/* -EBUSY: it is there already */
+	/* -EBUSY: the timer is already initialized. */
 	failed = bpf_timer_init(&timer->timer, &weir_timers, WEIR_CLOCK_MONOTONIC);
 	if (failed && failed != -16)
 		return 2;
-	if (bpf_timer_set_callback(&timer->timer, run))
+	if (bpf_timer_set_callback(&timer->timer, timer_callback))
 		return 3;
 	state->alarm = bpf_ktime_get_ns();
 	if (bpf_timer_start(&timer->timer, 0, 0))

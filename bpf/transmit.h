@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * What happens to a packet that leaves by the interface: its service is found and counted, switches may mark it where its receiver
- * answers, and it is given to what holds rates:
+ * Egress path of a tenant's packet: classify, count, encapsulate ECN, enforce the rate.
  *
- *   edt  a departure time, which fq obeys: the latest of what its destination, its service and the machine allow (departure.h).
- *        Feedback sets the destination's limiter in the kernel; nobody else is needed.
- *   htb  the class of its destination, its service, or its service in the static policy. Where a destination has no class of its
- *        own its service's holds it: the agent makes one when a receiver's rate is less than what the service may send at all
+ * ECN is encapsulated only towards receivers that send feedback and decapsulate it (ecn.h). The
+ * rate is enforced by one of two backends:
+ *
+ *   edt  The packet gets a departure time, and fq holds it until then. It is the latest of the
+ *        times that the limiters of the destination, the service and the machine allow
+ *        (departure.h). Feedback sets the destination's limiter in the kernel, without the agent.
+ *   htb  The packet gets the HTB class of its destination, of its service, or of its service in the
+ *        static policy. A destination without a class shares the class of its service. The agent
+ *        creates a class when the receiver's rate is below what the service may send
  *        (crates/linux/src/htb.rs).
  *
- * Any CPU may send for any service: all clocks of the interface have one lock (departure.h, batches; grant.h).
+ * Each CPU may send packets of each service. One lock protects all limiters of the interface;
+ * per-CPU batches (departure.h) and leases (lease.h) keep it off the path of most packets.
+ *
+ * Source: Carousel (SIGCOMM 2017) for edt; net/sched/sch_htb.c for htb.
  */
 #ifndef WEIR_TRANSMIT_H
 #define WEIR_TRANSMIT_H
 
 #include "ecn.h"
-#include "maps.h"
+#include "map_access.h"
 #include "tick.h"
 
-/* The service of a packet, whose fields are left in `packet`. */
-static __always_inline u32 verdict(struct __sk_buff *skb, const struct weir_config *config,
-				   struct weir_packet *packet)
+/* Parses a packet into `packet` and returns its service, or WEIR_UNCLASSIFIED. */
+static __always_inline u32 parse_and_classify(struct __sk_buff *skb, const struct weir_config *config,
+					      struct weir_packet *packet)
 {
 	u32 key = config->table;
 	struct weir_table *table;
@@ -35,9 +42,9 @@ static __always_inline u32 verdict(struct __sk_buff *skb, const struct weir_conf
 	return classify(table, packet);
 }
 
-static __always_inline void count(u32 service, u32 direction, u64 bytes, u32 packets)
+static __always_inline void meter_packet(u32 service, u32 direction, u64 bytes, u32 packets)
 {
-	/* unclassified (2^32 - 1) and whatever is out of range share the last slot */
+	/* WEIR_UNCLASSIFIED (2^32 - 1) and numbers out of range share the last slot. */
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_SERVICES_MAX;
 	u32 key = slot * 2 + direction;
 	struct weir_meter *meter = bpf_map_lookup_elem(&weir_meters, &key);
@@ -47,173 +54,201 @@ static __always_inline void count(u32 service, u32 direction, u64 bytes, u32 pac
 }
 
 /*
- * Makes the packet one that switches may mark, where that can be undone; `coded`: its receiver knows how. If not, what its tenant wrote is
- * kept from looking as if it were.
+ * Makes a Not-ECT packet ECN-capable if its receiver can decapsulate it (`encapsulate`). In any
+ * case the header of a tenant's ECN-capable packet is changed if it carries the encapsulation
+ * marker by chance. `requests_feedback`: the packet is to carry a feedback request.
  */
-static __always_inline void expose(struct __sk_buff *skb, const struct weir_packet *packet, u32 segments, int coded, int asks)
+static __always_inline void encapsulate_ecn(struct __sk_buff *skb, const struct weir_packet *packet, u32 segments,
+					    int encapsulate, int requests_feedback)
 {
 	u8 header[WEIR_ECN_IPV4] WEIR_ALIGNED;
 
-	if (!coded && packet->ecn == WEIR_NOT_ECT)
+	if (!encapsulate && packet->ecn == WEIR_NOT_ECT)
 		return;
 	if (packet->family == 4) {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV4))
 			return;
-		if (weir_ecn_leave_ipv4(header, segments, asks))
+		if (weir_ecn_leave_ipv4(header, segments, requests_feedback))
 			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
 	} else {
 		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV6))
 			return;
-		if (weir_ecn_leave_ipv6(header, asks))
+		if (weir_ecn_leave_ipv6(header, requests_feedback))
 			bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV6, BPF_F_RECOMPUTE_CSUM);
 	}
 }
 
-/* Whoever a packet goes to. */
-struct receiver {
-	struct weir_held *held; /* where it holds its senders */
-	u32 place;              /* the slot of that, or WEIR_NOWHERE */
-	u32 class;              /* htb: 0 where it has none */
+/* The destination limiter that applies to a packet, if any. */
+struct destination {
+	struct weir_destination_entry *entry; /* null: no limiter applies */
+	u32 slot;                             /* of `entry`, or WEIR_NO_DESTINATION */
+	u32 class;                            /* htb: minor number of its class; 0: none */
 };
 
-/* A packet of a service leaves: who gets it. */
-static __always_inline struct receiver transmit(struct __sk_buff *skb, const struct weir_config *config,
-						const struct weir_packet *packet, u32 service, u32 segments)
+/*
+ * Looks up the destination of a service's packet, encapsulates its ECN bits and requests feedback
+ * where necessary. Returns the destination, without an entry if its feedback has timed out.
+ */
+static __always_inline struct destination transmit(struct __sk_buff *skb, const struct weir_config *config,
+						   const struct weir_packet *packet, u32 service, u32 segments)
 {
-	struct receiver receiver = { .place = WEIR_NOWHERE };
-	struct weir_place place = {};
-	struct weir_held *held;
-	struct weir_mail *mail;
+	struct destination destination = { .slot = WEIR_NO_DESTINATION };
+	struct weir_destination_key address = {};
+	struct weir_destination_entry *entry;
+	struct weir_rate_mailbox *mailbox;
 	struct weir_active *active;
-	u32 *slot, at, key = 0;
+	u32 *found, slot, key = 0;
 	u64 now;
-	int coded;
+	int encapsulate;
 
-	place.address[0] = packet->destination[0];
-	place.address[1] = packet->destination[1];
-	place.service = service;
-	slot = bpf_map_lookup_elem(&weir_places, &place);
-	if (!slot)
-		return receiver;
-	at = *slot;
-	held = bpf_map_lookup_elem(&weir_destinations, &at);
-	if (!held)
-		return receiver;
-	/* by the time that it is asked for feedback: who only sends has nobody else to look at the clock, but where the timer runs each tick */
+	address.address[0] = packet->destination[0];
+	address.address[1] = packet->destination[1];
+	address.service = service;
+	found = bpf_map_lookup_elem(&weir_destination_slots, &address);
+	if (!found)
+		return destination;
+	slot = *found;
+	entry = bpf_map_lookup_elem(&weir_destinations, &slot);
+	if (!entry)
+		return destination;
+	/*
+	 * Feedback requests use tick time. With edt the timer runs every tick. With htb, a host
+	 * that receives little must run ticks from its egress packets to keep that time current.
+	 */
 	active = paces(config) ? 0 : bpf_map_lookup_elem(&weir_active, &key);
 	if (active)
 		tick_by_packet(active, skb->wire_len);
-	now = lately(config->tick);
-	if (weir_destination_silent(&held->destination, now) == WEIR_DESTINATION_DROP) {
-		if (now - held->destination.heard_at < WEIR_WORD_AVOIDS)
-			expose(skb, packet, segments, 0, 0);
-		return receiver;
+	now = tick_time(config->tick);
+	if (weir_destination_silent(&entry->destination, now) == WEIR_DESTINATION_DROP) {
+		if (now - entry->destination.feedback_at < WEIR_ECN_AVOID_TIME)
+			encapsulate_ecn(skb, packet, segments, 0, 0);
+		return destination;
 	}
-	held->sent += skb->wire_len;
-	coded = held->coded_at && (now < held->coded_at || now - held->coded_at < WEIR_WORD_CODES);
-	expose(skb, packet, segments, coded, coded && weir_destination_asks(&held->destination, now));
-	receiver.held = held;
-	receiver.place = at;
+	entry->sent += skb->wire_len;
+	encapsulate = entry->capability_acked_at &&
+		      (now < entry->capability_acked_at ||
+		       now - entry->capability_acked_at < WEIR_ECN_ENCAPSULATE_TIME);
+	encapsulate_ecn(skb, packet, segments, encapsulate,
+			encapsulate && weir_destination_requests(&entry->destination, now));
+	destination.entry = entry;
+	destination.slot = slot;
 	if (paces(config))
-		return receiver;
-	mail = bpf_map_lookup_elem(&weir_mails, &at);
-	if (mail)
-		receiver.class = mail->class;
-	return receiver;
+		return destination;
+	mailbox = bpf_map_lookup_elem(&weir_rate_mailboxes, &slot);
+	if (mailbox)
+		destination.class = mailbox->class;
+	return destination;
 }
 
-/* Whether the packet leaves at once, in its CPU's batch (departure.h). */
-static __always_inline int leaves_in_batch(struct __sk_buff *skb, u32 service, u32 place)
+/* Returns 1 if the packet may leave at once as part of its CPU's batch (departure.h). */
+static __always_inline int passes_in_batch(struct __sk_buff *skb, u32 service, u32 destination)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST, key = 0;
-	struct weir_batch *batch = bpf_map_lookup_elem(&weir_batches, &slot);
+	struct weir_cpu_batch *batch = bpf_map_lookup_elem(&weir_cpu_batches, &slot);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
 
-	return batch && state && weir_batch_pass(batch, *(volatile u64 *)&state->due, place, skb->wire_len);
+	return batch && state && weir_cpu_batch_pass(batch, *(volatile u64 *)&state->due, destination, skb->wire_len);
 }
 
-/* `departure`, or now where that is past. */
-static __always_inline u64 later(u64 departure)
+/* Returns the later of `departure` and the current time. */
+static __always_inline u64 not_before_now(u64 departure)
 {
 	u64 now = bpf_ktime_get_ns();
 
 	return departure > now ? departure : now;
 }
 
-/* Writes a departure on the packet. */
-static __always_inline void stamp(struct __sk_buff *skb, u64 departure)
+/* Sets the packet's departure time, unless TCP pacing has set a later one. */
+static __always_inline void set_departure(struct __sk_buff *skb, u64 departure)
 {
-	/* TCP writes a time of its own, for pacing; any other kind of time says when a packet came */
-	u64 own = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
+	/* Another type of timestamp is a time of arrival. */
+	u64 paced = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
 
-	/* the helper knows IP alone, and marks the time as one of departure; fq takes any */
-	if (departure > own && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
+	/*
+	 * The helper marks the timestamp as a departure time, but supports only IP. fq accepts an
+	 * unmarked timestamp.
+	 */
+	if (departure > paced && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
 		skb->tstamp = departure;
 }
 
 /*
- * Writes on the packet when it leaves. 1: it does not. A function of its own: what it needs of the stack, which is 512 bytes for all that call
- * each other, is free while a tick runs.
+ * Sets the packet's departure time. Returns 1 if the packet must be dropped, because its departure
+ * is beyond the horizon. `destination` is the slot of `entry`. Not inlined: nested calls share 512
+ * bytes of stack, and so a tick, which the caller runs, can use the stack of this function.
  */
-static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_held *held, u32 place, u64 tick)
+static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_destination_entry *entry, u32 destination,
+			   u64 tick)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
-	u32 alone, leaves, key = 0;
-	struct weir_outlet *outlet = bpf_map_lookup_elem(&weir_outlets, &slot);
+	u32 static_only, leaves, key = 0;
+	struct weir_service_egress *service_egress = bpf_map_lookup_elem(&weir_service_egresses, &slot);
 	struct weir_sending *rules = bpf_map_lookup_elem(&weir_sendings, &slot);
-	struct weir_batch *batch = bpf_map_lookup_elem(&weir_batches, &slot);
+	struct weir_cpu_batch *batch = bpf_map_lookup_elem(&weir_cpu_batches, &slot);
 	struct weir_pacing *pacing = bpf_map_lookup_elem(&weir_pacings, &key);
-	struct weir_exit *exit = bpf_map_lookup_elem(&weir_exits, &key);
+	struct weir_interface_egress *egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-	struct weir_held *paid = held;
-	struct weir_grant *grant;
-	u64 lately, now, due, departure;
+	struct weir_destination_entry *charged = entry; /* the destination of the batch */
+	struct weir_lease *lease;
+	u64 tick_time, now, due, departure;
 
-	if (!outlet || !rules || !batch || !pacing || !exit || !state)
+	if (!service_egress || !rules || !batch || !pacing || !egress || !state)
 		return 0;
-	alone = state->fallback;
+	static_only = state->fallback;
 	due = *(volatile u64 *)&state->due;
-	grant = held ? &held->grant : &outlet->sender.grant;
-	if (weir_grant_take(grant, due, skb->wire_len, &departure))
-		goto granted;
-	if (batch->place != place) {
-		key = batch->place;
-		paid = bpf_map_lookup_elem(&weir_destinations, &key);
-		/* another has the slot now */
-		if (paid && paid->place.service != service)
-			paid = 0;
+	lease = entry ? &entry->lease : &service_egress->sender.lease;
+	if (weir_lease_take(lease, due, skb->wire_len, &departure))
+		goto leased;
+	if (batch->slot != destination) {
+		key = batch->slot;
+		charged = bpf_map_lookup_elem(&weir_destinations, &key);
+		/* The slot has been reassigned to a destination of another service. */
+		if (charged && charged->key.service != service)
+			charged = 0;
 	}
-	/* without the lock: another CPU may charge the clocks before this one has it */
-	lately = weir_departure_lately(&outlet->sender, held ? &held->destination.limiter : 0, batch->unpaid, grant, pacing, tick, due);
-	now = lately ? lately : bpf_ktime_get_ns();
-	/* one for all clocks of the interface: taking a lock costs more than what is done under it */
-	bpf_spin_lock(&exit->lock);
-	/* who had it before may have begun one for all that wait for it here */
-	if (weir_grant_take(grant, due, skb->wire_len, &departure)) {
-		bpf_spin_unlock(&exit->lock);
-		goto granted;
+	/* Computed without the lock: another CPU may charge the limiters before this one has it. */
+	tick_time = weir_departure_tick_time(&service_egress->sender, entry ? &entry->destination.limiter : 0,
+					     batch->unpaid, lease, pacing, tick, due);
+	now = tick_time ? tick_time : bpf_ktime_get_ns();
+	/*
+	 * One lock for all limiters of the interface: the lock costs more than the work under it.
+	 */
+	bpf_spin_lock(&egress->lock);
+	/* The previous holder of the lock may have begun a lease. */
+	if (weir_lease_take(lease, due, skb->wire_len, &departure)) {
+		bpf_spin_unlock(&egress->lock);
+		goto leased;
 	}
-	leaves = weir_depart(batch, paid ? &paid->destination.limiter : 0, held ? &held->destination.limiter : 0, place, grant,
-			     &outlet->sender, rules, pacing, &state->level, &exit->machine, now, due, skb->wire_len, alone, &departure);
-	bpf_spin_unlock(&exit->lock);
+	leaves = weir_depart(batch, charged ? &charged->destination.limiter : 0,
+			     entry ? &entry->destination.limiter : 0, destination, lease, &service_egress->sender,
+			     rules, pacing, &state->sending, &egress->machine, now, due, skb->wire_len, static_only,
+			     &departure);
+	bpf_spin_unlock(&egress->lock);
 	if (leaves == WEIR_LEAVES_NEVER) {
-		tally(WEIR_COUNT_BEYOND_HORIZON);
+		count_event(beyond_horizon);
 		return 1;
 	}
 	if (departure <= now)
 		return 0;
-	/* another CPU may have charged them since, and the departure be past */
-	if (lately && departure <= due + tick)
-		departure = later(departure);
-	stamp(skb, departure);
+	/*
+	 * Another CPU may have charged the limiters since tick time, and the departure be in the
+	 * past.
+	 */
+	if (tick_time && departure <= due + tick)
+		departure = not_before_now(departure);
+	set_departure(skb, departure);
 	return 0;
-granted:
-	stamp(skb, weir_batch_ends(batch, due, place) ? later(departure) : departure);
+leased:
+	set_departure(skb, weir_cpu_batch_end(batch, due, destination) ? not_before_now(departure) : departure);
 	return 0;
 }
 
-/* Puts the packet into the class `own`, or where that is 0 into its service's of the policy in force. */
-static __always_inline void choose_class(struct __sk_buff *skb, const struct weir_config *config, u32 service, u32 own)
+/*
+ * Sets the packet's HTB class: `destination_class`, or the class of its service if that is 0.
+ * During fallback it is the class of its service in the static policy.
+ */
+static __always_inline void choose_class(struct __sk_buff *skb, const struct weir_config *config, u32 service,
+					 u32 destination_class)
 {
 	u32 minor = config->class_default;
 	u32 key = 0;
@@ -222,7 +257,7 @@ static __always_inline void choose_class(struct __sk_buff *skb, const struct wei
 	if (!config->class_major)
 		return;
 	if (service < WEIR_SERVICES_MAX) {
-		minor = own ? own : config->class_first + service;
+		minor = destination_class ? destination_class : config->class_first + service;
 		state = bpf_map_lookup_elem(&weir_states, &key);
 		if (config->class_static && state && state->fallback)
 			minor = config->class_static + service;

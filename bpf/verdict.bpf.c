@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * For tests only, never attached: what the headers in datapath/ compute inside the kernel.
+ * Test programs, never attached: they run headers of datapath/ in the kernel (BPF_PROG_TEST_RUN).
  *
- * `weir_verdict` parses and classifies the frame that it is run on (BPF_PROG_TEST_RUN) and leaves what it
- * found in `weir_found`. `weir_limit` reads one step of a limiter's life from the bytes of its frame, runs it
- * on the limiter in `weir_limiters` and leaves the departure in `weir_departed`.
+ *   weir_verdict   Parses and classifies its frame. The result is in weir_found.
+ *   weir_limit     Reads a struct step from its frame, applies it to the limiter in weir_limiters,
+ *                  and stores the departure time in weir_departed.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -15,15 +15,16 @@
 
 struct found {
 	struct weir_packet packet;
-	u32 parsed;
+	u32 parsed; /* 1: the frame was parsed */
 	u32 service;
 };
 
+/* One operation on a limiter, as the test writes it into the frame. */
 struct step {
-	u64 now;
-	u64 rate;
-	u32 bytes;
-	u32 set; /* 1: the rate becomes `rate` first */
+	u64 now;   /* ns */
+	u64 rate;  /* bit/s */
+	u32 bytes; /* of the packet */
+	u32 set;   /* 1: set the limiter's rate to `rate` first */
 };
 
 struct {

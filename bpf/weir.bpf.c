@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * What the kernel runs for every packet of an interface.
+ * The tc programs of an interface.
  *
- * Problem: enforce and measure per service without tenants noticing. Approach: two tc programs over the headers in
- * datapath/, a step of the law that one of them runs when it is due, and a timer.
+ * Problem: measure and rate-limit each service's traffic, transparently to tenants. Approach: one
+ * tc program per direction, built from the headers in datapath/, and a periodic tick.
  *
- *   leaving   find the service and count; towards a receiver that answers, let switches mark the packet (ecn.h); write down when
- *             it leaves (skb->tstamp), or choose the HTB class (skb->priority): kernel metadata, never on the wire. transmit.h
- *   arriving  find the service and count; undo what a sender that runs Weir did to the ECN bits; answer with the rate. receive.h
- *   ticks     the law of the receive meters, run by packets and a timer. tick.h
+ *   weir_egress   Classifies and counts the packet, encapsulates ECN towards receivers that send
+ *                 feedback (ecn.h), and sets the departure time (skb->tstamp) or the HTB class
+ *                 (skb->priority). Both are kernel metadata and not part of the packet. transmit.h
+ *   weir_ingress  Classifies and counts the packet, restores the ECN bits, and sends feedback when
+ *                 it is due. receive.h
+ *   tick          Runs the rate law of the receive meters. Packets and a timer run it. tick.h
+ *   weir_start    Starts the timer.
  *
- * Control traffic is the hosts' own (control.h), and leaves first. Unclassified traffic has a meter and a class of its own. Packets that pass return
- * "next", so that other programs on the interface still run.
+ * Control traffic has its own path (control.h) and the highest priority. Unclassified traffic has
+ * its own meter and class. A packet that passes returns NEXT, so that other programs on the
+ * interface run as well.
  *
- * User space replaces rules in two steps, so that no packet sees half a table: it writes the table that is
- * not in use, then flips `table` in the configuration, one aligned word.
+ * Rule updates are atomic: user space writes the table that is not in use and then changes `table`
+ * in the configuration, a single aligned word.
  *
- * Lengths: leaving packets are counted by skb->wire_len, which the kernel has computed with the headers of
- * every segment, tunnels included, and which HTB charges by; arriving ones were merged by GRO and are
- * counted by datapath/meter.h.
+ * Lengths. Egress packets are counted by skb->wire_len, which the kernel computes with the headers
+ * of all segments, tunnels included, and which HTB charges. Ingress packets may have been merged by
+ * GRO and are counted by datapath/meter.h.
  *
- * Source: EyeQ section 4 (classify and meter at the host); net/sched/sch_htb.c (skb->priority names the class).
+ * Source: EyeQ section 4 (classify and meter at the host); net/sched/sch_htb.c (skb->priority
+ * selects the class).
  */
 #include "transmit.h"
 #include "receive.h"
@@ -31,51 +36,51 @@ int weir_egress(struct __sk_buff *skb)
 {
 	struct weir_packet packet;
 	struct weir_config *config;
-	struct weir_answering *note = answering();
-	struct receiver receiver = { .place = WEIR_NOWHERE };
+	struct weir_reply *reply = reply_state();
+	struct destination destination = { .slot = WEIR_NO_DESTINATION };
 	u32 service, segments;
 	u32 key = 0;
-	int sender = WEIR_LEAVES_TENANTS;
+	int origin = WEIR_ORIGIN_TENANT;
 
 	config = bpf_map_lookup_elem(&weir_config, &key);
-	if (!config || !note)
+	if (!config || !reply)
 		return NEXT;
-	if (note->on == WEIR_ANSWERING_COPY) {
-		if (rewrite(skb, note, config)) {
-			tally(WEIR_COUNT_ANSWERS_FAILED);
+	if (reply->stage == WEIR_REPLY_CLONE) {
+		if (rewrite(skb, reply, config)) {
+			count_event(feedback_failed);
 			return DROP;
 		}
-		note->on = WEIR_ANSWERING_ANSWER;
+		reply->stage = WEIR_REPLY_FEEDBACK;
 		return (int)bpf_redirect(skb->ifindex, 0);
 	}
-	if (note->on == WEIR_ANSWERING_ANSWER) {
-		note->on = WEIR_ANSWERING_NOTHING;
+	if (reply->stage == WEIR_REPLY_FEEDBACK) {
+		reply->stage = WEIR_REPLY_NONE;
 		skb->tstamp = 0;
-		count(WEIR_UNCLASSIFIED, WEIR_TX, skb->len, 1);
-		lead_control(skb, config);
+		meter_packet(WEIR_UNCLASSIFIED, WEIR_TX, skb->len, 1);
+		prioritize_control(skb, config);
 		return NEXT;
 	}
-	service = verdict(skb, config, &packet);
-	if (config->holds)
-		sender = whose(skb, config, &packet);
-	if (sender == WEIR_LEAVES_IMITATED)
+	service = parse_and_classify(skb, config, &packet);
+	if (config->enforces)
+		origin = origin_of(skb, config, &packet);
+	if (origin == WEIR_ORIGIN_SPOOFED)
 		return DROP;
 	segments = weir_segments(skb->len, packet.header_bytes, skb->gso_size, skb->gso_segs);
-	count(service, WEIR_TX, skb->wire_len, segments);
-	if (sender == WEIR_LEAVES_AGENTS) {
-		lead_control(skb, config);
+	meter_packet(service, WEIR_TX, skb->wire_len, segments);
+	if (origin == WEIR_ORIGIN_AGENT) {
+		prioritize_control(skb, config);
 		return NEXT;
 	}
-	if (config->holds && (packet.has & WEIR_HAS_IP))
-		note_behind(skb, config, &packet);
-	if (config->holds && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
-		receiver = transmit(skb, config, &packet, service, segments);
+	if (config->enforces && (packet.has & WEIR_HAS_IP))
+		note_neighbour(skb, config, &packet);
+	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
+		destination = transmit(skb, config, &packet, service, segments);
 	if (paces(config)) {
-		if (leaves_in_batch(skb, service, receiver.place))
+		if (passes_in_batch(skb, service, destination.slot))
 			return NEXT;
-		return pace(skb, service, receiver.held, receiver.place, config->tick) ? DROP : NEXT;
+		return pace(skb, service, destination.entry, destination.slot, config->tick) ? DROP : NEXT;
 	}
-	choose_class(skb, config, service, receiver.class);
+	choose_class(skb, config, service, destination.class);
 	return NEXT;
 }
 
@@ -85,43 +90,49 @@ int weir_ingress(struct __sk_buff *skb)
 	struct weir_packet packet;
 	struct weir_config *config;
 	u32 service, segments, headers;
-	struct weir_arriving *arriving;
+	struct weir_feedback_arrival *arrival;
 	u64 bytes;
 	u32 key = 0;
-	int arrived;
+	int verdict;
 
 	config = bpf_map_lookup_elem(&weir_config, &key);
 	if (!config)
 		return NEXT;
-	service = verdict(skb, config, &packet);
+	service = parse_and_classify(skb, config, &packet);
 	headers = skb->gso_size ? headers_of(skb, &packet) : packet.header_bytes;
 	segments = weir_segments(skb->len, headers, skb->gso_size, skb->gso_segs);
 	bytes = weir_wire_bytes(skb->len, headers, segments);
-	count(service, WEIR_RX, bytes, segments);
-	if (!config->holds)
+	meter_packet(service, WEIR_RX, bytes, segments);
+	if (!config->enforces)
 		return NEXT;
 	if (packet.protocol == WEIR_PROTOCOL_UDP && (packet.has & WEIR_HAS_PORTS) &&
 	    is_control(config, packet.destination_port)) {
-		/* who mostly sends sees little else arrive: so the time that it goes by goes on */
+		/*
+		 * On a host that mostly sends, most ingress packets are feedback: they keep tick
+		 * time current.
+		 */
 		tick_at(bpf_ktime_get_ns());
-		arrived = control_arrived(skb, config, &packet);
-		if (arrived == SAY) {
-			arriving = bpf_map_lookup_elem(&weir_arriving, &key);
-			if (arriving)
-				say_word(skb, config, &packet, &arriving->feedback);
+		verdict = receive_control(skb, config, &packet);
+		if (verdict == SEND_CAPABILITY) {
+			arrival = bpf_map_lookup_elem(&weir_feedback_arrival, &key);
+			if (arrival)
+				send_ecn_capability(skb, config, &packet, &arrival->feedback);
 			return DROP;
 		}
-		return arrived;
+		return verdict;
 	}
 	receive(skb, config, &packet, service, bytes, segments);
 	return NEXT;
 }
 
-/* Run once by the agent, on no packet: starts the timer. */
+/*
+ * Starts the timer. The agent runs it on an empty frame (BPF_PROG_TEST_RUN) until it returns 0: the
+ * kernel may have no memory for a timer at once.
+ */
 SEC("classifier")
 int weir_start(struct __sk_buff *skb __attribute__((unused)))
 {
-	return start();
+	return start_timer();
 }
 
 char LICENSE[] SEC("license") = "GPL";

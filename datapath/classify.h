@@ -1,35 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * From a packet's fields to the service that it belongs to.
+ * Classification of a packet: from its header fields to its service.
  *
- * Problem: every packet belongs to at most one service, the same one in the simulator and in the kernel.
- * Approach: an array of rules in the order of the policy; the first that matches wins. A rule matches when
- * every field that it asks for agrees. Ports and addresses match either end of the packet, so that a
- * service's requests and its answers are both its own. Interface globs are resolved before: each interface
- * has its own array. At most WEIR_RULES_MAX comparisons, each of constant work.
+ * Each packet belongs to at most one service, which must be the same in the simulator and in the
+ * kernel. The classifier is an array of rules in the order of the policy. The first matching rule
+ * determines the service. A rule matches if all fields that it specifies match. Ports and addresses
+ * match either end of the packet, so the requests and the responses of a service both belong to it.
+ * Interface globs are resolved earlier: each interface has its own array. A packet costs at most
+ * WEIR_RULES_MAX comparisons, each of constant time.
  *
- * Most rules name ports, of which a packet has two. So rules that ask for other ports than a packet has are passed over by a table: for each value of
- * a port's last byte, the first rule that a port with that byte may match (weir_classify's `starts`, made by whoever makes the
- * rules). The search begins at the first of the packet's two; nothing before it can match. Of twenty services with a port each the last
- * is found as fast as the first. A rule without ports, or of 256 ports and more, is where every search begins at the latest.
+ * Most rules specify ports. The table `starts` skips rules for other ports: for each value of a
+ * port's last byte it contains the index of the first rule that a port with this byte can match.
+ * The component that creates the rules also fills the table. The search begins at the smaller of
+ * the entries for the packet's two ports, since no earlier rule can match. With twenty services of
+ * one port each, the last rule is found as fast as the first. A rule without ports, or with 256
+ * ports or more, bounds all entries: no search begins after it.
  *
- * Worked example: rules [protocol 6, ports 7000-7099 -> 1], [address 10.1.0.0/16 -> 2]; a TCP packet from
- * 10.1.0.5:40000 to 10.2.0.1:7001 is service 1, its neighbour to port 80 is service 2, the rest unclassified.
+ * Worked example: rules [protocol 6, ports 7000-7099 -> 1], [address 10.1.0.0/16 -> 2]. A TCP
+ * packet from 10.1.0.5:40000 to 10.2.0.1:7001 belongs to service 1. A TCP packet from
+ * 10.1.0.5:40000 to 10.2.0.1:80 belongs to service 2. All other packets are unclassified.
  *
- * Source: Parley section 3.1 (services are bundles of traffic); the order is the policy's.
+ * Source: Parley section 3.1 (a service is a set of packet filters). The order is the policy's.
  */
 #ifndef WEIR_CLASSIFY_H
 #define WEIR_CLASSIFY_H
 
 #include "packet.h"
 
-/* 256 comparisons take about half a microsecond: the most that a packet may cost. */
+/* 256 comparisons take about 0.5 us, the upper limit of the cost per packet. */
 #define WEIR_RULES_MAX 256
 #define WEIR_UNCLASSIFIED WEIR_U32_MAX
-/* Values of a port's last byte. */
+/* Number of values of a port's last byte. */
 #define WEIR_STARTS 256
 
-/* The fields that a rule asks for. */
+/* Fields that a rule specifies. */
 #define WEIR_RULE_PROTOCOL 0x01
 #define WEIR_RULE_PORTS 0x02
 #define WEIR_RULE_ADDRESS 0x04
@@ -38,13 +42,13 @@
 
 struct weir_rule {
 	u64 address[2]; /* already masked; IPv4 is ::ffff:a.b.c.d */
-	u64 mask[2];    /* as on the wire */
+	u64 mask[2];    /* network byte order */
 	u32 service;
 	u32 vni;
-	u16 port_first; /* inclusive, host order */
-	u16 port_last;
-	u8 fields; /* WEIR_RULE_* */
-	u8 needs;  /* WEIR_HAS_*: what a packet must have for the fields to mean anything */
+	u16 port_first; /* inclusive, host byte order */
+	u16 port_last;  /* inclusive, host byte order */
+	u8 fields;      /* WEIR_RULE_* */
+	u8 needs;       /* WEIR_HAS_*: headers that a packet needs for these fields to be defined */
 	u8 protocol;
 	u8 dscp;
 	u8 family; /* of `address`: 4 or 6 */
@@ -83,7 +87,7 @@ WEIR_INLINE int weir_rule_matches(const struct weir_rule *rule, const struct wei
 	return 1;
 }
 
-/* The first rule that may match a packet; all before it ask for ports that it has not. */
+/* Returns the index of the first rule that can match. All earlier rules specify other ports. */
 WEIR_INLINE u32 weir_classify_start(const u16 *starts, const struct weir_packet *packet)
 {
 	u16 source, destination;
@@ -95,7 +99,10 @@ WEIR_INLINE u32 weir_classify_start(const u16 *starts, const struct weir_packet 
 	return source < destination ? source : destination;
 }
 
-/* The service of the first of `count` rules that matches, or WEIR_UNCLASSIFIED. `starts` is of WEIR_STARTS bytes of a port. */
+/*
+ * Returns the service of the first of `count` rules that matches, or WEIR_UNCLASSIFIED.
+ * `starts` has WEIR_STARTS entries.
+ */
 WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u16 *starts, const struct weir_packet *packet)
 {
 	u32 start = weir_classify_start(starts, packet);
@@ -103,7 +110,10 @@ WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u1
 
 	for (i = 0; i < WEIR_RULES_MAX; i++) {
 		at = start + i;
-		/* else the address would be reckoned before it is known to be inside, which the kernel's verifier refuses */
+		/*
+		 * Otherwise the compiler computes the rule's address before the bounds check, which
+		 * the verifier rejects.
+		 */
 		WEIR_OPAQUE(at);
 		if (at >= count || at >= WEIR_RULES_MAX)
 			break;

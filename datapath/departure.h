@@ -1,145 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * When a packet leaves an interface that all services of a machine share, where a qdisc (fq) waits for the time that is written on it.
+ * Departure times: when each packet leaves an interface that all services of a host share.
  *
- * Problem: a time is given once, when the packet is handed over, and never taken back. One clock for the whole interface, by
- * which packets leave in the order in which they come, gives the interface to whoever hands over most; a rate for each service
- * wastes what the others do not use. Approach: two clocks of a service and one of the machine (limiter.h), and two ways to leave.
+ * The qdisc fq delays a packet until the time stamped on it. A time is computed once, when the
+ * packet is queued, and never revised. One limiter for the interface would serve the sender that
+ * queues most. A fixed rate per service would waste the rate of idle services. A packet therefore
+ * passes these limiters (limiter.h):
  *
- *   root       the service's limit: the brokers', or its own maximum while no agent is alive. Holds every packet.
- *   entitled   what the policy's rule gives the service of the interface now. A packet that it lets go leaves whatever the
- *              machine's clock says: guarantees do not wait behind what others have handed over.
- *   machine    the interface's rate; every packet is charged to it. What is beyond `entitled` may leave when all that was
- *              charged is paid: it takes what is spare, first come first served.
+ *   destination  the rate that its receiver feeds back, if there is one (destination.h)
+ *   root         the service's limit: the policy's, and while the agent is alive the brokers'
+ *   committed    the service's current share of the interface by the policy's rule. A committed
+ *                packet does not wait for the machine limiter.
+ *   machine      the interface's rate. Every packet is charged to it. An excess packet leaves when
+ *                all earlier charges are repaid: excess rate is first come, first served.
  *
- *   departure = max(destination, root, min(entitled, machine))
+ *   departure = max(destination, root, min(committed, machine))
  *
- * The packet is charged to the clock by which it leaves, to the machine's and to those above. What is entitled sums up to the interface's
- * rate, so the machine's clock holds back only what is not.
+ * Committed shares follow from a fair rate R of the interface (interface_meter.h). A timer runs the
+ * rate law on the bytes that leave as committed. R rises while they are fewer than the interface's
+ * rate, so services share the rate of idle ones by weight. R never falls below saturated_rate. It
+ * returns there if a service newly exceeds its committed share, or if committed bytes exceed the
+ * rate by an eighth.
  *
- * What a service is entitled to follows from one level R for all, as on the receiving side (interface_meter.h: fill or add, min, max,
- * weight), and a timer runs the same law on it, against what leaves as entitled. While that is less than the interface carries R rises,
- * so that what idle services leave is shared by weight and not by who comes first; while it is more R falls. It never falls below the
- * level at which the rule shares out everything while all want everything: that is never too much. It falls there at once when
- * much more leaves as entitled than the interface carries, or when a service begins to want more than it is entitled to: until R is found
- * anew, what is left over goes to who comes first. Being wrong about R costs fairness of that part, neither guarantees nor throughput,
- * so it is found slowly: what is handed over is late by what waits, up to the horizon, and a law with an interval below that swings.
- * With an interval of the horizon and a = 1/4, R comes to its place without going beyond.
+ * A packet that would wait beyond the horizon is dropped, unless less than `queue` bytes wait. To
+ * take the lock of the limiters once for several packets, a CPU charges packets that leave at once
+ * in batches, and packets that wait use a lease (lease.h).
  *
- * The law aims at WEIR_ENTITLED_PART less than the interface's rate. While R is too high more can leave than the interface carries, and
- * that waits in the qdisc; the margin drains it, and while nothing waits it is given out as spare.
+ * Worked example: 100 Mb/s, two services of weight 1: R = 49.2 Mb/s while both are backlogged. Only
+ * the first sends, 1,500 B every 100 us. Packet n leaves as committed at n * 244 us, by the machine
+ * limiter at n * 120 us: so as excess. R rises to 98.4 Mb/s, and all packets leave as committed.
  *
- * Batches. All clocks of an interface are under one lock, which costs as much as all the rest of a departure. So while nothing has to wait, a CPU lets
- * some packets of a service leave before it charges them (struct weir_batch), and takes the lock once for all of them. It does so within a
- * tick, towards one destination, and up to an eighth of the smallest burst for all CPUs together. A window carries as much more, and what
- * the rate carries between two ticks where the last one's time stands for the clock (weir_departure_lately).
+ * Bounds: those of limiter.h, and per window an eighth of a burst more for batches, the same for
+ * leases, and the rate between two ticks where a tick's time replaces a clock read.
  *
- * What waits takes its departure from a grant (grant.h), for which the clocks are looked at once for several packets, too.
- *
- * The horizon. Nothing limits what is handed over before its time (local senders are held by their sockets' buffers, guests by nothing).
- * So a packet that would wait for longer than the horizon is dropped, unless what waits before it is less than 128 frames: at
- * low rates that takes longer. The numbers are those of an HTB class's queue. It is charged to the clocks above the one that
- * refuses it, as by a queue behind a queue.
- *
- * Bounds: those of limiter.h and interface_meter.h. When a rate rises, packets that have their time keep it, and later ones may get
- * an earlier one: by fq a flow then is out of order.
- * Where one CPU's packet has to wait, another's may leave before it what is left of a batch: once, until the next tick. A limit that falls is
- * obeyed when the batch and the grant are at an end: at the next tick at the latest.
- *
- * Worked example: 100 Mb/s, two services of weight 1, so R = 49.2 Mb/s while both want everything. The first alone hands over 1,500 B each
- * 100 us: by `entitled` the n-th packet leaves at n * 244 us, by the machine's clock at n * 120 us, so it leaves by that, spare. R
- * rises to 98.4 Mb/s in some intervals of 20 ms, and it leaves as entitled. The second comes: its packets leave at once, and when the first
- * that has to wait is seen R is 49.2 Mb/s again, at the next tick.
- *
- * Source: Saeed et al., Carousel, SIGCOMM 2017 (one time stamp from several limits, a horizon); EyeQ section 4.2 (root and
- * destination limiters); the clock of what is entitled beside the machine's is ours, after committed and excess rates of RFC 2698.
+ * Source: Saeed et al., Carousel, SIGCOMM 2017 (one time stamp from several limits, a horizon);
+ * EyeQ section 4.2 (root and destination limiters); RFC 2698 (committed and excess rates).
+ * Deviates from the paper in: the committed limiter beside the machine's, which
+ * Carousel does not have.
+ * Derivation: docs/design/departure.md.
  */
 #ifndef WEIR_DEPARTURE_H
 #define WEIR_DEPARTURE_H
 
-#include "grant.h"
+#include "lease.h"
 #include "limiter.h"
 #include "receive_tick.h"
 
-/* The law aims at the interface's rate less this part of it. */
-#define WEIR_ENTITLED_PART 64
-/* Bytes that a rate carries in 1 ms, from bit/s: what may leave at once after a pause, at least (crates/linux/src/class.rs). */
+/*
+ * The law aims at the interface's rate less 1/64. If R is too high, more leaves than the interface
+ * carries; the margin drains the queue of the qdisc.
+ */
+#define WEIR_COMMITTED_PART 64
+/*
+ * Divides bit/s into bytes per 1 ms, the smallest burst after a pause (crates/linux/src/class.rs).
+ */
 #define WEIR_BURST_PART 8000
 
-/* More than this part of the interface's rate above it is too much to be lowered step by step. */
-#define WEIR_ENTITLED_EXCESS 8
-/* ns after which a service that has to wait again is a newcomer: several intervals. */
+/*
+ * If committed usage exceeds the law's target by more than 1/8, R returns
+ * to saturated_rate at once.
+ */
+#define WEIR_COMMITTED_OVERSHOOT 8
+/*
+ * ns without waiting after which a service that exceeds its committed share is a newcomer: several
+ * intervals of the law.
+ */
 #define WEIR_NEWCOMER 100000000ULL
 
-/* Bytes that one CPU may let leave before it charges them, at most: two of the largest buffers. */
-#define WEIR_BATCH_MAX WEIR_GRANT_MAX
-/* Of a burst, so many bits less are for all CPUs together: an eighth. */
-#define WEIR_BATCH_SPREAD 3
-/* ns between two ticks, at most, where the last one's time does for the clock's: half of the time that a burst is of. */
-#define WEIR_LATELY 500000ULL
-/* No destination. */
-#define WEIR_NOWHERE WEIR_U32_MAX
+/* Largest per-CPU batch, bytes: two of the largest buffers. */
+#define WEIR_CPU_BATCH_MAX WEIR_LEASE_MAX
+/* Shift from a burst to the part that all per-CPU batches of a limiter share: an eighth. */
+#define WEIR_CPU_BATCH_SPREAD 3
+/* ns: longest tick whose time can replace a clock read, half of the time that a burst lasts. */
+#define WEIR_TICK_TIME_MAX 500000ULL
+/* The batch or packet has no destination limiter. */
+#define WEIR_NO_DESTINATION WEIR_U32_MAX
 
-/* By which clock a packet leaves. */
-#define WEIR_LEAVES_ENTITLED 0
-#define WEIR_LEAVES_SPARE 1
+/* The limiter by which a packet leaves. */
+#define WEIR_LEAVES_COMMITTED 0
+#define WEIR_LEAVES_EXCESS 1
 #define WEIR_LEAVES_NEVER 2
-/* Beside these: its service wants more than it is entitled to, and did not lately. */
+/* Flag beside these: the service newly exceeds its committed share. */
 #define WEIR_LEAVES_NEWCOMER 4
 
-/* How an interface is paced. */
+/* Parameters of an interface. */
 struct weir_pacing {
 	u64 rate;    /* bit/s of the interface; 0 is unlimited */
-	u64 horizon; /* ns that a packet may wait */
-	u32 queue;   /* bytes that may wait for longer */
-	u32 burst;   /* bytes that may leave at once after a pause, at least */
+	u64 horizon; /* ns that a packet can wait */
+	u32 queue;   /* bytes that can wait longer than the horizon */
+	u32 burst;   /* bytes: smallest burst of a limiter */
 	u32 sharing; /* WEIR_SHARE_* */
-	u32 spread;  /* bits: 2^-spread of a burst is one CPU's batch */
+	u32 spread;  /* shift from a burst to one CPU's batch: 3 + log2 of the number of CPUs */
 };
 
-/* What a service may send. */
+/* Parameters of a service that sends. */
 struct weir_sending {
-	u64 min;     /* bit/s, as the next ones; of the interface */
-	u64 max;     /* of the interface; 0 is unlimited, as the next ones */
-	u64 limit;   /* the brokers' */
-	u64 ceiling; /* without them */
-	u32 weight;  /* thousandths, at least 1 */
-	u32 generation; /* another one: min, max or weight are new */
+	u64 min;        /* bit/s of the interface, the guarantee */
+	u64 max;        /* bit/s of the interface; 0 is unlimited */
+	u64 limit;      /* bit/s, the brokers'; 0 is unlimited */
+	u64 ceiling;    /* bit/s without brokers; 0 is unlimited */
+	u32 weight;     /* thousandths, at least 1 */
+	u32 generation; /* changes with min, max or weight */
 };
 
-/* A service's sending side. */
+/* Egress state of a service. */
 struct weir_sender {
 	struct weir_limiter root;
-	struct weir_limiter entitled;
-	struct weir_grant grant; /* of what no destination's limiter holds */
-	u64 level;   /* the R that `entitled` follows from */
-	u64 latest;  /* ns: the last departure */
-	u64 waited_at; /* ns: when it last wanted more than it is entitled to */
-	u64 sent;    /* bytes that were given a departure */
-	u64 spare;   /* of them, those that left as spare */
-	u64 dropped; /* buffers beyond the horizon */
-	u32 generation;
+	struct weir_limiter committed;
+	struct weir_lease lease; /* for packets without a destination limiter */
+	u64 fair_rate;           /* bit/s: the R from which `committed` was computed */
+	u64 latest;              /* ns: the last departure */
+	u64 waited_at;           /* ns: when the service last exceeded its committed share */
+	u64 sent;                /* bytes with a departure */
+	u64 excess;              /* of them, bytes that left as excess */
+	u64 dropped;             /* buffers beyond the horizon */
+	u32 generation;          /* of the weir_sending from which `committed` was computed */
 	u32 reserved;
 };
 
-/* The interface's. */
-struct weir_machine {
+/* Egress state of an interface. */
+struct weir_machine_egress {
 	struct weir_limiter limiter;
-	u64 entitled; /* bytes that left as entitled */
-	u64 sent;     /* all */
-	u64 newcomers; /* times that a service began to want more than it is entitled to */
+	u64 committed; /* bytes that left as committed */
+	u64 sent;      /* bytes that left */
+	u64 newcomers; /* number of times that a service newly exceeded its committed share */
 };
 
-/* What one CPU has let leave of a service, and not yet charged. */
-struct weir_batch {
-	u64 due;    /* ns: when the tick is due before which it may let more leave */
-	u32 room;   /* bytes of these; 0: none */
-	u32 unpaid; /* bytes to be charged; they left as entitled */
-	u32 place;  /* the destination's slot, or WEIR_NOWHERE */
+/* Packets of a service that one CPU let leave at once and has not charged yet. */
+struct weir_cpu_batch {
+	u64 due;    /* ns: the next tick, until which the batch is valid */
+	u32 room;   /* bytes that can still leave; 0: none */
+	u32 unpaid; /* bytes to charge; they left as committed */
+	u32 slot;   /* of the destination, or WEIR_NO_DESTINATION */
 	u32 reserved;
 };
 
-/* Gives a clock its rate, where that is another than it has. */
+/* Sets the rate of a limiter, and its burst, if the rate is new. */
 WEIR_INLINE void weir_pacing_set(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u64 rate)
 {
 	u64 burst = rate / WEIR_BURST_PART;
@@ -154,7 +150,7 @@ WEIR_INLINE void weir_pacing_set(const struct weir_pacing *pacing, struct weir_l
 	weir_limiter_set_burst(limiter, (u32)burst);
 }
 
-/* 1: a packet that `limiter` lets leave at `departure` is beyond the horizon. */
+/* Returns 1 if a packet that `limiter` lets leave at `departure` is beyond the horizon. */
 WEIR_INLINE int weir_pacing_beyond(const struct weir_pacing *pacing, const struct weir_limiter *limiter, u64 now, u64 departure)
 {
 	if (departure <= now || departure - now <= pacing->horizon)
@@ -163,8 +159,8 @@ WEIR_INLINE int weir_pacing_beyond(const struct weir_pacing *pacing, const struc
 }
 
 /*
- * A packet of `bytes`, offered at `now`, passes a limiter of its own before all others, a destination's. 0, and when it leaves by that;
- * or 1: never.
+ * Charges a packet of `bytes`, offered at `now`, to a destination limiter, which comes before all
+ * others. Returns 0 and the departure, or 1 if the packet is beyond the horizon.
  */
 WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure)
 {
@@ -176,9 +172,10 @@ WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_l
 }
 
 /*
- * 1: the clock says nothing new of a packet: it leaves at once whatever the time is, or later than `then` in any case and by half of the horizon
- * at most. Its departure is the same at whatever time before that what is owed was last paid. What is near the horizon is refused by what time it is, and a
- * tick may be late. `unpaid` bytes are to be charged, and `left` given back.
+ * Returns 1 if the limiter's departure does not depend on a clock read: the packet leaves at once
+ * at any time, or later than `then` and at most half of the horizon after it. Such a departure is
+ * the same for any settling time. Near the horizon the exact time decides about a drop, and a tick
+ * can be late. `unpaid` bytes are to be charged, and `left` bytes to be refunded.
  */
 WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 unpaid, u32 left, u64 then, u64 horizon)
 {
@@ -189,7 +186,7 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
 
 	if (!limiter->rate || owed <= limiter->burst)
 		return 1;
-	/* another packet looked at the clock, and ticks are late */
+	/* another packet settled the limiter by the clock, and ticks are late */
 	if (latest <= limiter->paid_at)
 		return 0;
 	most = latest - limiter->paid_at;
@@ -198,35 +195,37 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
 }
 
 /*
- * The time of the last tick where that does for the clock's, which costs a fifth of what is done for a packet in all; or 0. It does where a packet leaves
- * at once by its service's clocks and `destination`, where it has one, whatever the time is, or waits beyond the tick after the next and not for long. What was
- * paid between the two times may be paid once more after a pause: a window carries as much more as the rate does between two ticks of `tick` ns.
- * The next is due at `due`; `unpaid` is of the CPU's batch.
+ * Returns the timestamp of the last tick if it is accurate enough to replace a clock read (about
+ * 20 % of the per-packet cost), else 0. It is accurate enough if, by the service's limiters and
+ * `destination` (which can be null), the packet leaves at once at any time, or waits beyond the
+ * tick after the next one and not long. After a pause the time between tick and clock can repay
+ * twice, so a window carries up to one `tick` (ns) at the rate more. The next tick is due at `due`.
+ * `unpaid` belongs to the batch.
  */
-WEIR_INLINE u64 weir_departure_lately(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
-				      const struct weir_grant *grant, const struct weir_pacing *pacing, u64 tick, u64 due)
+WEIR_INLINE u64 weir_departure_tick_time(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+				      const struct weir_lease *lease, const struct weir_pacing *pacing, u64 tick, u64 due)
 {
 	u64 then = due + tick, horizon = pacing->horizon;
-	u32 left = *(const volatile u64 *)&grant->left >> 32;
-	u64 last = grant->charged ? weir_grant_next(grant, left) : grant->last;
+	u32 left = *(const volatile u64 *)&lease->left >> 32;
+	u64 last = lease->charged ? weir_lease_next(lease, left) : lease->last;
 
-	if (tick > WEIR_LATELY || due <= tick)
+	if (tick > WEIR_TICK_TIME_MAX || due <= tick)
 		return 0;
-	/* whether the packet before it has left already, the clock alone knows */
+	/* only the clock decides whether the previous packet has left */
 	if (last > due - tick && last <= then)
 		return 0;
 	if (destination && !weir_departure_is_clear(destination, unpaid, left, then, horizon))
 		return 0;
 	if (!weir_departure_is_clear(&sender->root, unpaid, left, then, horizon) ||
-	    !weir_departure_is_clear(&sender->entitled, unpaid, left, then, horizon))
+	    !weir_departure_is_clear(&sender->committed, unpaid, left, then, horizon))
 		return 0;
 	return due - tick;
 }
 
-/* 1: a packet to `place` leaves at once, and is charged later. */
-WEIR_INLINE int weir_batch_pass(struct weir_batch *batch, u64 due, u32 place, u32 bytes)
+/* Returns 1 if a packet to `slot` leaves at once in the batch and is charged later. */
+WEIR_INLINE int weir_cpu_batch_pass(struct weir_cpu_batch *batch, u64 due, u32 slot, u32 bytes)
 {
-	if (batch->due != due || batch->place != place || batch->room < bytes)
+	if (batch->due != due || batch->slot != slot || batch->room < bytes)
 		return 0;
 	batch->room -= bytes;
 	batch->unpaid += bytes;
@@ -234,69 +233,74 @@ WEIR_INLINE int weir_batch_pass(struct weir_batch *batch, u64 due, u32 place, u3
 }
 
 /*
- * What waits ends its CPU's batch, so that none leaves before it. 1: packets to the same place may have left in it since the last tick, so that
- * it must not leave before now.
+ * A delayed packet closes this CPU's batch, so later packets cannot overtake it. Returns 1 if
+ * packets to the same slot can have left in the batch since the last tick: the delayed packet must
+ * then not depart before the clock's time.
  */
-WEIR_INLINE int weir_batch_ends(struct weir_batch *batch, u64 due, u32 place)
+WEIR_INLINE int weir_cpu_batch_end(struct weir_cpu_batch *batch, u64 due, u32 slot)
 {
 	batch->room = 0;
-	return batch->due == due && batch->place == place;
+	return batch->due == due && batch->slot == slot;
 }
 
-/* What `limiter` lets one CPU have as a batch, bytes. */
-WEIR_INLINE u32 weir_batch_room(const struct weir_pacing *pacing, const struct weir_limiter *limiter)
+/* Returns the bytes that `limiter` allows one CPU as a batch. */
+WEIR_INLINE u32 weir_cpu_batch_room(const struct weir_pacing *pacing, const struct weir_limiter *limiter)
 {
 	u64 room;
 
 	if (!limiter->rate)
-		return WEIR_BATCH_MAX;
+		return WEIR_CPU_BATCH_MAX;
 	if (limiter->owed >= limiter->burst)
 		return 0;
 	room = limiter->burst >> (pacing->spread & 63);
 	if (room > limiter->burst - limiter->owed)
 		room = limiter->burst - limiter->owed;
-	room >>= 33; /* by 8.6 * 10^9 instead of 8 * 10^9: no division */
-	return room < WEIR_BATCH_MAX ? (u32)room : WEIR_BATCH_MAX;
+	room >>= 33; /* nanobits to bytes: 8.6 * 10^9 instead of 8 * 10^9 avoids a division */
+	return room < WEIR_CPU_BATCH_MAX ? (u32)room : WEIR_CPU_BATCH_MAX;
 }
 
-/* What a service may send: brokers count unless `alone`. */
-WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 alone)
+/*
+ * Returns the root limit in bit/s, 0 is unlimited. The brokers' limit does
+ * not count if `static_only`.
+ */
+WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 static_only)
 {
-	if (alone || !rules->limit)
+	if (static_only || !rules->limit)
 		return rules->ceiling;
 	return rules->ceiling && rules->ceiling < rules->limit ? rules->ceiling : rules->limit;
 }
 
 /*
- * First half: WEIR_LEAVES_*, perhaps with WEIR_LEAVES_NEWCOMER, and the departure by the service's own clocks. `machine` is only read, and may change meanwhile.
- * `level` is the interface's; `departure` comes in as what a destination's limiter said, or `now`.
+ * First half of a departure: the service's limiters. Returns WEIR_LEAVES_*, possibly with
+ * WEIR_LEAVES_NEWCOMER. `meter` is the interface's. `machine` is only read and can change
+ * meanwhile. `departure` is on input the destination limiter's time, or `now`.
  */
 WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct weir_sending *rules,
-				      const struct weir_pacing *pacing, const struct weir_interface_meter *level,
-				      const struct weir_machine *machine, u64 now, u32 bytes, u32 alone, u64 *departure)
+				      const struct weir_pacing *pacing, const struct weir_interface_meter *meter,
+				      const struct weir_machine_egress *machine, u64 now, u32 bytes, u32 static_only, u64 *departure)
 {
-	u64 rate = *(const volatile u64 *)&level->rate;
+	u64 rate = *(const volatile u64 *)&meter->rate;
 	u64 root, own;
-	u32 leaves = WEIR_LEAVES_ENTITLED, newcomer = 0;
+	u32 leaves = WEIR_LEAVES_COMMITTED, newcomer = 0;
 
-	weir_pacing_set(pacing, &sender->root, now, weir_sending_limit(rules, alone));
-	if (sender->level != rate || sender->generation != rules->generation) {
-		sender->level = rate;
+	weir_pacing_set(pacing, &sender->root, now, weir_sending_limit(rules, static_only));
+	if (sender->fair_rate != rate || sender->generation != rules->generation) {
+		sender->fair_rate = rate;
 		sender->generation = rules->generation;
-		weir_pacing_set(pacing, &sender->entitled, now,
-				weir_interface_meter_share(level, pacing->sharing, rules->min, rules->max, rules->weight));
+		weir_pacing_set(pacing, &sender->committed, now,
+				weir_interface_meter_share(meter, pacing->sharing, rules->min, rules->max, rules->weight));
 	}
 	root = weir_limiter_earliest(&sender->root, now);
-	own = weir_limiter_earliest(&sender->entitled, now);
+	own = weir_limiter_earliest(&sender->committed, now);
 	if (weir_pacing_beyond(pacing, &sender->root, now, root))
 		leaves = WEIR_LEAVES_NEVER;
-	if (leaves == WEIR_LEAVES_ENTITLED && own > now && own > root) {
+	if (leaves == WEIR_LEAVES_COMMITTED && own > now && own > root) {
 		struct weir_limiter all = machine->limiter;
-		u64 spare = weir_limiter_earliest(&all, now);
+		u64 excess = weir_limiter_earliest(&all, now);
 
-		if (spare < own)
-			leaves = weir_pacing_beyond(pacing, &all, now, spare) ? WEIR_LEAVES_NEVER : WEIR_LEAVES_SPARE;
-		else if (weir_pacing_beyond(pacing, &sender->entitled, now, own))
+		if (excess < own)
+			leaves = weir_pacing_beyond(pacing, &all, now, excess) ? WEIR_LEAVES_NEVER : WEIR_LEAVES_EXCESS;
+		else if (weir_pacing_beyond(pacing, &sender->committed, now, own))
 			leaves = WEIR_LEAVES_NEVER;
 	}
 	if (leaves == WEIR_LEAVES_NEVER) {
@@ -306,14 +310,14 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 	weir_limiter_charge(&sender->root, bytes);
 	if (root > *departure)
 		*departure = root;
-	if (leaves == WEIR_LEAVES_ENTITLED) {
-		weir_limiter_charge(&sender->entitled, bytes);
+	if (leaves == WEIR_LEAVES_COMMITTED) {
+		weir_limiter_charge(&sender->committed, bytes);
 		if (own > *departure)
 			*departure = own;
 	} else {
-		sender->spare += bytes;
+		sender->excess += bytes;
 	}
-	/* the time of a tick may lie before another packet's */
+	/* the time of a tick can lie before the time of another packet */
 	if (own > now && now > sender->waited_at) {
 		if (now - sender->waited_at > WEIR_NEWCOMER)
 			newcomer = WEIR_LEAVES_NEWCOMER;
@@ -324,87 +328,92 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 	return leaves | newcomer;
 }
 
-/* Second half, for what leaves at all. */
-WEIR_INLINE void weir_machine_departure(struct weir_machine *machine, const struct weir_pacing *pacing, u64 now, u32 bytes,
+/* Second half of a departure, for a packet that leaves: the machine limiter. */
+WEIR_INLINE void weir_machine_egress_departure(struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now, u32 bytes,
 					u32 leaves, u64 *departure)
 {
-	u64 spare;
+	u64 excess;
 
 	weir_pacing_set(pacing, &machine->limiter, now, pacing->rate);
-	spare = weir_limiter_departure(&machine->limiter, now, bytes);
+	excess = weir_limiter_departure(&machine->limiter, now, bytes);
 	machine->sent += bytes;
 	machine->newcomers += leaves / WEIR_LEAVES_NEWCOMER;
-	if (leaves % WEIR_LEAVES_NEWCOMER == WEIR_LEAVES_ENTITLED)
-		machine->entitled += bytes;
-	else if (spare > *departure)
-		*departure = spare;
+	if (leaves % WEIR_LEAVES_NEWCOMER == WEIR_LEAVES_COMMITTED)
+		machine->committed += bytes;
+	else if (excess > *departure)
+		*departure = excess;
 }
 
-/* A grant ends, with `left` bytes: what was used is counted, the rest given back. */
-WEIR_INLINE void weir_depart_return(const struct weir_grant *grant, u32 left, struct weir_limiter *destination, struct weir_sender *sender,
-				    struct weir_machine *machine)
+/* Ends a lease with `left` remaining bytes: counts the used bytes and refunds the others. */
+WEIR_INLINE void weir_depart_return(const struct weir_lease *lease, u32 left, struct weir_limiter *destination, struct weir_sender *sender,
+				    struct weir_machine_egress *machine)
 {
-	u32 used = grant->charged - left;
+	u32 used = lease->charged - left;
 
 	if (destination)
-		weir_grant_return(grant, destination, left);
-	weir_grant_return(grant, &sender->root, left);
-	weir_grant_return(grant, &sender->entitled, left);
-	weir_grant_return(grant, &machine->limiter, left);
+		weir_lease_return(lease, destination, left);
+	weir_lease_return(lease, &sender->root, left);
+	weir_lease_return(lease, &sender->committed, left);
+	weir_lease_return(lease, &machine->limiter, left);
 	sender->sent += used;
 	machine->sent += used;
-	machine->entitled += used;
+	machine->committed += used;
 }
 
-/* A grant begins, of at most `wanted` bytes after a packet of `bytes` that waits until `departure`; none if that is less than it has. */
-WEIR_INLINE void weir_depart_grant(struct weir_grant *grant, struct weir_limiter *destination, struct weir_sender *sender,
-				   struct weir_machine *machine, const struct weir_pacing *pacing, u64 now, u32 bytes, u32 wanted,
+/*
+ * Starts a lease of at most `wanted` bytes after a packet of `bytes` that waits until `departure`.
+ * Starts none if the limiters allow less than another packet of this size.
+ */
+WEIR_INLINE void weir_depart_lease(struct weir_lease *lease, struct weir_limiter *destination, struct weir_sender *sender,
+				   struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now, u32 bytes, u32 wanted,
 				   u64 departure)
 {
 	u64 end = departure, step;
 
-	wanted = weir_grant_part(&sender->root, now, wanted);
-	wanted = weir_grant_part(&sender->entitled, now, wanted);
+	wanted = weir_lease_part(&sender->root, now, wanted);
+	wanted = weir_lease_part(&sender->committed, now, wanted);
 	if (destination)
-		wanted = weir_grant_part(destination, now, wanted);
+		wanted = weir_lease_part(destination, now, wanted);
 	if (wanted < bytes)
 		return;
-	end = weir_grant_after(&sender->root, wanted, end);
-	end = weir_grant_after(&sender->entitled, wanted, end);
+	end = weir_lease_after(&sender->root, wanted, end);
+	end = weir_lease_after(&sender->committed, wanted, end);
 	if (destination)
-		end = weir_grant_after(destination, wanted, end);
-	if (end - departure > WEIR_GRANT_TIME || end > now + pacing->horizon)
+		end = weir_lease_after(destination, wanted, end);
+	if (end - departure > WEIR_LEASE_TIME || end > now + pacing->horizon)
 		return;
-	/* at most 2^16 * 10^6 by 120 */
+	/* at most 2^16 * 10^6 / 120, since two frames are at least 120 bytes */
 	step = ((end - departure) << 16) / ((u64)bytes + wanted) + 1;
 	if (destination) {
-		weir_grant_keep(destination, wanted);
-		now = weir_grant_later(destination, now);
+		weir_lease_charge(destination, wanted);
+		now = weir_lease_later(destination, now);
 	}
-	weir_grant_keep(&sender->root, wanted);
-	weir_grant_keep(&sender->entitled, wanted);
-	weir_grant_keep(&machine->limiter, wanted);
-	now = weir_grant_later(&sender->root, now);
-	now = weir_grant_later(&sender->entitled, now);
-	grant->charged_at = weir_grant_later(&machine->limiter, now);
-	grant->charged = wanted;
-	grant->step = (u32)step;
-	grant->end = departure + (((u64)bytes + wanted) * step >> 16);
-	weir_grant_begin(grant);
+	weir_lease_charge(&sender->root, wanted);
+	weir_lease_charge(&sender->committed, wanted);
+	weir_lease_charge(&machine->limiter, wanted);
+	now = weir_lease_later(&sender->root, now);
+	now = weir_lease_later(&sender->committed, now);
+	lease->charged_at = weir_lease_later(&machine->limiter, now);
+	lease->charged = wanted;
+	lease->step = (u32)step;
+	lease->end = departure + (((u64)bytes + wanted) * step >> 16);
+	weir_lease_begin(lease);
 }
 
 /*
- * What a packet does that is neither in its CPU's batch nor in the grant of its place, under the lock: charges the batch, ends the grant, finds
- * the packet's departure, and begins another batch where nothing has to wait and another grant where it has. `paid` is the limiter of the batch's
- * destination and `destination` that of the packet's, at `place`; null where there is none. `due` is when the next tick is. WEIR_LEAVES_*.
+ * Processes, under the lock, a packet that neither the CPU's batch nor the lease covers: charges
+ * the batch, ends the lease, computes the packet's departure, and starts another batch if the
+ * packet leaves at once, or another lease if it waits. `paid` is the limiter of the batch's
+ * destination, `destination` that of the packet's, at `slot`; either can be null. `due` is the time
+ * of the next tick. Returns WEIR_LEAVES_*.
  */
-WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 place,
-			    struct weir_grant *grant, struct weir_sender *sender, const struct weir_sending *rules,
-			    const struct weir_pacing *pacing, const struct weir_interface_meter *level,
-			    struct weir_machine *machine, u64 now, u64 due, u32 bytes, u32 alone, u64 *departure)
+WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 slot,
+			    struct weir_lease *lease, struct weir_sender *sender, const struct weir_sending *rules,
+			    const struct weir_pacing *pacing, const struct weir_interface_meter *meter,
+			    struct weir_machine_egress *machine, u64 now, u64 due, u32 bytes, u32 static_only, u64 *departure)
 {
-	u32 unpaid = batch->unpaid, left = weir_grant_end(grant), wanted = weir_grant_wanted(grant, left, due, bytes), leaves, room, other;
-	u64 last = grant->last;
+	u32 unpaid = batch->unpaid, left = weir_lease_end(lease), wanted = weir_lease_wanted(lease, left, due, bytes), leaves, room, other;
+	u64 last = lease->last;
 
 	batch->room = 0;
 	batch->unpaid = 0;
@@ -412,79 +421,80 @@ WEIR_INLINE u32 weir_depart(struct weir_batch *batch, struct weir_limiter *paid,
 		if (paid)
 			weir_limiter_charge(paid, unpaid);
 		weir_limiter_charge(&sender->root, unpaid);
-		weir_limiter_charge(&sender->entitled, unpaid);
+		weir_limiter_charge(&sender->committed, unpaid);
 		weir_limiter_charge(&machine->limiter, unpaid);
 		sender->sent += unpaid;
 		machine->sent += unpaid;
-		machine->entitled += unpaid;
+		machine->committed += unpaid;
 	}
-	if (grant->charged) {
-		if (left != grant->charged)
-			last = weir_grant_next(grant, left);
-		weir_depart_return(grant, left, destination, sender, machine);
-		grant->charged = 0;
-		grant->last = last;
+	if (lease->charged) {
+		if (left != lease->charged)
+			last = weir_lease_next(lease, left);
+		weir_depart_return(lease, left, destination, sender, machine);
+		lease->charged = 0;
+		lease->last = last;
 	}
-	grant->due = due;
+	lease->due = due;
 	*departure = now;
 	if (destination && weir_pacing_pass(pacing, destination, now, bytes, departure))
 		return WEIR_LEAVES_NEVER;
-	leaves = weir_sender_departure(sender, rules, pacing, level, machine, now, bytes, alone, departure);
+	leaves = weir_sender_departure(sender, rules, pacing, meter, machine, now, bytes, static_only, departure);
 	if (leaves == WEIR_LEAVES_NEVER)
 		return leaves;
-	weir_machine_departure(machine, pacing, now, bytes, leaves, departure);
-	if (last > *departure && last - *departure <= WEIR_GRANT_TIME)
+	weir_machine_egress_departure(machine, pacing, now, bytes, leaves, departure);
+	if (last > *departure && last - *departure <= WEIR_LEASE_TIME)
 		*departure = last;
-	grant->last = *departure > now ? *departure : 0;
-	if (leaves == WEIR_LEAVES_ENTITLED && *departure > now)
-		weir_depart_grant(grant, destination, sender, machine, pacing, now, bytes, wanted, *departure);
-	/* who hands over more than a batch at a time makes no use of one */
-	if (leaves != WEIR_LEAVES_ENTITLED || *departure > now || bytes > WEIR_BATCH_MAX)
+	lease->last = *departure > now ? *departure : 0;
+	if (leaves == WEIR_LEAVES_COMMITTED && *departure > now)
+		weir_depart_lease(lease, destination, sender, machine, pacing, now, bytes, wanted, *departure);
+	/* a sender of buffers larger than a batch has no use for one */
+	if (leaves != WEIR_LEAVES_COMMITTED || *departure > now || bytes > WEIR_CPU_BATCH_MAX)
 		return leaves;
-	room = weir_batch_room(pacing, &sender->root);
-	other = weir_batch_room(pacing, &sender->entitled);
+	room = weir_cpu_batch_room(pacing, &sender->root);
+	other = weir_cpu_batch_room(pacing, &sender->committed);
 	if (other < room)
 		room = other;
 	if (destination) {
-		other = weir_batch_room(pacing, destination);
+		other = weir_cpu_batch_room(pacing, destination);
 		if (other < room)
 			room = other;
 	}
 	batch->due = due;
 	batch->room = room;
-	batch->place = destination ? place : WEIR_NOWHERE;
+	batch->slot = destination ? slot : WEIR_NO_DESTINATION;
 	return leaves;
 }
 
 /*
- * Counts what left as entitled since the last tick, if anything did. `newcomer`: a service began to want more than that. A
- * window may close `slack` early.
+ * Counts the `bytes` that left as committed since the last tick, and runs the law when the
+ * window is over. `newcomer`: a service newly exceeds its committed share. A window can
+ * close `slack` ns early.
  */
-WEIR_INLINE void weir_level_tick(struct weir_interface_meter *level, u64 now, u64 bytes, u32 newcomer, u64 slack)
+WEIR_INLINE void weir_sending_tick(struct weir_interface_meter *meter, u64 now, u64 bytes, u32 newcomer, u64 slack)
 {
-	u64 elapsed = weir_window_elapsed(&level->window, now);
-	u64 floor = weir_interface_meter_floor(level);
+	u64 elapsed = weir_window_elapsed(&meter->window, now);
+	u64 floor = weir_interface_meter_floor(meter);
 	u64 counted;
 
-	if (!level->capacity)
+	if (!meter->capacity)
 		return;
-	if (floor < level->level)
-		floor = level->level;
+	if (floor < meter->saturated_rate)
+		floor = meter->saturated_rate;
 	if (newcomer) {
-		level->rate = floor;
-		weir_window_open(&level->window, now);
+		meter->rate = floor;
+		weir_window_open(&meter->window, now);
 		return;
 	}
 	if (!bytes)
 		return;
-	weir_window_add(&level->window, bytes, 0, 0);
-	if (!weir_tick_closes(elapsed, level->law.interval, slack, &counted))
+	weir_window_add(&meter->window, bytes, 0, 0);
+	if (!weir_tick_closes(elapsed, meter->law.interval, slack, &counted))
 		return;
-	level->usage = weir_window_usage(&level->window, elapsed);
-	level->rate = weir_law_run(&level->law, level->rate, level->capacity, floor, level->usage, counted, 0);
-	if (level->usage > level->capacity && level->usage - level->capacity > level->capacity / WEIR_ENTITLED_EXCESS)
-		level->rate = floor;
-	weir_window_open(&level->window, now);
+	meter->usage = weir_window_usage(&meter->window, elapsed);
+	meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity, floor, meter->usage, counted, 0);
+	if (meter->usage > meter->capacity && meter->usage - meter->capacity > meter->capacity / WEIR_COMMITTED_OVERSHOOT)
+		meter->rate = floor;
+	weir_window_open(&meter->window, now);
 }
 
 #endif

@@ -1,48 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Feedback on the wire: a receive meter's rate, on its way to the source of a packet.
+ * Feedback packets: the rate of a receive meter, sent to the source of a packet.
  *
- * Problem: the answer must find the very host that sent the packet, whatever address it has (a virtual machine's, a
- * container's), tell it more than 65 Gb/s, for whom, and be believed by nobody when it is forged or old.
- * Approach: a UDP datagram between the two addresses of the answered packet, taken out of the traffic by the sender's host at
- * its interface, before any tenant. It carries the fields of the answered packet by which the sender's own rules
- * find the service, since services may be told apart otherwise there. A SipHash tag over it and both addresses
- * is checked in the kernel; (epoch, sequence) must be newer than the last that was believed.
+ * Feedback must reach the host that sent the packet, whatever address the packet has (a virtual
+ * machine's, a container's). It must carry more than 65 Gb/s, name the service, and be rejected if
+ * it is forged or old. It is a UDP datagram between the two addresses of the answered packet. The
+ * sender's host removes it at its interface, before any tenant receives it. It carries the fields
+ * of the answered packet by which the sender's own rules find the service, because hosts can
+ * classify differently. A SipHash tag covers it and both addresses. (epoch, sequence) must be newer
+ * than the last accepted one.
  *
  *   bytes  field, big-endian
  *   4      `WEIR`
- *   1, 1   format version 2, kind 5; 6: a sender's word, see below; the other kinds are the brokers' (crates/wire/src/datagram.rs)
- *   2      which key
- *   2      0 to its maker, anything to its reader: see below
- *   1      which of ports and network there are (WEIR_HAS_*), and whether the receiver has the sender's word (WEIR_FEEDBACK_HEARD)
- *   1      protocol     of the answered packet, as all up to its network
+ *   1, 1   version 2, kind: 5 feedback, 6 ECN capability message (others: crates/wire)
+ *   2      key number
+ *   2      0 when sent, ignored when received: some hardware writes a checksum here
+ *   1      WEIR_HAS_* of the answered packet, and WEIR_FEEDBACK_ECN_ACK
+ *   1      protocol of the answered packet, as all fields up to VXLAN network
  *   2, 2   source port, destination port
- *   4      service: the first four bytes of SHA-256 over its path, for people and counters
+ *   4      service: the first four bytes of SHA-256 over its path, for operators and counters
  *   1, 3   DSCP, VXLAN network
- *   8      rate, bit/s: what a sender of weight 1 may send
- *   8      epoch: which start of the receiver's agent
- *   8      sequence: ns since the receiver's kernel started
- *   8      tag, over both addresses (16 bytes each; IPv4 is ::ffff:a.b.c.d) and all before it
+ *   8      rate, bit/s: for a sender of weight 1
+ *   8      epoch: number of the start of the receiver's agent
+ *   8      sequence: ns since the start of the receiver's kernel
+ *   8      tag over both addresses (16 bytes each; IPv4 is ::ffff:a.b.c.d) and all fields above
  *
- * The sender's word. A sender that obeys also lets switches mark packets that do not speak ECN, by a code that the receiver undoes (ecn.h). A receiver that
- * took every packet for coded would change those of hosts that know no code. So who obeys says so, some times a second while it hears
- * feedback: the feedback comes back as kind 6, between the same addresses the other way, of the same packet. And since that word may be lost
- * it codes only while the receiver's feedback says that it has it.
+ * ECN capability message: a sender that applies feedback returns it as kind 6, some times a second,
+ * to report that it encapsulates ECN (ecn.h). The receiver acknowledges it in feedback.
  *
- * The two bytes that nobody reads. An answer is made of a copy of the packet. A copy whose checksum its first sender left
- * to the hardware is still marked so: between virtual machines. The hardware of the way back then writes a
- * checksum where that packet's TCP or UDP header had it: 16 or 6 bytes into it. The latter is the checksum of the answer's own UDP
- * header, the former is here.
+ * Worked example: 10.0.0.2 answers a TCP packet 10.0.0.1:40000 > 10.0.0.2:7000 with 5 Gb/s: a frame
+ * of 98 bytes, UDP from 10.0.0.2 to 10.0.0.1, port 30565.
  *
- * Replays: sequence grows with every answer of a host. Who answers on several CPUs may be overtaken by itself; the older
- * answer is then ignored, which loses nothing. The order is kept for each destination while there is room
- * (crates/linux), also when its limiter has gone.
- *
- * Worked example: 10.0.0.2 answers a TCP packet 10.0.0.1:40000 > 10.0.0.2:7000 with 5 Gb/s: 98 bytes of frame, UDP from 10.0.0.2 to
- * 10.0.0.1, port 30565.
- *
- * Source: Parley section 3.2.1 (custom IP packet); EyeQ's packet of 64 B, IP protocol 143, has the rate in Mb/s in 16 bits
- * of the identification, no tag, IPv4 alone.
+ * Source: Parley section 3.2.1 (custom IP packet). EyeQ's frame of 64 B, IP protocol 143, carries
+ * the rate in Mb/s in the 16-bit identification, without a tag, for IPv4 only.
+ * Deviates from the paper in: UDP instead of a custom IP packet; the tag.
+ * Checksum field, replay protection and the ECN handshake: docs/design/feedback.md.
  */
 #ifndef WEIR_FEEDBACK_H
 #define WEIR_FEEDBACK_H
@@ -50,39 +42,40 @@
 #include "packet.h"
 #include "siphash.h"
 
-/* 0x7765: `we`; feedback and the brokers' datagrams. */
+/* UDP port of feedback and of the brokers' datagrams: 0x7765, `we`. */
 #define WEIR_CONTROL_PORT 30565
 #define WEIR_MAGIC 0x57454952U
 #define WEIR_WIRE_VERSION 2
 #define WEIR_KIND_FEEDBACK 5
-#define WEIR_KIND_WORD 6
+#define WEIR_KIND_ECN_CAPABILITY 6
 #define WEIR_FEEDBACK_WORDS 7
 #define WEIR_FEEDBACK_BYTES (WEIR_FEEDBACK_WORDS * 8)
 #define WEIR_UDP_BYTES 8
-#define WEIR_ANSWER_IPV4 (20 + WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES)
-#define WEIR_ANSWER_IPV6 (40 + WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES)
+#define WEIR_FEEDBACK_IPV4_BYTES (20 + WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES)
+#define WEIR_FEEDBACK_IPV6_BYTES (40 + WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES)
 
-/* What became of a datagram to the control port. */
+/* Kinds of a datagram to the control port. */
 #define WEIR_FEEDBACK_GOOD 0
-#define WEIR_FEEDBACK_FOREIGN 1 /* not of this protocol */
-#define WEIR_FEEDBACK_VERSION 2 /* of another version */
-#define WEIR_FEEDBACK_OTHER 3   /* of another kind: a broker's */
-#define WEIR_FEEDBACK_WORD 4    /* a sender's word */
+#define WEIR_FEEDBACK_FOREIGN 1        /* of another protocol */
+#define WEIR_FEEDBACK_VERSION 2        /* of another version */
+#define WEIR_FEEDBACK_OTHER 3          /* of another kind: a broker's */
+#define WEIR_FEEDBACK_ECN_CAPABILITY 4 /* ECN capability message */
 
-/* In `has`, beside WEIR_HAS_*: who answers has the sender's word. */
-#define WEIR_FEEDBACK_HEARD 0x80
+/* In `has`, beside WEIR_HAS_*: the receiver acknowledges the sender's ECN capability message. */
+#define WEIR_FEEDBACK_ECN_ACK 0x80
 
 /*
- * ns, each longer than what it must outlast, with the time on the way. A sender gives its word again after WEIR_WORD_AGAIN; the receiver says that it has
- * it for WEIR_WORD_HEARD, so that three may be lost; the sender codes for WEIR_WORD_CODES after it was last told so; until WEIR_WORD_HOLDS
- * after the word the receiver takes what comes for coded, and until WEIR_WORD_AVOIDS after feedback the sender sends nothing that
- * looks coded and is not.
+ * Times of the ECN handshake, ns. Each is longer than the time that it must outlast, plus the
+ * network delay. A sender repeats its capability message after WEIR_ECN_REFRESH. A receiver
+ * acknowledges it for WEIR_ECN_ACK_TIME, so three consecutive losses are harmless, and decapsulates
+ * for WEIR_ECN_DECAPSULATE_TIME. A sender encapsulates for WEIR_ECN_ENCAPSULATE_TIME after an
+ * acknowledgement. For WEIR_ECN_AVOID_TIME after feedback it sends no marker on other packets.
  */
-#define WEIR_WORD_AGAIN 250000000ULL
-#define WEIR_WORD_HEARD 1000000000ULL
-#define WEIR_WORD_CODES 1000000000ULL
-#define WEIR_WORD_HOLDS 3000000000ULL
-#define WEIR_WORD_AVOIDS 4000000000ULL
+#define WEIR_ECN_REFRESH 250000000ULL
+#define WEIR_ECN_ACK_TIME 1000000000ULL
+#define WEIR_ECN_ENCAPSULATE_TIME 1000000000ULL
+#define WEIR_ECN_DECAPSULATE_TIME 3000000000ULL
+#define WEIR_ECN_AVOID_TIME 4000000000ULL
 
 struct weir_feedback {
 	u64 rate; /* bit/s */
@@ -95,8 +88,8 @@ struct weir_feedback {
 	u16 destination_port;
 	u8 protocol;
 	u8 dscp;
-	u8 has; /* WEIR_HAS_* */
-	u8 reserved[5];
+	u8 has; /* WEIR_HAS_*, WEIR_FEEDBACK_ECN_ACK */
+	u8 reserved[7];
 };
 
 WEIR_INLINE u64 weir_be64(u64 value)
@@ -109,10 +102,10 @@ WEIR_INLINE u64 weir_be64(u64 value)
 }
 
 /*
- * The tag of a body between the addresses `source` (who answers) and `destination`. What the hardware may have written is
- * left out.
+ * Returns the tag of a body between the addresses `source` (the receiver that answers) and
+ * `destination`. The bytes that hardware can overwrite are excluded.
  */
-WEIR_INLINE u64 weir_feedback_tag(const u64 *body, const u64 *source, const u64 *destination,
+WEIR_INLINE u64 weir_feedback_tag(const u64 body[WEIR_FEEDBACK_WORDS], const u64 source[2], const u64 destination[2],
 				  const struct weir_sip_key *key)
 {
 	u64 words[10];
@@ -131,8 +124,8 @@ WEIR_INLINE u64 weir_feedback_tag(const u64 *body, const u64 *source, const u64 
 }
 
 /* Fills the body of a datagram of `kind`. */
-WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 *body, const struct weir_feedback *feedback, const u64 *source,
-					const u64 *destination, const struct weir_sip_key *key)
+WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 body[WEIR_FEEDBACK_WORDS], const struct weir_feedback *feedback, const u64 source[2],
+					const u64 destination[2], const struct weir_sip_key *key)
 {
 	body[0] = weir_be64((u64)WEIR_MAGIC << 32 | (u64)WEIR_WIRE_VERSION << 24 | (u64)kind << 16 | feedback->key);
 	body[1] = weir_be64((u64)feedback->has << 40 | (u64)feedback->protocol << 32 | (u64)feedback->source_port << 16 |
@@ -145,13 +138,13 @@ WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 *body, const struct weir_f
 }
 
 /* Fills the body of feedback. */
-WEIR_INLINE void weir_feedback_write(u64 *body, const struct weir_feedback *feedback, const u64 *source,
-				     const u64 *destination, const struct weir_sip_key *key)
+WEIR_INLINE void weir_feedback_write(u64 body[WEIR_FEEDBACK_WORDS], const struct weir_feedback *feedback, const u64 source[2],
+				     const u64 destination[2], const struct weir_sip_key *key)
 {
 	weir_feedback_write_as(WEIR_KIND_FEEDBACK, body, feedback, source, destination, key);
 }
 
-/* What the first word of a datagram to the control port says that it is. */
+/* Returns the kind of a datagram to the control port from its first word. */
 WEIR_INLINE int weir_control_kind(u64 first)
 {
 	first = weir_be64(first);
@@ -159,13 +152,16 @@ WEIR_INLINE int weir_control_kind(u64 first)
 		return WEIR_FEEDBACK_FOREIGN;
 	if ((first >> 24 & 0xff) != WEIR_WIRE_VERSION)
 		return WEIR_FEEDBACK_VERSION;
-	if ((first >> 16 & 0xff) == WEIR_KIND_WORD)
-		return WEIR_FEEDBACK_WORD;
+	if ((first >> 16 & 0xff) == WEIR_KIND_ECN_CAPABILITY)
+		return WEIR_FEEDBACK_ECN_CAPABILITY;
 	return (first >> 16 & 0xff) == WEIR_KIND_FEEDBACK ? WEIR_FEEDBACK_GOOD : WEIR_FEEDBACK_OTHER;
 }
 
-/* The content of a body that weir_control_kind calls feedback or a word; nothing is believed before the tag is. */
-WEIR_INLINE void weir_feedback_read(const u64 *body, struct weir_feedback *feedback)
+/*
+ * Reads a body that weir_control_kind() reports as feedback or ECN capability message. The content
+ * is not trusted before the tag is verified.
+ */
+WEIR_INLINE void weir_feedback_read(const u64 body[WEIR_FEEDBACK_WORDS], struct weir_feedback *feedback)
 {
 	u64 first = weir_be64(body[0]), second = weir_be64(body[1]), third = weir_be64(body[2]);
 
@@ -183,25 +179,28 @@ WEIR_INLINE void weir_feedback_read(const u64 *body, struct weir_feedback *feedb
 	feedback->sequence = weir_be64(body[5]);
 }
 
-/* The packet that was answered, as its sender classifies what leaves; `answer` is the answer's own packet. */
-WEIR_INLINE void weir_feedback_answered(const struct weir_feedback *feedback, const struct weir_packet *answer,
-					struct weir_packet *answered)
+/*
+ * Reconstructs the answered packet as its sender classifies it on egress. `carrier`
+ * is the feedback packet.
+ */
+WEIR_INLINE void weir_feedback_subject(const struct weir_feedback *feedback, const struct weir_packet *carrier,
+					struct weir_packet *subject)
 {
-	__builtin_memset(answered, 0, sizeof(*answered));
-	answered->source[0] = answer->destination[0];
-	answered->source[1] = answer->destination[1];
-	answered->destination[0] = answer->source[0];
-	answered->destination[1] = answer->source[1];
-	answered->family = answer->family;
-	answered->protocol = feedback->protocol;
-	answered->source_port = feedback->source_port;
-	answered->destination_port = feedback->destination_port;
-	answered->vni = feedback->vni;
-	answered->dscp = feedback->dscp & 0x3f;
-	answered->has = (feedback->has & (WEIR_HAS_PORTS | WEIR_HAS_VNI)) | WEIR_HAS_IP;
+	__builtin_memset(subject, 0, sizeof(*subject));
+	subject->source[0] = carrier->destination[0];
+	subject->source[1] = carrier->destination[1];
+	subject->destination[0] = carrier->source[0];
+	subject->destination[1] = carrier->source[1];
+	subject->family = carrier->family;
+	subject->protocol = feedback->protocol;
+	subject->source_port = feedback->source_port;
+	subject->destination_port = feedback->destination_port;
+	subject->vni = feedback->vni;
+	subject->dscp = feedback->dscp & 0x3f;
+	subject->has = (feedback->has & (WEIR_HAS_PORTS | WEIR_HAS_VNI)) | WEIR_HAS_IP;
 }
 
-/* 1: (epoch, sequence) is newer than what was believed last. */
+/* Returns 1 if (epoch, sequence) is newer than the last accepted one. */
 WEIR_INLINE int weir_feedback_newer(u64 epoch, u64 sequence, u64 last_epoch, u64 last_sequence)
 {
 	return epoch > last_epoch || (epoch == last_epoch && sequence > last_sequence);
@@ -231,7 +230,7 @@ WEIR_INLINE u16 weir_checksum_fold(u64 sum)
 	return (u16)~sum;
 }
 
-/* The sum of `count` words as the internet checksum adds them; up to 16 of them do not overflow. */
+/* Returns the internet checksum's sum of `count` words; up to 16 words do not overflow. */
 WEIR_INLINE u64 weir_checksum_words(const u64 *words, u32 count)
 {
 	u64 sum = 0;
@@ -249,12 +248,12 @@ WEIR_INLINE u64 weir_checksum_words(const u64 *words, u32 count)
 }
 
 /*
- * The IPv4 and UDP headers before a body; `source` is who answers. Without a UDP checksum, which IPv4 allows: the tag is
- * more than one.
+ * Writes the IPv4 and UDP headers before a body. `source` is the receiver that answers. The UDP
+ * checksum is 0, which IPv4 permits; the tag protects more.
  */
-WEIR_INLINE void weir_answer_ipv4(u8 *headers, const u64 *source, const u64 *destination)
+WEIR_INLINE void weir_feedback_ipv4(u8 headers[20 + WEIR_UDP_BYTES], const u64 source[2], const u64 destination[2])
 {
-	u32 length = WEIR_ANSWER_IPV4, sum = 0, i;
+	u32 length = WEIR_FEEDBACK_IPV4_BYTES, sum = 0, i;
 	u16 checksum;
 
 	__builtin_memset(headers, 0, 12);
@@ -273,8 +272,8 @@ WEIR_INLINE void weir_answer_ipv4(u8 *headers, const u64 *source, const u64 *des
 	weir_udp_header(headers + 20);
 }
 
-/* The IPv6 and UDP headers before `body`, which the UDP checksum covers. */
-WEIR_INLINE void weir_answer_ipv6(u8 *headers, const u64 *source, const u64 *destination, const u64 *body)
+/* Writes the IPv6 and UDP headers before `body`. The UDP checksum covers the body. */
+WEIR_INLINE void weir_feedback_ipv6(u8 headers[40 + WEIR_UDP_BYTES], const u64 source[2], const u64 destination[2], const u64 body[WEIR_FEEDBACK_WORDS])
 {
 	u32 length = WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES;
 	u64 sum;
@@ -290,7 +289,7 @@ WEIR_INLINE void weir_answer_ipv6(u8 *headers, const u64 *source, const u64 *des
 	weir_udp_header(headers + 40);
 	sum = weir_checksum_words(source, 2) + weir_checksum_words(destination, 2) +
 	      weir_checksum_words(body, WEIR_FEEDBACK_WORDS);
-	/* the pseudo header's length and protocol, then the UDP header's ports and length */
+	/* length and protocol of the pseudo header, then ports and length of the UDP header */
 	sum += length + WEIR_PROTOCOL_UDP + WEIR_CONTROL_PORT * 2 + length;
 	checksum = weir_checksum_fold(sum);
 	if (!checksum)

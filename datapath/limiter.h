@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * When a packet may leave so that a service stays within its rate: the root limiter of a service.
+ * Rate limiter: the earliest departure time that keeps a service within its rate.
  *
- * Problem: pace packets of 64 B to 64 KiB at 1 kb/s to 1 Tb/s, with rates that change every 200 us, in
- * integers of 64 bits, without drifting from the rate however many packets pass.
- * Approach: count what is owed to the wire in nanobits (10^-9 bit). A packet of n bytes adds n * 8 * 10^9; t
- * nanoseconds at r bit/s pay back exactly t * r. Both are whole numbers, so nothing is ever rounded away:
- * the only rounding is that of one departure to the next whole nanosecond, which is not carried over, so
- * the error is below 1 ns per packet and does not add up. A packet leaves when all before it, less the
- * burst allowance, are paid. Changing the rate settles the account at the old one first; the debt is in
- * bits, so a service that was slow does not wait out an old debt at its new speed.
+ * The limiter paces packets of 64 B to 64 KiB at 1 kb/s to 1 Tb/s, with rates that change every
+ * 200 us. It uses 64-bit integers and does not drift from the rate, whatever the number of packets.
  *
- * In every window of t nanoseconds the departures carry at most r * t, and the burst, and one packet (the
- * one that opens the window). Packets that find nothing owed leave at once.
+ * It counts the debt to the wire in nanobits (10^-9 bit). A packet of n bytes adds n * 8 * 10^9. An
+ * elapsed time of t ns at r bit/s repays exactly t * r. Both are integers, so no error accumulates:
+ * the only rounding is that of a departure to the next whole ns, below 1 ns per packet. A packet
+ * leaves when all earlier debt, less the burst allowance, is repaid. A packet that finds no debt
+ * leaves at once. A rate change first settles the debt at the old rate. The debt is in bits, so it
+ * is repaid at the new rate.
  *
- * Bounds: owed is at most WEIR_OWED_MAX = 2^62 nanobits, which is 576 MB waiting; what would go beyond is not
- * counted, so whoever queues must hold less (HTB and fq hold far less). Rates up to 10^18 bit/s.
+ * Worked example: 1 Gb/s, no burst, packets of 1,500 B offered at 0 ns leave at 0, 12,000,
+ * 24,000 ns. At 3 Gb/s they leave at 0, 4,000, 8,000. Packets of 100 B at 3 Gb/s (266.67 ns each)
+ * leave at 0, 267, 534, 800.
  *
- * Worked example: 1 Gb/s, no burst, packets of 1,500 B offered at 0 ns: they leave at 0, 12,000, 24,000 ns.
- * At 3 Gb/s: 0, 4,000, 8,000; with 100 B at 3 Gb/s (266.67 ns each): 0, 267, 534, 800.
+ * Bounds: in every window of t ns the departures carry at most r * t, the burst, and one packet
+ * (the packet that opens the window). The debt saturates at WEIR_OWED_MAX = 2^62 nanobits, or
+ * 576 MB. The queue behind the limiter must hold less; those of HTB and fq hold far less. Rates
+ * up to 10^18 bit/s.
  *
- * Source: EyeQ section 4.2 (transmit rate limiters), Saeed et al., Carousel, SIGCOMM 2017 (earliest
- * departure times).
+ * Source: EyeQ section 4.2 (transmit rate limiters); Saeed et al., Carousel, SIGCOMM
+ * 2017 (earliest departure times).
  */
 #ifndef WEIR_LIMITER_H
 #define WEIR_LIMITER_H
@@ -30,23 +31,23 @@
 
 #define WEIR_NANOBITS_PER_BYTE 8000000000ULL
 #define WEIR_OWED_MAX (1ULL << 62)
-/* The largest packet or burst that is counted; 256 MiB is 2.1 * 10^18 nanobits, well inside 2^62. */
+/* Largest packet or burst that counts, bytes. 256 MiB is 2.1 * 10^18 nanobits, well below 2^62. */
 #define WEIR_CHARGE_MAX (1U << 28)
-/* The largest rate: with it, (WEIR_OWED_MAX + rate) stays below 2^63. */
+/* Largest rate, bit/s: WEIR_OWED_MAX + rate stays below 2^63. */
 #define WEIR_RATE_MAX 1000000000000000000ULL
 
 struct weir_limiter {
-	u64 rate;   /* bit/s; 0 is unlimited */
-	u64 burst;  /* nanobits that may leave ahead of the rate */
-	u64 owed;   /* nanobits not yet paid at `paid_at`, the burst included; at most WEIR_OWED_MAX */
-	u64 paid_at;  /* ns */
-	u64 drain_ns; /* so much time pays WEIR_OWED_MAX at `rate`: keeps elapsed * rate inside 64 bits */
-	u64 rest_at;  /* ns: when it was last found to owe nothing; what was charged before is paid */
-	u32 kept;     /* bytes of grants that were charged since (grant.h) */
+	u64 rate;     /* bit/s; 0 is unlimited */
+	u64 burst;    /* nanobits that may leave ahead of the rate */
+	u64 owed;     /* nanobits of debt at `paid_at`, burst included; at most WEIR_OWED_MAX */
+	u64 paid_at;  /* ns: time up to which elapsed time has repaid debt */
+	u64 drain_ns; /* ns that repay WEIR_OWED_MAX at `rate`; keeps elapsed * rate in 64 bits */
+	u64 rest_at;  /* ns: last time without debt; all earlier charges are repaid */
+	u32 kept;     /* bytes of leases charged since `rest_at` (lease.h) */
 	u32 reserved;
 };
 
-/* Pays for the time until `now`. A clock that goes back (two CPUs) pays nothing. */
+/* Repays debt for the time until `now`. A `now` before `paid_at` (two CPUs) repays nothing. */
 WEIR_INLINE void weir_limiter_settle(struct weir_limiter *limiter, u64 now)
 {
 	u64 elapsed, paid;
@@ -65,7 +66,7 @@ WEIR_INLINE void weir_limiter_settle(struct weir_limiter *limiter, u64 now)
 	limiter->kept = 0;
 }
 
-/* From `now` on the rate is `rate` bit/s; 0 is unlimited and forgets what is owed. */
+/* Sets the rate in bit/s as of `now`. 0 is unlimited and clears the debt. */
 WEIR_INLINE void weir_limiter_set_rate(struct weir_limiter *limiter, u64 now, u64 rate)
 {
 	weir_limiter_settle(limiter, now);
@@ -80,7 +81,7 @@ WEIR_INLINE void weir_limiter_set_rate(struct weir_limiter *limiter, u64 now, u6
 	}
 }
 
-/* From now on `bytes` may leave ahead of the rate after a pause; at most WEIR_CHARGE_MAX. */
+/* Sets the bytes that may leave ahead of the rate after a pause, at most WEIR_CHARGE_MAX. */
 WEIR_INLINE void weir_limiter_set_burst(struct weir_limiter *limiter, u32 bytes)
 {
 	if (bytes > WEIR_CHARGE_MAX)
@@ -88,7 +89,7 @@ WEIR_INLINE void weir_limiter_set_burst(struct weir_limiter *limiter, u32 bytes)
 	limiter->burst = bytes * WEIR_NANOBITS_PER_BYTE;
 }
 
-/* When a packet offered now would leave; charges nothing. */
+/* Returns the departure time of a packet offered at `now`. Charges nothing. */
 WEIR_INLINE u64 weir_limiter_earliest(struct weir_limiter *limiter, u64 now)
 {
 	u64 ahead, departure;
@@ -97,12 +98,12 @@ WEIR_INLINE u64 weir_limiter_earliest(struct weir_limiter *limiter, u64 now)
 	if (!limiter->rate || limiter->owed <= limiter->burst)
 		return now;
 	ahead = limiter->owed - limiter->burst;
-	/* paid_at is now, or later when the clock went back; the sum stays far from 2^64 for 1 kb/s and above */
+	/* paid_at is at least now. The sum stays far below 2^64 from 1 kb/s on. */
 	departure = limiter->paid_at + (ahead - 1) / limiter->rate + 1;
 	return departure > now ? departure : now;
 }
 
-/* Charges a packet of `bytes` to a limiter that was settled at the time when it is offered. */
+/* Charges a packet of `bytes` to a limiter that is settled at the time of the packet. */
 WEIR_INLINE void weir_limiter_charge(struct weir_limiter *limiter, u32 bytes)
 {
 	if (!limiter->rate)
@@ -114,7 +115,7 @@ WEIR_INLINE void weir_limiter_charge(struct weir_limiter *limiter, u32 bytes)
 		limiter->owed = WEIR_OWED_MAX;
 }
 
-/* Takes back a charge of `bytes` since which it was not at rest. */
+/* Reverts a charge of `bytes`. The limiter must not have been without debt since that charge. */
 WEIR_INLINE void weir_limiter_refund(struct weir_limiter *limiter, u32 bytes)
 {
 	u64 charged = bytes * WEIR_NANOBITS_PER_BYTE;
@@ -123,9 +124,10 @@ WEIR_INLINE void weir_limiter_refund(struct weir_limiter *limiter, u32 bytes)
 }
 
 /*
- * When a packet of `bytes` offered at `now` leaves: never before `now`, and never before an earlier packet
- * unless the rate rose in between (then old packets keep the late times that they were given: queue behind
- * the limiter, or bound how far ahead times may lie).
+ * Charges a packet of `bytes` offered at `now` and returns its departure time. It is not before
+ * `now`, and not before the departure of an earlier packet, except after a rate increase: earlier
+ * packets then keep their later times. To preserve the order, queue behind the limiter or limit how
+ * far ahead departures may lie.
  */
 WEIR_INLINE u64 weir_limiter_departure(struct weir_limiter *limiter, u64 now, u32 bytes)
 {

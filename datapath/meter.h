@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * What a service has sent and received, in bytes and packets as the wire counts them.
+ * Traffic counters of a service: bytes and packets as they are on the wire.
  *
- * Problem: with segmentation offload one skb stands for up to 64 KiB that leave as many packets, each with
- * its own copy of the headers; skb->len counts the headers once. Metering it would make bulk senders look
- * up to 4 % smaller than they are, and small-packet senders not at all.
- * Approach: count the segments, and the headers once for each. Frames count from the Ethernet header to the
- * end of the payload: preamble, checksum and gap (24 bytes) are the link's, as are VLAN tags that the
- * interface inserts.
+ * With segmentation offload one skb stands for up to 64 KiB. It leaves as several packets, each
+ * with its own copy of the headers, but skb->len counts the headers once. A meter of skb->len would
+ * undercount bulk senders by up to 4 % and senders of small packets not at all. The meter therefore
+ * counts segments, and the headers once per segment. A frame counts from the Ethernet header to the
+ * end of the payload. Preamble, frame check sequence and gap (24 bytes) belong to the link, as do
+ * VLAN tags that the interface inserts.
  *
- * Worked example: an skb of 54 bytes of headers and 2,920 of payload with gso_size 1460 is 2 packets and
- * 2,974 + 54 = 3,028 bytes.
+ * Worked example: an skb with 54 bytes of headers, 2,920 bytes of payload and gso_size 1460 is 2
+ * packets and 2,974 + 54 = 3,028 bytes.
  *
- * Source: the kernel's qdisc_pkt_len_init() (net/core/dev.c), which HTB charges by.
+ * Source: the kernel's qdisc_pkt_len_init() (net/core/dev.c), whose result HTB charges.
  */
 #ifndef WEIR_METER_H
 #define WEIR_METER_H
@@ -27,7 +27,10 @@ struct weir_meter {
 	u64 packets;
 };
 
-/* How many packets an skb stands for. Guests may leave gso_segs 0: then it follows from the lengths. */
+/*
+ * Returns the number of packets that an skb stands for. Guests can leave gso_segs 0; the
+ * lengths then determine it.
+ */
 WEIR_INLINE u32 weir_segments(u32 bytes, u32 header_bytes, u32 gso_size, u32 gso_segs)
 {
 	if (!gso_size)
@@ -36,11 +39,11 @@ WEIR_INLINE u32 weir_segments(u32 bytes, u32 header_bytes, u32 gso_size, u32 gso
 		return gso_segs;
 	if (bytes <= header_bytes)
 		return 1;
-	/* not (bytes + size - 1) / size: the sum could overflow */
+	/* not (bytes + gso_size - 1) / gso_size: the sum can overflow */
 	return (bytes - header_bytes - 1) / gso_size + 1;
 }
 
-/* The bytes of all of them together. */
+/* Returns the wire bytes of all segments of an skb. `segments` is at least 1. */
 WEIR_INLINE u64 weir_wire_bytes(u32 bytes, u32 header_bytes, u32 segments)
 {
 	return (u64)bytes + (u64)(segments - 1) * header_bytes;

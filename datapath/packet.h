@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * From a frame to the fields that a policy can name.
+ * Header parser: from a frame to the fields that a policy can specify.
  *
- * Problem: rules speak of protocols, ports, addresses, DSCP and VXLAN networks; frames have VLAN tags, IPv4
- * options, IPv6 extension headers, fragments, and may be cut short or wrong on purpose.
- * Approach: walk Ethernet, at most WEIR_TAGS_MAX VLAN tags, IPv4 or IPv6 with at most WEIR_EXTENSIONS_MAX
- * extension headers, then TCP, UDP or SCTP. Each header is read whole or the frame is malformed. What a
- * frame does not have is marked in `has`, so that a rule that asks for it does not match.
+ * Rules specify protocols, ports, addresses, DSCP and VXLAN networks. Frames contain VLAN tags,
+ * IPv4 options, IPv6 extension headers and fragments, and can be truncated or malformed on purpose.
+ * The parser reads Ethernet, at most WEIR_TAGS_MAX VLAN tags, IPv4 or IPv6 with at most
+ * WEIR_EXTENSIONS_MAX extension headers, then TCP, UDP or SCTP. A header that is not complete makes
+ * the frame malformed. `has` records which fields are present. A rule that specifies an absent
+ * field does not match.
  *
  *   not IP (ARP, ...)           family 0: only rules without header fields match
- *   a fragment after the first  no ports (they are in the first fragment)
- *   too many extension headers  no ports, the protocol is the header where the walk stopped
- *   a header cut short or wrong WEIR_MALFORMED: unclassified, whatever the rules say
+ *   fragment after the first    no ports: the first fragment contains them
+ *   too many extension headers  no ports; the protocol is the header at which the parser stopped
+ *   truncated or invalid header WEIR_MALFORMED: unclassified, whatever the rules are
  *
- * The total length of IPv4 is not checked against the frame: the kernel leaves it 0 in segments above 64 KiB.
+ * The parser does not compare the total length of IPv4 with the frame: the kernel sets it to 0 in
+ * segments above 64 KiB.
  *
- * Worked example: `ethernet(0x0800) ipv4(ihl 5, 10.0.0.1 > 10.0.0.2, tos 0xb8, tcp) tcp(40000 > 7000, doff 5)`
- * gives family 4, protocol 6, dscp 46, ports 40000 and 7000, 54 bytes of headers.
+ * Worked example: `ethernet(0x0800) ipv4(ihl 5, 10.0.0.1 > 10.0.0.2, tos 0xb8, tcp) tcp(40000 >
+ * 7000, doff 5)` gives family 4, protocol 6, dscp 46, ports 40000 and 7000, 54 bytes of headers.
  *
  * Source: RFC 791, RFC 8200 section 4, RFC 2474, RFC 7348 section 5, IEEE 802.1Q.
  */
@@ -29,10 +31,13 @@
 #define WEIR_MALFORMED 1
 
 #define WEIR_TAGS_MAX 2
-/* RFC 8200 recommends each header at most once: hop-by-hop, two of options, routing, fragment, AH. */
+/*
+ * RFC 8200 section 4.1 recommends each extension header at most once, destination options twice:
+ * hop-by-hop options, two of destination options, routing, fragment, authentication.
+ */
 #define WEIR_EXTENSIONS_MAX 6
 
-/* What a packet has; see `struct weir_packet`. */
+/* Fields of struct weir_packet that are defined. */
 #define WEIR_HAS_IP 0x01
 #define WEIR_HAS_PORTS 0x02
 #define WEIR_HAS_VNI 0x04
@@ -43,22 +48,22 @@
 #define WEIR_VXLAN_PORT 4789
 
 struct weir_packet {
-	u64 source[2];      /* as on the wire; IPv4 is ::ffff:a.b.c.d. With WEIR_HAS_IP */
-	u64 destination[2]; /* likewise */
+	u64 source[2];      /* network byte order; IPv4 is ::ffff:a.b.c.d. With WEIR_HAS_IP */
+	u64 destination[2]; /* the same. With WEIR_HAS_IP */
 	u32 header_bytes;   /* all headers up to the payload of TCP, UDP or SCTP, else of IP */
 	u32 vni;            /* with WEIR_HAS_VNI */
-	u32 network;        /* where the IP header begins; with WEIR_HAS_IP */
-	u16 source_port;    /* host order, with WEIR_HAS_PORTS */
+	u32 network;        /* offset of the IP header. With WEIR_HAS_IP */
+	u16 source_port;    /* host byte order. With WEIR_HAS_PORTS */
 	u16 destination_port;
-	u8 family;   /* 4, 6, or 0 when not IP */
-	u8 protocol; /* with WEIR_HAS_IP: the number after all extension headers */
+	u8 family;   /* 4, 6, or 0 if not IP */
+	u8 protocol; /* the number after all extension headers. With WEIR_HAS_IP */
 	u8 dscp;     /* with WEIR_HAS_IP */
 	u8 has;      /* WEIR_HAS_* */
-	u8 ecn;      /* with WEIR_HAS_IP: the lower two bits of the traffic class */
-	u8 reserved[7];
+	u8 ecn;      /* the lower two bits of the traffic class. With WEIR_HAS_IP */
+	u8 reserved[11];
 };
 
-/* The transport header at `offset`, of the protocol in `packet`. */
+/* Parses the transport header at `offset`, of the protocol in `packet`. */
 WEIR_INLINE int weir_parse_transport(weir_frame *frame, u32 offset, struct weir_packet *packet)
 {
 	u8 header[14] WEIR_ALIGNED;
@@ -97,6 +102,7 @@ WEIR_INLINE int weir_parse_transport(weir_frame *frame, u32 offset, struct weir_
 	return WEIR_PARSED;
 }
 
+/* Writes an IPv4 address as an IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2). */
 WEIR_INLINE void weir_map_ipv4(u64 *address, const u8 *ipv4)
 {
 	u8 mapped[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ipv4[0], ipv4[1], ipv4[2], ipv4[3] };
@@ -149,7 +155,7 @@ WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packe
 		u8 extension[4] WEIR_ALIGNED;
 		u8 kind = next;
 
-		/* hop-by-hop, routing, destination options, mobility; fragment; authentication */
+		/* hop-by-hop, routing, destination options, mobility, fragment, authentication */
 		if (kind != 0 && kind != 43 && kind != 60 && kind != 135 && kind != 44 && kind != 51)
 			break;
 		if (weir_load(frame, offset, extension, 4))
@@ -172,7 +178,10 @@ WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packe
 	return weir_parse_transport(frame, offset, packet);
 }
 
-/* Fills `packet` from an Ethernet frame: WEIR_PARSED, or WEIR_MALFORMED with the fields undefined. */
+/*
+ * Fills `packet` from an Ethernet frame. Returns WEIR_PARSED, or
+ * WEIR_MALFORMED with undefined fields.
+ */
 WEIR_INLINE int weir_parse(weir_frame *frame, struct weir_packet *packet)
 {
 	u8 ethernet[14] WEIR_ALIGNED;

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * SipHash-2-4: a tag of 64 bits over a few words, which only holders of a key of 128 bits can make.
+ * SipHash-2-4: a 64-bit message authentication tag under a 128-bit key.
  *
- * Problem: feedback sets the rates of other hosts, and must be checked in the kernel at the price of a packet; HMAC-SHA-256, which
- * tags rack datagrams, costs microseconds. Approach: SipHash, made for short messages, which the kernel itself uses
- * against forged input. Additions, rotations and exclusive ors of 64 bits: the same in BPF and natively.
+ * Feedback sets rates at other hosts. The kernel verifies each feedback packet, so the tag must
+ * cost no more than a packet. HMAC-SHA-256, which authenticates the brokers' datagrams, takes
+ * microseconds. SipHash is designed for short messages, and the kernel itself uses it against
+ * forged input. It consists of 64-bit additions, rotations and exclusive ors, which are the same
+ * in BPF and natively.
  *
- * A tag of 64 bits is guessed once in 2^63 tries on average; at 10^6 packets a second that is 290,000 years, and each
- * wrong one is counted.
+ * A forger needs 2^63 attempts on average. At 10^6 packets/s this takes 290,000 years, and each
+ * wrong tag is counted.
  *
- * Messages are whole words as they stand in memory; a word is read as eight bytes, the first one lowest, whatever the host's
- * order, as SipHash has it.
+ * Messages are whole 64-bit words as they are in memory. SipHash reads a word as eight bytes, least
+ * significant byte first, whatever the byte order of the host.
  *
- * Worked example: key bytes 00 .. 0f, message bytes 00 .. 07: 0x93f5f5799a932462 (the authors' vectors).
+ * Worked example: key bytes 00 .. 0f, message bytes 00 .. 07: 0x93f5f5799a932462
+ * (the authors' test vectors).
  *
- * Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012, section 2 and appendix A.
+ * Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012,
+ * section 2 and appendix A.
  */
 #ifndef WEIR_SIPHASH_H
 #define WEIR_SIPHASH_H
@@ -22,8 +26,8 @@
 #include "types.h"
 
 struct weir_sip_key {
-	u64 first; /* the key's first eight bytes, the first one lowest */
-	u64 second;
+	u64 first;  /* bytes 0 to 7 of the key, little-endian */
+	u64 second; /* bytes 8 to 15 */
 };
 
 struct weir_sip {
@@ -49,7 +53,7 @@ WEIR_INLINE void weir_sip_round(struct weir_sip *sip)
 	sip->v2 = weir_rotate(sip->v2, 32);
 }
 
-WEIR_INLINE void weir_sip_word(struct weir_sip *sip, u64 word)
+WEIR_INLINE void weir_sip_input(struct weir_sip *sip, u64 word)
 {
 	sip->v3 ^= word;
 	weir_sip_round(sip);
@@ -57,7 +61,7 @@ WEIR_INLINE void weir_sip_word(struct weir_sip *sip, u64 word)
 	sip->v0 ^= word;
 }
 
-/* A word as SipHash reads it. */
+/* Converts a word in memory to the little-endian integer that SipHash processes. */
 WEIR_INLINE u64 weir_sip_read(u64 word)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -67,7 +71,7 @@ WEIR_INLINE u64 weir_sip_read(u64 word)
 #endif
 }
 
-/* The tag of `count` words, at most WEIR_SIP_WORDS_MAX. */
+/* Returns the tag of `count` words, at most WEIR_SIP_WORDS_MAX. */
 #define WEIR_SIP_WORDS_MAX 16
 WEIR_INLINE u64 weir_siphash(const struct weir_sip_key *key, const u64 *words, u32 count)
 {
@@ -82,10 +86,10 @@ WEIR_INLINE u64 weir_siphash(const struct weir_sip_key *key, const u64 *words, u
 	for (i = 0; i < WEIR_SIP_WORDS_MAX; i++) {
 		if (i >= count)
 			break;
-		weir_sip_word(&sip, weir_sip_read(words[i]));
+		weir_sip_input(&sip, weir_sip_read(words[i]));
 	}
-	/* the last word: no bytes left over, and the length in bytes */
-	weir_sip_word(&sip, (u64)(count * 8) << 56);
+	/* the last block: no remaining bytes, and the length in bytes */
+	weir_sip_input(&sip, (u64)(count * 8) << 56);
 	sip.v2 ^= 0xff;
 	for (i = 0; i < 4; i++)
 		weir_sip_round(&sip);

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The headers of each packet that was merged into one buffer, where the packets are a tunnel's.
+ * Header length of tunnel packets that the kernel merged into one buffer.
  *
- * Problem: the kernel merges packets of VXLAN, GENEVE, GRE and IP in IP on arrival by their innermost TCP; the buffer has all headers once, and
- * each packet on the wire had them all: the tunnel's, and those of the packet inside. packet.h ends at the outer ones, which policies name; to
- * count the outer ones alone for each packet misses 4.7 % of a full VXLAN frame.
- * Approach: where a buffer stands for several packets, go on behind the outer headers: the tunnel's own, Ethernet with tags where it carries that,
- * IPv4 or IPv6, TCP or UDP. What does not look like it has the outer headers alone. IPv6's extension headers inside a tunnel are not
- * walked. One level: the kernel merges no deeper.
+ * On arrival the kernel merges VXLAN, GENEVE, GRE and IP-in-IP packets by their innermost TCP
+ * header. The buffer contains all headers once, but each packet on the wire had all of them:
+ * the tunnel's and those of the inner packet. packet.h ends at the outer headers, which
+ * policies specify. Counting only the outer headers per packet misses 4.7 % of a full VXLAN
+ * frame (74 of 1,564 bytes).
  *
- * Worked example: Ethernet 14, IPv4 20, UDP 8, VXLAN 8, Ethernet 14, IPv4 20, TCP 32: 116 bytes, of which packet.h knows 42. Ten packets of 1,398
- * bytes of payload: a buffer of 14,096 bytes, on the wire 14,096 + 9 * 116 = 15,140.
+ * For a buffer of several packets, weir_header_bytes() parses on after the outer headers: the
+ * tunnel header, Ethernet with VLAN tags if the tunnel carries Ethernet, IPv4 or IPv6, TCP or UDP.
+ * If a buffer does not have this form, the outer headers alone count. IPv6 extension headers inside
+ * a tunnel are not parsed. One tunnel level is enough: the kernel merges no deeper.
  *
- * Source: RFC 7348 section 5, RFC 8926 section 3.4, RFC 2784 and 2890, RFC 2003, RFC 2473.
+ * Worked example: Ethernet 14, IPv4 20, UDP 8, VXLAN 8, Ethernet 14, IPv4 20, TCP 32: 116 bytes, of
+ * which packet.h reports 42. Ten packets with 1,398 bytes of payload are a buffer of 14,096 bytes,
+ * and 14,096 + 9 * 116 = 15,140 bytes on the wire.
+ *
+ * Source: RFC 7348 section 5, RFC 8926 section 3.4, RFC 2784, RFC 2890, RFC 2003, RFC 2473.
  */
 #ifndef WEIR_TUNNEL_H
 #define WEIR_TUNNEL_H
@@ -25,10 +30,13 @@
 #define WEIR_PROTOCOL_GRE 47
 #define WEIR_TYPE_IPV4 0x0800
 #define WEIR_TYPE_IPV6 0x86dd
-/* Ethernet inside a tunnel */
+/* Ethernet inside a tunnel: Transparent Ethernet Bridging */
 #define WEIR_TYPE_ETHERNET 0x6558
 
-/* All headers of the packets that `frame` was merged from; `packet` is what weir_parse found. */
+/*
+ * Returns the length of all headers of the packets that were merged into `frame`. `packet` is the
+ * result of weir_parse().
+ */
 WEIR_INLINE u32 weir_header_bytes(weir_frame *frame, const struct weir_packet *packet)
 {
 	u8 header[40] WEIR_ALIGNED;
@@ -43,7 +51,7 @@ WEIR_INLINE u32 weir_header_bytes(weir_frame *frame, const struct weir_packet *p
 		if (packet->destination_port == WEIR_GENEVE_PORT) {
 			if (weir_load(frame, offset, header, 4))
 				return packet->header_bytes;
-			/* options, in words */
+			/* length of the options, in 4-byte words */
 			offset += (u32)(header[0] & 0x3f) * 4;
 			type = weir_be16(header + 2);
 		} else if (packet->destination_port != WEIR_VXLAN_PORT) {
@@ -53,7 +61,7 @@ WEIR_INLINE u32 weir_header_bytes(weir_frame *frame, const struct weir_packet *p
 	} else if (packet->protocol == WEIR_PROTOCOL_GRE) {
 		if (weir_load(frame, offset, header, 4) || (header[1] & 7))
 			return packet->header_bytes;
-		/* a checksum, a key, a sequence number */
+		/* optional fields: checksum, key, sequence number */
 		offset += 4 + (header[0] & 0x80 ? 4 : 0) + (header[0] & 0x20 ? 4 : 0) + (header[0] & 0x10 ? 4 : 0);
 		type = weir_be16(header + 2);
 	} else if (packet->protocol == WEIR_PROTOCOL_IPV4) {

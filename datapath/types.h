@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The few words in which the per-packet code is written, for both compilers.
+ * Types and primitives for both builds of the per-packet code.
  *
- * Problem: the same headers are compiled by clang for the kernel's BPF machine and by cc for the
- * simulator, and a difference between the two would make the simulator lie.
- * Approach: fixed-width integers only, nearly every function inlined (BPF has no calls into shared objects), and
- * one way to read a frame, `weir_load`, that each body provides: in the kernel it reads the linear part of an
- * skb, where headers nearly always are, and by the helper bpf_skb_load_bytes what lies outside, which never
- * changes the packet; natively it is a bounds-checked copy.
+ * clang compiles these headers for the kernel's BPF programs. cc compiles them for the simulator.
+ * Both builds must make identical decisions; otherwise simulation results do not hold for Linux.
+ * Three rules ensure this:
+ *
+ *   - Integers have fixed widths.
+ *   - Nearly every function is inlined, because BPF cannot call into shared objects.
+ *   - weir_load() is the only access to a frame. Each build implements it.
+ *
+ * In the kernel, weir_load() reads the linear part of an skb, which nearly always contains the
+ * headers. For bytes outside it, weir_load() calls bpf_skb_load_bytes(), which does not modify the
+ * packet. Natively, weir_load() is a bounds-checked copy.
+ *
+ * Worked example: weir_load(frame, 12, bytes, 2) reads the EtherType. weir_be16() of
+ * 08 00 is 0x0800.
+ *
+ * Source: bpf-helpers(7), the kernel's Documentation/bpf/verifier.rst.
  */
 #ifndef WEIR_TYPES_H
 #define WEIR_TYPES_H
@@ -30,9 +40,10 @@ typedef uint64_t u64;
 
 #define WEIR_INLINE static inline __attribute__((always_inline))
 /*
- * A function that the kernel's verifier looks at once, whatever its callers know. Inlined, what is called in several ways multiplies the
- * states that it goes through. It takes five arguments, numbers and pointers; it must ask whether a pointer is null, and gets it back
- * as an unknown number.
+ * Marks a function that the kernel's verifier checks once, independently of its callers. The
+ * verifier checks an inlined function again for each state of each caller. A marked function takes
+ * at most five arguments, scalars or pointers. It must check pointers for null, and its callers see
+ * its result as an unknown scalar.
  */
 #ifdef __bpf__
 #define WEIR_ONCE __attribute__((noinline))
@@ -44,14 +55,17 @@ typedef uint64_t u64;
 #define WEIR_U64_MAX 0xffffffffffffffffULL
 
 #ifdef __bpf__
-/* A frame is the kernel's own view of an skb. */
+/* In the kernel, a frame is the BPF context of an skb. */
 typedef struct __sk_buff weir_frame;
-/* The compiler does not know what `value` was. */
+/* Hides the value of a variable from the optimizer. */
 #define WEIR_OPAQUE(value) asm volatile("" : "+r"(value))
-/* The verifier takes no larger offset into the linear part; headers end far before. */
+/* The verifier rejects larger offsets into the linear part. Headers end far below this offset. */
 #define WEIR_LINEAR_MAX 0x3fff
 
-/* Copies a constant `size`; `to` is aligned like a u64. Words, since the helper costs as much as a whole header's use. */
+/*
+ * Copies `size` bytes, a compile-time constant, in words. `to` is aligned like a u64. The helper
+ * bpf_skb_load_bytes() costs as much as all other processing of a header.
+ */
 WEIR_INLINE void weir_copy(u8 *to, const u8 *from, u32 size)
 {
 	u32 i = 0;
@@ -70,7 +84,10 @@ WEIR_INLINE void weir_copy(u8 *to, const u8 *from, u32 size)
 		to[i] = from[i];
 }
 
-/* Copies `size` bytes at `offset` to what is aligned like a u64; 0, or not when the frame ends before. */
+/*
+ * Copies `size` bytes at `offset` to `to`, which is aligned like a u64. Returns 0, or another value
+ * if the frame is shorter.
+ */
 WEIR_INLINE int weir_load(weir_frame *frame, u32 offset, void *to, u32 size)
 {
 	if (offset <= WEIR_LINEAR_MAX) {
@@ -91,7 +108,7 @@ typedef const struct weir_bytes {
 
 #define WEIR_OPAQUE(value) ((void)(value))
 
-/* Copies `size` bytes at `offset`; 0, or -1 and nothing copied when the frame ends before. */
+/* Copies `size` bytes at `offset`. Returns 0, or -1 without a copy if the frame is shorter. */
 WEIR_INLINE int weir_load(weir_frame *frame, u32 offset, void *to, u32 size)
 {
 	if (offset > frame->size || size > frame->size - offset)
@@ -101,10 +118,10 @@ WEIR_INLINE int weir_load(weir_frame *frame, u32 offset, void *to, u32 size)
 }
 #endif
 
-/* For bytes that weir_load copies to. */
+/* Alignment of buffers that weir_load() writes. */
 #define WEIR_ALIGNED __attribute__((aligned(8)))
 
-/* A 16-bit number in network order. */
+/* Reads a 16-bit integer in network byte order. */
 WEIR_INLINE u16 weir_be16(const u8 *bytes)
 {
 	return (u16)((u16)bytes[0] << 8 | bytes[1]);

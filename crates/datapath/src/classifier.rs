@@ -1,42 +1,45 @@
 //! [`Classifier`]: from a frame, or from the fields of a packet, to the service that it belongs to.
 //!
-//! Problem: a policy's filters, in their order, must give the same verdict on every packet in the simulator
-//! (which has fields and no bytes) and in the kernel (which has bytes). Approach: each filter becomes one
-//! [`Rule`] in an array that the kernel reads and the C code here scans (`datapath/classify.h`). Interface
-//! globs are resolved when the array is made: a classifier is for one interface.
+//! A policy's filters, in their order, give the same verdict on a packet in the simulator (which has fields and no
+//! bytes) and in the kernel (which has bytes): each filter becomes one [`Rule`] in an array that the same C code scans in
+//! both (`datapath/classify.h`). Interface globs are resolved when the array is built, so a classifier is for one interface.
 //!
 //! Worked example: the filters `dfs: tcp 7000-7099` and `vm: interface tap*` on the interface `eth0` become
 //! one rule, since `tap*` is not `eth0`; on `tap3` they become two, the second matching everything.
 
-use crate::layout::{
-    HAS_IP, HAS_PORTS, HAS_VNI, MALFORMED, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI,
-    RULES_MAX, Rule, STARTS, UNCLASSIFIED, native,
+use crate::abi::{
+    self, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI, Rule,
 };
 use ipnet::IpNet;
 use std::net::IpAddr;
 use weir_policy::{Match, Protocol};
 use weir_units::ServiceId;
 
-/// Why a policy's filters cannot become a classifier.
+/// The most rules of one interface.
+pub const RULES_MAX: usize = abi::RULES_MAX as usize;
+/// Values of a port's last byte.
+pub const STARTS: usize = abi::STARTS as usize;
+
+/// A policy's filters cannot become a classifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClassifierError {
-    /// More filters apply to the interface than a packet may be compared with.
+    /// More filters apply to the interface than [`RULES_MAX`].
     #[error("{count} filters apply to this interface, and a packet is compared with at most {RULES_MAX}")]
     TooManyRules {
-        /// How many apply.
+        /// Number of filters that apply.
         count: usize,
     },
-    /// The filter names something that is not in a packet.
+    /// The filter names a field that no packet has.
     #[error("filters by `{field}` are not supported by the datapath (service {})", service.0)]
     Unsupported {
-        /// The service whose filter it is.
+        /// The service of the filter.
         service: ServiceId,
         /// The key in the policy file.
         field: &'static str,
     },
 }
 
-/// The fields of a packet, for whoever has no bytes.
+/// The fields of a packet, where its bytes are not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fields {
     /// The source address.
@@ -124,16 +127,15 @@ impl Classifier {
     }
 
     fn verdict(&self, packet: &Packet) -> Option<ServiceId> {
-        // SAFETY: `rules` is an array of `rules.len()` rules (at most RULES_MAX) in C's layout, `packet` is a
-        // valid packet, and the function only reads both.
+        // SAFETY: `rules` holds `rules.len()` rules (at most RULES_MAX) and `starts` STARTS values; all is only read.
         let service =
-            unsafe { native::weir_native_classify(self.rules.as_ptr(), self.rules.len() as u32, &self.starts, packet) };
-        (service != UNCLASSIFIED).then_some(ServiceId(service))
+            unsafe { abi::classify(self.rules.as_ptr(), self.rules.len() as u32, self.starts.as_ptr(), packet) };
+        (service != abi::UNCLASSIFIED).then_some(ServiceId(service))
     }
 }
 
-/// For each value of a port's last byte the first of `rules` (at most [`RULES_MAX`]) that a packet with such a port may match; as many as
-/// there are rules where none may. See `datapath/classify.h`.
+/// For each value of a port's last byte, the index of the first of `rules` (at most [`RULES_MAX`]) that a packet with such a port may
+/// match, or the number of rules if none may (`datapath/classify.h`).
 pub fn starts(rules: &[Rule]) -> [u16; STARTS] {
     let may_match = |rule: &Rule, byte: u16| {
         let ports = rule.port_last.wrapping_sub(rule.port_first);
@@ -142,17 +144,17 @@ pub fn starts(rules: &[Rule]) -> [u16; STARTS] {
     std::array::from_fn(|byte| rules.iter().position(|rule| may_match(rule, byte as u16)).unwrap_or(rules.len()) as u16)
 }
 
-/// The fields of an Ethernet frame, or none when it is malformed.
+/// The fields of an Ethernet frame; `None` if it is malformed.
 pub fn parse(frame: &[u8]) -> Option<Packet> {
     let mut packet = Packet::default();
-    let size = u32::try_from(frame.len()).ok()?;
-    // SAFETY: `frame` is readable for `size` bytes and `packet` is writable; neither is kept.
-    let result = unsafe { native::weir_native_parse(frame.as_ptr(), size, &raw mut packet) };
-    (result != MALFORMED).then_some(packet)
+    let bytes = abi::Bytes { data: frame.as_ptr(), size: u32::try_from(frame.len()).ok()? };
+    // SAFETY: `bytes` names the frame, which is only read, and `packet` is writable; neither pointer is kept.
+    let result = unsafe { abi::parse(&bytes, &mut packet) };
+    (result != abi::MALFORMED as i32).then_some(packet)
 }
 
 fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
-    // Every field is taken apart by name, so that a new one in the policy does not compile until it is here.
+    // Destructured by name, so that a new field in the policy does not compile until it is handled here.
     let Match { protocol, ports, address, interface: _, cgroup, dscp, vni } = filter;
     let mut rule = Rule { service: service.0, ..Rule::default() };
     if cgroup.is_some() {
@@ -189,7 +191,7 @@ fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
     Ok(rule)
 }
 
-/// 16 bytes in network order, in memory as they are on the wire.
+/// 16 bytes in network order.
 fn on_the_wire(address: IpAddr) -> [u64; 2] {
     let octets = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -204,7 +206,7 @@ fn on_the_wire(address: IpAddr) -> [u64; 2] {
     })
 }
 
-/// The mask of a prefix among mapped addresses: an IPv4 prefix is 96 bits longer there.
+/// The mask of a prefix of mapped addresses, where an IPv4 prefix is 96 bits longer.
 fn mapped_mask(prefix: IpNet) -> std::net::Ipv6Addr {
     let length = u32::from(prefix.prefix_len()) + if prefix.addr().is_ipv4() { 96 } else { 0 };
     u128::MAX.checked_shl(128 - length).unwrap_or(0).into()
@@ -218,7 +220,7 @@ fn family(address: IpAddr) -> u8 {
 fn glob_matches(glob: &str, name: &str) -> bool {
     let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
     let (mut g, mut n) = (0, 0);
-    // Where the last star was and how much it has taken: enough to go back to, since a later star only helps.
+    // The last star and the length it matches: backtracking to it suffices, since a later star only helps.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         if g < glob.len() && glob[g] == '*' {
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_are_resolved_and_the_rest_is_kept_in_order() {
+    fn interface_globs_are_resolved_and_order_is_kept() {
         let dfs = Match { protocol: Some(Protocol::TCP), ports: Some((7000, 7099)), ..Match::default() };
         let vm = Match { interface: Some("tap*".into()), ..Match::default() };
         let order = [(ServiceId(4), &vm), (ServiceId(2), &dfs)];
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn unsupported_and_excess_filters_are_refused() {
         let group = Match { cgroup: Some("/system.slice".into()), ..Match::default() };
         assert_eq!(
             Classifier::new([(ServiceId(7), &group)], None),

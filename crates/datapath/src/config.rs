@@ -1,14 +1,13 @@
-//! What machine shapers do, from a policy: the machine-level shares of services, bursts, intervals, senders' weights. The simulator
-//! and a host do the same with it.
+//! [`ShaperConfig`]: a policy's machine shapers, the same in the simulator and on a host: machine-level shares of services, bursts,
+//! intervals, senders' weights.
 //!
-//! Services nested in others count with what of the tree an interface can hold by itself: the least maximum of a leaf and those
-//! that it is nested in, its own guarantee, and the product of weights, each as a part of its siblings'. While all siblings are
-//! busy that is the tree's own sharing; when some idle, what they leave goes to all services, not first to their siblings. The
-//! rack brokers, a second later, allocate by the tree.
+//! A leaf of the service tree is enforced with the least maximum of itself and its ancestors, its own guarantee, and the product of
+//! the weights along its path, each relative to its siblings. While all siblings are backlogged that is the tree's own sharing; the
+//! share of an idle service goes to all services, not first to its siblings, until the rack brokers allocate by the tree a second
+//! later.
 //!
-//! Intervals are the published ones, which are meant for interfaces of 10 Gb/s, or longer in proportion where the slowest interface is
-//! slower: at 100 Mb/s T is 20 ms where nobody says otherwise. There a packet takes 120 µs, and T = 200 µs would look at
-//! one or two of them.
+//! Intervals are the published ones, which suit interfaces of 10 Gb/s, or longer in proportion to a slower slowest
+//! interface: at 100 Mb/s T defaults to 20 ms. A packet takes 120 µs there, so T = 200 µs would see one or two of them.
 //!
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
 
@@ -19,23 +18,23 @@ use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, Instant, MachineId, PerDirection, ServiceId, Weight,
 };
 
-/// What the shapers of a policy's machines do.
+/// The shapers of a policy's machines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShaperConfig {
     /// The constants.
     pub parameters: ShaperParameters,
-    /// How services share an interface.
+    /// Rule by which services share an interface.
     pub sharing: Sharing,
     /// By leaf service, in the policy's order.
     pub services: Vec<ServiceShaper>,
-    /// By machine: what its interface can carry.
+    /// By machine: the capacity of its interface.
     pub capacities: Vec<PerDirection<Bandwidth>>,
-    /// The law of the sending side's machine level, where there is one: EyeQ's.
+    /// The law of the sending side's machine level, which only EyeQ has.
     pub transmit: Option<InterfaceParameters>,
 }
 
 impl Default for ShaperConfig {
-    /// For no service on no machine.
+    /// No services and no machines.
     fn default() -> Self {
         Self {
             parameters: ShaperParameters::PARLEY,
@@ -56,20 +55,20 @@ pub struct ServiceShaper {
     pub burst: Bytes,
     /// Its shares at a machine.
     pub shares: PerDirection<Share>,
-    /// Machines whose weight at its receivers is not 1.
+    /// Machines whose weight at the service's receivers is not 1.
     pub senders: Vec<(MachineId, Weight)>,
 }
 
 impl ShaperConfig {
-    /// Parley's shapers under a policy; `interval` and `burst` are for services of which the policy does not say them, `None` for
-    /// Parley's own (200 µs at 10 Gb/s, 64 kB).
+    /// Parley's shapers under a policy; `interval` and `burst` apply to services without their own in the policy, `None` is
+    /// Parley's (200 µs at 10 Gb/s, 64 kB).
     pub fn parley(policy: &Policy, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
         Self::new(policy, ShaperParameters::PARLEY, None, interval, burst)
     }
 
-    /// EyeQ's: guarantees for each endpoint, which is a service at a machine, with EyeQ's constants.
+    /// EyeQ's shapers: guarantees per endpoint (a service at a machine), with EyeQ's constants.
     pub fn eyeq(policy: &Policy, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
-        // EyeQ knows weights and clips them: that is the rule `fill`.
+        // EyeQ has weights and clips them, which is the rule `fill`.
         let sharing = Sharing::Fill;
         Self {
             sharing,
@@ -125,19 +124,19 @@ impl ShaperConfig {
         parameters
     }
 
-    /// What of a sending interface's capacity belongs to a service by its weight among all.
+    /// A service's share, by weight alone, of a sending interface's capacity.
     fn part_by_weight(&self, weight: Weight, capacity: Bandwidth) -> Bandwidth {
         let all: u128 = self.services.iter().map(|service| u128::from(service.shares.tx.weight.thousandths())).sum();
         let part = u128::from(capacity.bps()) * u128::from(weight.thousandths()) / all.max(1);
         Bandwidth::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
-    /// What the services are entitled to of a machine's receiving interface, in the order of [`Self::services`]: what the rule of
-    /// sharing gives them of its capacity while all of them want everything. Without a capacity everybody is entitled to its maximum.
+    /// The services' committed rates at a machine's receiving interface, in the order of [`Self::services`]: their shares while
+    /// all are backlogged, or their maxima if the interface has no capacity.
     ///
     /// # Panics
     /// If there is no such machine.
-    pub fn entitlements(&self, machine: MachineId) -> Vec<Bandwidth> {
+    pub fn committed_rates(&self, machine: MachineId) -> Vec<Bandwidth> {
         let children: Vec<Child> =
             self.services.iter().map(|service| Child::new(service.shares.rx, Bandwidth::UNLIMITED)).collect();
         let mut filling = Filling::default();
@@ -145,7 +144,7 @@ impl ShaperConfig {
         filling.shares
     }
 
-    /// The meter of a machine's interface; `None` where the shapers have no such level: Parley's, of what is sent.
+    /// The meter of a machine's interface; `None` if the shapers have no such level, as Parley's on the sending side.
     ///
     /// # Panics
     /// If there is no such machine.
@@ -159,11 +158,11 @@ impl ShaperConfig {
         Some(InterfaceMeter::new(now, &parameters, self.capacities[machine.index()][direction], self.sharing, &shares))
     }
 
-    /// What of an interface's capacity belongs to the `service`-th service now, by the meter of that interface and direction.
+    /// The current share of the `service`-th service in an interface's capacity, by the meter of that interface and direction.
     pub fn share(&self, service: usize, direction: Direction, meter: &InterfaceMeter) -> Bandwidth {
         let mut share = self.services[service].shares[direction];
         if direction == Direction::Tx {
-            // EyeQ's classes may always send what is theirs by weight.
+            // EyeQ's classes may always send their share by weight.
             share.min = share.min.max(self.part_by_weight(share.weight, meter.capacity())).min(share.max);
         }
         meter.share(&share, self.sharing)
@@ -173,8 +172,8 @@ impl ShaperConfig {
 /// The rate for which the published intervals are meant: Parley's and EyeQ's hosts have 10 Gb/s.
 const PUBLISHED_RATE: Bandwidth = Bandwidth::from_gbps(10);
 
-/// Constants for the slowest interface of a policy. In a network that is slower than the published ones everything takes longer, as
-/// packets do: an interval must see as many of them. Faster networks keep the published intervals.
+/// Constants for the slowest interface of a policy: an interval must see as many packets as in the published networks. Faster
+/// networks keep the published intervals.
 fn scaled(mut parameters: ShaperParameters, policy: &Policy) -> ShaperParameters {
     let slowest = policy.network().machines().iter().map(|machine| machine.nic().rx).min().unwrap_or(PUBLISHED_RATE);
     let longer = |time: Duration| {
@@ -186,8 +185,8 @@ fn scaled(mut parameters: ShaperParameters, policy: &Policy) -> ShaperParameters
     with_interval(parameters, longer(parameters.interval))
 }
 
-/// The same constants with another T. What is as long as so many T grows and shrinks with it: the mean time between two answers, and the
-/// time after which senders ask.
+/// The same constants with another T; the mean time between feedback packets and the time until a feedback request scale with
+/// it.
 fn with_interval(mut parameters: ShaperParameters, interval: Duration) -> ShaperParameters {
     let scaled = |time: Duration| {
         let nanos =
@@ -195,7 +194,7 @@ fn with_interval(mut parameters: ShaperParameters, interval: Duration) -> Shaper
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     };
     parameters.feedback_interval = scaled(parameters.feedback_interval);
-    parameters.destination.ask_after = scaled(parameters.destination.ask_after);
+    parameters.destination.request_after = scaled(parameters.destination.request_after);
     parameters.interval = interval;
     parameters
 }
@@ -245,12 +244,12 @@ mod tests {
 ";
 
     #[test]
-    fn a_policy_becomes_shares_of_leaves() {
+    fn policy_yields_shares_of_leaves() {
         let policy = policy("10Gb/s", SERVICES, "caps: { machine: { rx: 9.5Gb/s } }\n");
         let config = ShaperConfig::parley(&policy, None, Some(Bytes::new(30_000)));
         let of = |path: &str| {
-            let place = policy.services().leaves().position(|(_, service)| service.path() == path);
-            &config.services[place.expect("a leaf")]
+            let index = policy.services().leaves().position(|(_, service)| service.path() == path);
+            &config.services[index.expect("a leaf")]
         };
         let (vm, hbase, other) = (of("vm"), of("dfs/hbase"), of("dfs/other"));
         for service in [vm, hbase, other] {
@@ -269,21 +268,21 @@ mod tests {
     }
 
     #[test]
-    fn services_are_entitled_to_their_share_of_the_capacity() {
-        // dfs/hbase, dfs/other, vm, of 9.5 Gb/s. One is guaranteed 1 Gb/s, 8.5 are left for three.
+    fn committed_rates_sum_to_the_capacity() {
+        // dfs/hbase, dfs/other, vm share 9.5 Gb/s. One is guaranteed 1 Gb/s, 8.5 remain for three.
         let policy = policy("10Gb/s", SERVICES, "");
         let config = ShaperConfig::parley(&policy, None, None);
-        let entitled = |config: &ShaperConfig| -> Vec<u64> {
-            config.entitlements(MachineId(0)).iter().map(|rate| rate.bps() / 1_000_000).collect()
+        let committed = |config: &ShaperConfig| -> Vec<u64> {
+            config.committed_rates(MachineId(0)).iter().map(|rate| rate.bps() / 1_000_000).collect()
         };
-        assert_eq!(entitled(&config), [3833, 2833, 2833]);
+        assert_eq!(committed(&config), [3833, 2833, 2833]);
         let mut unlimited = config;
         unlimited.capacities[0].rx = Bandwidth::UNLIMITED;
-        assert_eq!(entitled(&unlimited), [8000, 8000, 3000]);
+        assert_eq!(committed(&unlimited), [8000, 8000, 3000]);
     }
 
     #[test]
-    fn an_interface_may_receive_95_percent_of_its_link_or_its_cap() {
+    fn receive_capacity_is_95_percent_of_the_link_or_the_cap() {
         for (caps, expected) in [("", 9_500_000_000), ("caps: { machine: { rx: 7Gb/s } }\n", 7_000_000_000)] {
             let policy = policy("10Gb/s", "  s: { match: [ { port: 1 } ] }\n", caps);
             assert_eq!(ShaperConfig::parley(&policy, None, None).capacities[0].rx.bps(), expected, "{caps}");
@@ -291,16 +290,19 @@ mod tests {
     }
 
     #[test]
-    fn slow_interfaces_have_long_intervals() {
+    fn intervals_are_longer_on_slow_interfaces() {
         let parameters = |nic: &str, interval: Option<Duration>| {
             let config = ShaperConfig::parley(&policy(nic, "  s: { match: [ { port: 1 } ] }\n", ""), interval, None);
             config.of(&config.services[0])
         };
         let (slow, fast) = (parameters("100Mb/s", None), parameters("40Gb/s", None));
         assert_eq!((slow.interval, slow.interface.interval), (Duration::from_millis(20), Duration::from_millis(100)));
-        assert_eq!((slow.feedback_interval, slow.destination.ask_after.nanos()), (slow.interval, 50_000_000));
+        assert_eq!((slow.feedback_interval, slow.destination.request_after.nanos()), (slow.interval, 50_000_000));
         assert_eq!((fast.interval, fast.interface.interval), (Duration::from_micros(200), Duration::from_millis(1)));
-        let said = parameters("100Mb/s", Some(Duration::from_millis(1)));
-        assert_eq!((said.interval, said.feedback_interval), (Duration::from_millis(1), Duration::from_millis(1)));
+        let explicit = parameters("100Mb/s", Some(Duration::from_millis(1)));
+        assert_eq!(
+            (explicit.interval, explicit.feedback_interval),
+            (Duration::from_millis(1), Duration::from_millis(1))
+        );
     }
 }

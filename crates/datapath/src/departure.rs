@@ -1,66 +1,64 @@
-//! [`Pacer`]: when the packets of services leave an interface that they share.
+//! [`Pacer`]: departure times of packets of services that share an interface.
 //!
-//! The algorithm, its bounds and its source are in `datapath/departure.h`: a clock for each service's limit, one for what it is entitled to, one
-//! for the interface. Call [`Pacer::departure`] for each packet and [`Pacer::tick`] by a timer, both in order of time.
+//! The algorithm, its bounds and its source are in `datapath/departure.h`: one limiter for each service's limit, one for its
+//! committed rate, one for the interface. Call [`Pacer::departure`] for each packet and [`Pacer::tick`] from a timer, both in
+//! order of time.
 //!
-//! Worked example: 100 Mb/s, two services of weight 1. Each may send 49.2 Mb/s while both want everything, whoever hands over more;
-//! a sixty-fourth is given out as spare.
+//! Worked example: 100 Mb/s, two services of weight 1. Each may send 49.2 Mb/s while both are backlogged, whatever the other
+//! hands over; the remaining sixty-fourth is given out as excess.
 
-use crate::layout::{
-    BATCH_SPREAD, ENTITLED_PART, LEAVES_ENTITLED, LEAVES_NEVER, LEAVES_NEWCOMER, NOWHERE, RawBatch, RawGrant,
-    RawInterfaceMeter, RawLimiter, RawMachine, RawPacing, RawSender, RawSending, SHARE_ADD, SHARE_FILL, native,
-};
 use crate::parameters::{Alpha, InterfaceParameters, Marks, ShaperParameters, limit};
-use crate::{InterfaceMeter, Limiter};
+use crate::{InterfaceMeter, Limiter, abi};
+use std::ptr;
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
-/// What of the interface unclassified traffic is entitled to: a hundredth, as its HTB class is guaranteed.
+/// The committed rate of unclassified traffic, as a fraction of the interface: a hundredth, which is also its HTB guarantee.
 const UNCLASSIFIED_PART: u64 = 100;
-/// Bursts in an interval of the law, at least, as in a receive meter's window (`datapath/receive_tick.h`).
+/// Least number of bursts in an interval of the law, as in a receive meter's window (`datapath/receive_tick.h`).
 const BURSTS: u64 = 4;
-/// Of the law: what is handed over tells of R an interval late.
+/// Aggressiveness of the law: the load reflects a change of R one interval late.
 const ALPHA: Alpha = Alpha::from_thousandths(250).expect("a quarter");
 
-/// How an interface is paced.
+/// Pacing of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacingConfig {
-    /// The rate of the interface.
+    /// Rate of the interface.
     pub rate: Bandwidth,
-    /// How services share it.
+    /// Rule by which services share it.
     pub sharing: Sharing,
-    /// How long a packet may wait.
+    /// Longest delay of a packet.
     pub horizon: Duration,
-    /// What may wait for longer.
+    /// Bytes that may be delayed beyond the horizon.
     pub queue: Bytes,
-    /// What may leave at once after a pause, at least.
+    /// Least burst after a pause.
     pub burst: Bytes,
-    /// That may send.
+    /// CPUs that may send.
     pub cpus: u32,
 }
 
 impl PacingConfig {
-    /// As the kernel's programs take it.
-    pub fn raw(&self) -> RawPacing {
+    /// The values that the kernel's programs read.
+    pub fn raw(&self) -> abi::Pacing {
         let narrow = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX);
-        RawPacing {
+        abi::Pacing {
             rate: limit(self.rate),
             horizon: self.horizon.nanos(),
             queue: narrow(self.queue),
             burst: narrow(self.burst),
             sharing: match self.sharing {
-                Sharing::Fill => SHARE_FILL,
-                Sharing::Add => SHARE_ADD,
+                Sharing::Fill => abi::SHARE_FILL,
+                Sharing::Add => abi::SHARE_ADD,
             },
-            spread: BATCH_SPREAD + self.cpus.max(1).next_power_of_two().trailing_zeros(),
+            spread: abi::CPU_BATCH_SPREAD + self.cpus.max(1).next_power_of_two().trailing_zeros(),
         }
     }
 
-    /// The level of services with these shares, before anything was sent; `segment` is the largest buffer that is handed over.
-    pub fn level(&self, shares: &[Share], segment: Bytes) -> InterfaceMeter {
+    /// The interface meter of services with these shares, before any traffic; `segment` is the largest buffer that is handed over.
+    pub fn interface_meter(&self, shares: &[Share], segment: Bytes) -> InterfaceMeter {
         let capacity = match self.rate {
             rate if rate.is_unlimited() => rate,
-            rate => Bandwidth::from_bps(rate.bps() - rate.bps() / ENTITLED_PART),
+            rate => Bandwidth::from_bps(rate.bps() - rate.bps() / u64::from(abi::COMMITTED_PART)),
         };
         let grain = (self.burst.max(segment).get() * BURSTS).max(self.queue.get());
         let least = Duration::from_nanos(grain.saturating_mul(8_000_000_000) / capacity.bps().max(1));
@@ -74,9 +72,9 @@ impl PacingConfig {
         InterfaceMeter::new(Instant::ZERO, &parameters, capacity, self.sharing, shares)
     }
 
-    /// What a service of this share may send, limited to `limit` by the brokers.
-    pub fn sending(&self, share: &Share, limited: Bandwidth) -> RawSending {
-        RawSending {
+    /// The limits of a service with this share, of which the brokers' limit is `limited`.
+    pub fn sending(&self, share: &Share, limited: Bandwidth) -> abi::Sending {
+        abi::Sending {
             min: share.min.bps(),
             max: limit(share.max),
             limit: limit(limited),
@@ -86,85 +84,94 @@ impl PacingConfig {
         }
     }
 
-    /// What unclassified traffic may send: it is entitled to little, and not limited.
-    pub fn unclassified(&self) -> RawSending {
+    /// The limits of unclassified traffic: a small committed rate and no maximum.
+    pub fn unclassified(&self) -> abi::Sending {
         let part = if self.rate.is_unlimited() { 0 } else { (self.rate.bps() / UNCLASSIFIED_PART).max(1) };
-        RawSending { min: part, max: part, limit: 0, ceiling: 0, weight: 1000, generation: 1 }
+        abi::Sending { min: part, max: part, limit: 0, ceiling: 0, weight: 1000, generation: 1 }
     }
 }
 
-/// When a packet leaves.
+/// The departure of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaves {
-    /// At this time, as what its service is entitled to.
-    Entitled(Instant),
-    /// At this time, since then there is room.
-    Spare(Instant),
-    /// It would wait for too long.
+    /// At this time, within the service's committed rate.
+    Committed(Instant),
+    /// At this time, from capacity in excess of all committed rates.
+    Excess(Instant),
+    /// Dropped: its departure lies beyond the horizon.
     Never,
 }
 
 impl Leaves {
-    /// The time.
+    /// From `WEIR_LEAVES_*`, with or without `WEIR_LEAVES_NEWCOMER`.
+    fn new(leaves: u32, at: Instant) -> Self {
+        match leaves % abi::LEAVES_NEWCOMER {
+            abi::LEAVES_COMMITTED => Self::Committed(at),
+            abi::LEAVES_NEVER => Self::Never,
+            _ => Self::Excess(at),
+        }
+    }
+
+    /// The departure time.
     pub fn at(self) -> Option<Instant> {
         match self {
-            Self::Entitled(at) | Self::Spare(at) => Some(at),
+            Self::Committed(at) | Self::Excess(at) => Some(at),
             Self::Never => None,
         }
     }
 }
 
-/// What one CPU has let leave of a service, towards one destination or none, and not yet charged.
+/// Bytes of a service that one CPU has sent to at most one destination before they are charged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Batch(RawBatch);
+pub struct CpuBatch(abi::CpuBatch);
 
-impl Batch {
+impl CpuBatch {
     /// Bytes to be charged.
     pub fn unpaid(&self) -> Bytes {
         Bytes::new(self.0.unpaid.into())
     }
 }
 
-/// Departures that are kept for packets of a service towards one destination.
+/// Departures reserved for packets of a service to one destination.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Grant(RawGrant);
+pub struct Lease(abi::Lease);
 
-impl Grant {
-    /// Bytes that were used and that nobody has counted yet.
+impl Lease {
+    /// Bytes sent under the lease that are in no counter yet.
     pub fn uncounted(&self) -> Bytes {
         Bytes::new(self.0.uncounted())
     }
 }
 
-/// Where a packet goes that a destination's limiter holds: its slot, the limiter, and what is kept for it.
-pub type Towards<'a> = (u32, &'a mut Limiter, &'a mut Grant);
+/// A rate-limited destination: its slot, its limiter and its lease.
+pub type Towards<'a> = (u32, &'a mut Limiter, &'a mut Lease);
 
-/// Paces the services of an interface, the unclassified traffic as the last of them.
+/// Paces the services of an interface; the last service is unclassified traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pacer {
-    pacing: RawPacing,
-    level: RawInterfaceMeter,
-    machine: RawMachine,
-    services: Vec<(RawSending, RawSender)>,
-    /// Bytes that the law has taken, and newcomers.
+    pacing: abi::Pacing,
+    meter: abi::InterfaceMeter,
+    machine: abi::MachineEgress,
+    services: Vec<(abi::Sending, abi::Sender)>,
+    /// Committed bytes and newcomers that the law has counted.
     taken: (u64, u64),
 }
 
 impl Pacer {
-    /// Of services with these shares, which hand over buffers of `segment` at most.
+    /// Paces services with these shares, which hand over buffers of at most `segment`.
     pub fn new(config: &PacingConfig, shares: &[Share], segment: Bytes) -> Self {
         let services = shares.iter().map(|share| config.sending(share, Bandwidth::UNLIMITED));
         let services = services.chain([config.unclassified()]);
         Self {
             pacing: config.raw(),
-            level: *config.level(shares, segment).raw(),
-            machine: RawMachine::default(),
-            services: services.map(|rules| (rules, RawSender::default())).collect(),
+            meter: *config.interface_meter(shares, segment).raw(),
+            machine: abi::MachineEgress::default(),
+            services: services.map(|rules| (rules, abi::Sender::default())).collect(),
             taken: (0, 0),
         }
     }
 
-    /// From now on the brokers let a service send so much.
+    /// Sets the brokers' limit of a service.
     ///
     /// # Panics
     /// If there is no such service.
@@ -172,8 +179,8 @@ impl Pacer {
         self.services[service].0.limit = limit(limited);
     }
 
-    /// When a packet of `bytes` leaves that is handed over at `now`. `destination` is the limiter towards its receiver, if there is one; `alone`:
-    /// no agent is alive, so that brokers do not count.
+    /// The departure of a packet of `bytes` that is handed over at `now`. `destination` is the limiter of its receiver, if any;
+    /// `static_only` ignores the brokers' limit, as while no agent runs.
     ///
     /// # Panics
     /// If there is no such service.
@@ -183,105 +190,94 @@ impl Pacer {
         destination: Option<&mut Limiter>,
         now: Instant,
         bytes: u32,
-        alone: bool,
+        static_only: bool,
     ) -> Leaves {
-        let mut departure = now.nanos();
-        if let Some(limiter) = destination {
-            let raw: &mut RawLimiter = limiter.raw_mut();
-            if native::weir_native_pacing_pass(&self.pacing, raw, now.nanos(), bytes, &mut departure) != 0 {
-                return Leaves::Never;
-            }
+        let (now, mut departure) = (now.nanos(), now.nanos());
+        if let Some(limiter) = destination
+            && abi::pacing_pass(&self.pacing, limiter.raw_mut(), now, bytes, &mut departure) != 0
+        {
+            return Leaves::Never;
         }
-        let (rules, sender) = &mut self.services[service];
-        let leaves = native::weir_native_departure(
-            sender,
-            rules,
-            &self.pacing,
-            &self.level,
-            &mut self.machine,
-            now.nanos(),
-            bytes,
-            alone.into(),
-            &mut departure,
-        );
-        let at = Instant::from_nanos(departure);
-        match leaves % LEAVES_NEWCOMER {
-            LEAVES_ENTITLED => Leaves::Entitled(at),
-            LEAVES_NEVER => Leaves::Never,
-            _ => Leaves::Spare(at),
+        let Self { pacing, meter, machine, services, .. } = self;
+        let (rules, sender) = &mut services[service];
+        let static_only = static_only.into();
+        let leaves =
+            abi::sender_departure(sender, rules, pacing, meter, machine, now, bytes, static_only, &mut departure);
+        if leaves != abi::LEAVES_NEVER {
+            abi::machine_egress_departure(machine, pacing, now, bytes, leaves, &mut departure);
         }
+        Leaves::new(leaves, Instant::from_nanos(departure))
     }
 
-    /// The same on a CPU that lets packets leave in batches, as the kernel does. The next of ticks of `tick` is due at `due`. A batch's bytes
-    /// are charged with a later packet on the CPU, and to `paid` where they went to another destination than it does.
+    /// Like [`Pacer::departure`], on a CPU that sends in batches as the kernel does. The next tick (one each `tick`) is due at `due`. A
+    /// batch is charged with a later packet on the same CPU, to `paid` if the batch went to another destination than that packet.
     ///
     /// # Panics
     /// If there is no such service.
     pub fn departure_on(
         &mut self,
-        batch: &mut Batch,
+        batch: &mut CpuBatch,
         service: usize,
         (destination, paid): (Option<Towards<'_>>, Option<&mut Limiter>),
         (tick, due): (Duration, Instant),
         now: Instant,
         bytes: u32,
     ) -> Leaves {
-        let (place, mut limiter, mut grant) = match destination {
-            Some((place, limiter, grant)) => (place, Some(limiter.raw_mut()), Some(&mut grant.0)),
-            None => (NOWHERE, None, None),
+        let (slot, mut limiter, mut lease) = match destination {
+            Some((slot, limiter, lease)) => (slot, Some(limiter.raw_mut()), Some(&mut lease.0)),
+            None => (abi::NO_DESTINATION, None, None),
         };
-        if native::weir_native_batch_pass(&mut batch.0, due.nanos(), place, bytes) != 0 {
-            return Leaves::Entitled(now);
+        let (batch, due) = (&mut batch.0, due.nanos());
+        if abi::cpu_batch_pass(batch, due, slot, bytes) != 0 {
+            return Leaves::Committed(now);
         }
         let (rules, sender) = &mut self.services[service];
         let mut departure = 0;
-        let kept = grant.as_deref_mut().unwrap_or(&mut sender.grant);
-        if native::weir_native_grant_take(kept, due.nanos(), bytes, &mut departure) != 0 {
+        if abi::lease_take(lease.as_deref_mut().unwrap_or(&mut sender.lease), due, bytes, &mut departure) != 0 {
             let departure = Instant::from_nanos(departure);
-            let ended = native::weir_native_batch_ends(&mut batch.0, due.nanos(), place) != 0;
-            return Leaves::Entitled(if ended { departure.max(now) } else { departure });
+            let same_slot = abi::cpu_batch_end(batch, due, slot) != 0;
+            return Leaves::Committed(if same_slot { departure.max(now) } else { departure });
         }
-        let (unpaid, tick) = (batch.0.unpaid, tick.nanos());
-        let lately = native::weir_native_departure_lately(
-            sender,
-            limiter.as_deref(),
-            unpaid,
-            grant.as_deref(),
-            &self.pacing,
-            tick,
-            due.nanos(),
-        );
-        let seen = if lately == 0 { now.nanos() } else { lately };
-        let leaves = native::weir_native_depart(
-            &mut batch.0,
-            paid.map(Limiter::raw_mut),
-            limiter.take(),
-            place,
-            grant,
-            sender,
-            rules,
-            &self.pacing,
-            &self.level,
-            &mut self.machine,
-            seen,
-            due.nanos(),
-            bytes,
-            &mut departure,
-        );
-        let at = Instant::from_nanos(departure).max(now);
-        match leaves % LEAVES_NEWCOMER {
-            LEAVES_ENTITLED => Leaves::Entitled(at),
-            LEAVES_NEVER => Leaves::Never,
-            _ => Leaves::Spare(at),
-        }
+        let destination = limiter.as_deref_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        let paid = if batch.slot == slot { destination } else { paid.map_or(ptr::null_mut(), |paid| paid.raw_mut()) };
+        let sender = ptr::from_mut(sender);
+        // SAFETY: `sender` was made from a reference that is not used below.
+        let lease = lease.map_or(unsafe { &raw mut (*sender).lease }, ptr::from_mut);
+        let (pacing, meter) = (&raw const self.pacing, &raw const self.meter);
+        // SAFETY: all pointers come from live references; the lease is in `sender` or distinct from it, the limiter may be null.
+        let tick_time =
+            unsafe { abi::departure_tick_time(sender, destination, batch.unpaid, lease, pacing, tick.nanos(), due) };
+        let seen = if tick_time == 0 { now.nanos() } else { tick_time };
+        let machine = &raw mut self.machine;
+        // SAFETY: as above; `paid` may equal `destination`, and C reads and writes both through pointers that may alias.
+        let leaves = unsafe {
+            abi::depart(
+                batch,
+                paid,
+                destination,
+                slot,
+                lease,
+                sender,
+                rules,
+                pacing,
+                meter,
+                machine,
+                seen,
+                due,
+                bytes,
+                0,
+                &mut departure,
+            )
+        };
+        Leaves::new(leaves, Instant::from_nanos(departure).max(now))
     }
 
-    /// Bytes of a service that left in grants, of what no destination's limiter holds, and that nobody has counted yet.
+    /// Bytes of a service that left under leases without a destination's limiter and are in no counter yet.
     ///
     /// # Panics
     /// If there is no such service.
     pub fn uncounted(&self, service: usize) -> Bytes {
-        Bytes::new(self.services[service].1.grant.uncounted())
+        Bytes::new(self.services[service].1.lease.uncounted())
     }
 
     /// Bytes of a service that were charged.
@@ -292,21 +288,21 @@ impl Pacer {
         Bytes::new(self.services[service].1.sent)
     }
 
-    /// A tick of the timer, each `tick`.
+    /// Runs the law, once each `tick`.
     pub fn tick(&mut self, now: Instant, tick: Duration) {
-        let (bytes, newcomers) = std::mem::replace(&mut self.taken, (self.machine.entitled, self.machine.newcomers));
-        let (bytes, newcomer) = (self.machine.entitled - bytes, u32::from(self.machine.newcomers != newcomers));
-        native::weir_native_level_tick(&mut self.level, now.nanos(), bytes, newcomer, tick.nanos() / 2);
+        let (bytes, newcomers) = std::mem::replace(&mut self.taken, (self.machine.committed, self.machine.newcomers));
+        let (bytes, newcomer) = (self.machine.committed - bytes, u32::from(self.machine.newcomers != newcomers));
+        abi::sending_tick(&mut self.meter, now.nanos(), bytes, newcomer, tick.nanos() / 2);
     }
 
-    /// R: what a service of the lightest weight is entitled to beside its guarantee.
+    /// R: the committed rate of a service of the lightest weight in addition to its guarantee.
     pub fn rate(&self) -> Bandwidth {
-        Bandwidth::from_bps(self.level.rate)
+        Bandwidth::from_bps(self.meter.rate)
     }
 
-    /// How often the law is run.
+    /// Interval of the law.
     pub fn interval(&self) -> Duration {
-        Duration::from_nanos(self.level.law.interval)
+        Duration::from_nanos(self.meter.law.interval)
     }
 
     /// Buffers of a service that were dropped.

@@ -1,83 +1,83 @@
 //! [`Destination`]: a sender's limiter towards one destination of a service.
 //!
-//! The algorithm, its bounds and its source are in `datapath/destination.h`. Make it with the first feedback
+//! The algorithm, its bounds and its source are in `datapath/destination.h`. Create it with the first feedback
 //! ([`Destination::by_feedback`]) or, where the parameters have an initial rate, with the first packet
-//! ([`Destination::initial`]). Charge each packet to it and to the service's root limiter. Ask
+//! ([`Destination::initial`]). Charge each packet to it and to the service's root limiter. Call
 //! [`Destination::silent`] at least once per `silence`.
 //!
 //! Worked example: feedback of 3 Gb/s to a sender of weight 2: it sends 6 Gb/s.
 
-use crate::layout::{DESTINATION_DROP, RawDestination, native};
+use crate::abi;
 use crate::parameters::DestinationParameters;
 use weir_units::{Bandwidth, Bytes, Instant, Weight};
 
-/// What a sender does after a time without feedback.
+/// Effect of a time without feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The limiter stays (its rate may have halved).
     Keep,
-    /// The limiter is to be forgotten: what it held may leave.
+    /// The limiter is removed: packets are no longer rate-limited.
     Drop,
 }
 
-/// Paces what a service sends to one destination, at the rate that the destination feeds back.
+/// Paces the packets of a service to one destination at the rate in that destination's feedback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    raw: RawDestination,
+    raw: abi::Destination,
 }
 
 impl Destination {
-    /// A limiter made by the feedback of `rate` to a sender of `weight`.
+    /// A limiter created by feedback of `rate` to a sender of `weight`.
     pub fn by_feedback(now: Instant, parameters: &DestinationParameters, rate: Bandwidth, weight: Weight) -> Self {
         let mut destination = Self::with_rate(now, parameters, rate);
         destination.feedback(now, rate, weight);
         destination
     }
 
-    /// A limiter made before any feedback; `None` where there is none before feedback.
+    /// A limiter before any feedback; `None` if the parameters have no initial rate.
     pub fn initial(now: Instant, parameters: &DestinationParameters) -> Option<Self> {
         Some(Self::with_rate(now, parameters, parameters.initial?))
     }
 
     fn with_rate(now: Instant, parameters: &DestinationParameters, rate: Bandwidth) -> Self {
-        let mut raw = RawDestination::default();
-        native::weir_native_destination_init(&mut raw, now.nanos(), &parameters.raw(), rate.bps());
+        let mut raw = abi::Destination::default();
+        abi::destination_init(&mut raw, now.nanos(), &parameters.raw(), rate.bps());
         Self { raw }
     }
 
-    /// The destination says `rate` (it counts up to 8 Tb/s); this sender has `weight` there. `true`: the rate is in
-    /// force; `false`: the last one is held a while longer.
+    /// Applies feedback of `rate` (at most 8 Tb/s) to a sender of `weight`. Returns false while the previous rate is still being
+    /// held.
     pub fn feedback(&mut self, now: Instant, rate: Bandwidth, weight: Weight) -> bool {
-        native::weir_native_destination_feedback(&mut self.raw, now.nanos(), rate.bps(), weight.thousandths()) != 0
+        abi::destination_feedback(&mut self.raw, now.nanos(), rate.bps(), weight.thousandths()) != 0
     }
 
-    /// Whether the packet that leaves at `now` asks its receiver for feedback: nothing was heard for a while. Call it
-    /// once per packet that leaves; the receiver answers a packet that asks with its meter's rate.
+    /// Whether the packet that leaves at `now` requests feedback, because none was received for `request_after`. Call it
+    /// once per departing packet.
     #[inline]
-    pub fn asks(&mut self, now: Instant) -> bool {
-        native::weir_native_destination_asks(&mut self.raw, now.nanos()) != 0
+    pub fn requests_feedback(&mut self, now: Instant) -> bool {
+        abi::destination_requests(&mut self.raw, now.nanos()) != 0
     }
 
-    /// What comes of silence until `now`. The rate halves at most once per call.
+    /// Applies the effect of silence until `now`. The rate halves at most once per call.
     pub fn silent(&mut self, now: Instant) -> Verdict {
-        if native::weir_native_destination_silent(&mut self.raw, now.nanos()) == DESTINATION_DROP {
+        if abi::destination_silent(&mut self.raw, now.nanos()) == abi::DESTINATION_DROP as i32 {
             Verdict::Drop
         } else {
             Verdict::Keep
         }
     }
 
-    /// When a packet of `bytes` offered at `now` leaves, at `now` or later; its bytes are charged.
+    /// The departure, at `now` or later, of a packet of `bytes` offered at `now`; charges its bytes.
     #[inline]
     pub fn departure(&mut self, now: Instant, bytes: Bytes) -> Instant {
         let bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX);
-        Instant::from_nanos(native::weir_native_limiter_departure(&mut self.raw.limiter, now.nanos(), bytes))
+        Instant::from_nanos(abi::limiter_departure(&mut self.raw.limiter, now.nanos(), bytes))
     }
 
-    /// When a packet offered at `now` would leave; nothing is charged.
+    /// The departure of a packet offered at `now`, without charging it.
     #[inline]
     pub fn earliest(&mut self, now: Instant) -> Instant {
-        Instant::from_nanos(native::weir_native_limiter_earliest(&mut self.raw.limiter, now.nanos()))
+        Instant::from_nanos(abi::limiter_earliest(&mut self.raw.limiter, now.nanos()))
     }
 
     /// The rate in force.
@@ -85,9 +85,9 @@ impl Destination {
         Bandwidth::from_bps(self.raw.limiter.rate)
     }
 
-    /// When feedback last came; when it was made if none did.
-    pub fn heard_at(&self) -> Instant {
-        Instant::from_nanos(self.raw.heard_at)
+    /// The time of the last feedback, or of creation.
+    pub fn feedback_at(&self) -> Instant {
+        Instant::from_nanos(self.raw.feedback_at)
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn parley_makes_it_by_feedback_and_drops_it_after_a_second() {
+    fn parley_creates_a_limiter_by_feedback_and_drops_it_after_a_second() {
         assert_eq!(Destination::initial(at(0), &PARLEY), None);
         let two = Weight::from_thousandths(2000).expect("a weight");
         let mut destination = Destination::by_feedback(at(0), &PARLEY, mbps(3000), two);
@@ -124,18 +124,18 @@ mod tests {
     }
 
     #[test]
-    fn asks_when_it_has_not_heard_for_a_while() {
+    fn feedback_is_requested_after_a_time_without_feedback() {
         let mut destination = Destination::by_feedback(at(0), &PARLEY, mbps(10), Weight::ONE);
-        let asked: Vec<u64> = (0..40).map(|i| i * 100).filter(|i| destination.asks(at(*i))).collect();
-        assert_eq!(asked, [500, 1000, 1500, 2000, 2500, 3000, 3500]);
+        let requests: Vec<u64> = (0..40).map(|i| i * 100).filter(|i| destination.requests_feedback(at(*i))).collect();
+        assert_eq!(requests, [500, 1000, 1500, 2000, 2500, 3000, 3500]);
         destination.feedback(at(4500), mbps(10), Weight::ONE);
-        assert!(!destination.asks(at(4900)) && destination.asks(at(5000)));
+        assert!(!destination.requests_feedback(at(4900)) && destination.requests_feedback(at(5000)));
         let mut eyeq = Destination::by_feedback(at(0), &EYEQ, mbps(10), Weight::ONE);
-        assert!(!eyeq.asks(at(10_000_000)));
+        assert!(!eyeq.requests_feedback(at(10_000_000)));
     }
 
     #[test]
-    fn eyeq_holds_and_halves() {
+    fn eyeq_holds_a_rate_and_halves_it_in_silence() {
         let mut destination = Destination::initial(at(0), &EYEQ).expect("EyeQ limits before any feedback");
         assert_eq!(destination.rate(), mbps(5000));
         assert!(destination.feedback(at(0), mbps(900), Weight::ONE));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn eyeq_bursts_with_the_rate() {
+    fn eyeq_burst_grows_with_the_rate() {
         // 8 Gb/s * 150 µs = 150 kB, above 64 KiB: 100 packets of 1,500 B, and the one that finds 150 kB owed.
         let mut destination = Destination::by_feedback(at(0), &EYEQ, mbps(8000), Weight::ONE);
         let at_once = (0..200).filter(|_| destination.departure(at(0), Bytes::new(1500)) == at(0)).count();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn any_feedback_and_weight_are_taken() {
+    fn any_feedback_and_weight_are_accepted() {
         let mut destination = Destination::by_feedback(at(0), &PARLEY, Bandwidth::UNLIMITED, Weight::MAX);
         assert_eq!(destination.rate(), mbps(8_000_000));
         destination.feedback(at(0), Bandwidth::ZERO, Weight::ONE);
@@ -176,7 +176,7 @@ mod tests {
     proptest! {
         /// The rate is the product, exactly, rounded down, from 1 bit/s to 8 Tb/s.
         #[test]
-        fn the_rate_is_what_was_said_times_the_weight(
+        fn the_rate_is_feedback_times_weight(
             rate in prop_oneof![0..10_000u64, 0..100_000_000_000u64, 0..=u64::MAX],
             thousandths in prop_oneof![1..10_000u32, 1..=1_000_000_000u32],
         ) {
@@ -186,14 +186,14 @@ mod tests {
             prop_assert_eq!(u128::from(destination.rate().bps()), exact.clamp(1, 8_000_000_000_000));
         }
 
-        /// EyeQ's rate n seconds after the last feedback, whenever it is looked at, at least once each second.
+        /// EyeQ's rate n seconds after the last feedback, if it is read at least once each second.
         #[test]
         fn silence_halves_once_a_second(
-            mbps in 2..8_000_000u64, looks in prop::collection::vec(1..1_000_000u64, 1..60),
+            mbps in 2..8_000_000u64, reads in prop::collection::vec(1..1_000_000u64, 1..60),
         ) {
             let mut destination = Destination::by_feedback(at(0), &EYEQ, self::mbps(mbps), Weight::ONE);
             let mut now = 0;
-            for gap in looks {
+            for gap in reads {
                 now += gap;
                 destination.silent(at(now));
                 let expected = (mbps * 1_000_000) >> (now / 1_000_000).min(63);

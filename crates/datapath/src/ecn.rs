@@ -1,50 +1,54 @@
-//! Letting switches mark packets that do not speak ECN, and undoing it at the receiver.
+//! ECN encapsulation of packets that are Not-ECT, and its removal at the receiver.
 //!
-//! The rules and their sources are in `datapath/ecn.h`; these are its functions over the first bytes of IP headers, for
-//! tests and for whoever has headers at hand. The kernel's programs do the same to packets.
+//! The rules and their sources are in `datapath/ecn.h`; these functions apply them to the first bytes of IP headers, for tests and
+//! tools. The kernel's programs apply them to packets.
 //!
-//! Worked example: [`leave_ipv4`] makes a Not-ECT header with identification 0x1234 and the don't-fragment bit ECT(0)
-//! with 0xaa34; [`arrive_ipv4`] finds it CE on the other side, says so, and makes it Not-ECT again.
+//! Worked example: [`leave_ipv4`] turns a Not-ECT header with identification 0x1234 and the don't-fragment bit into ECT(0)
+//! with 0xaa34; when it arrives as CE, [`arrive_ipv4`] reports the mark and restores Not-ECT.
 
-use crate::layout::native;
+use crate::abi;
 
-/// What a packet that arrived says of its way.
+/// What the ECN bits of a received packet mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrived {
-    /// Switches could mark it.
+    /// Switches could mark the packet.
     pub capable: bool,
-    /// One did.
+    /// A switch marked it.
     pub marked: bool,
-    /// Its sender asks for feedback.
-    pub asks: bool,
-    /// It was Not-ECT when its tenant sent it, and is again.
-    pub ours: bool,
+    /// The sender requests feedback.
+    pub requests_feedback: bool,
+    /// The tenant sent it as Not-ECT; the header is Not-ECT again.
+    pub encapsulated: bool,
 }
 
-impl Arrived {
-    fn from_bits(bits: u32) -> Self {
-        let bit = |place: u32| bits & (1 << place) != 0;
-        Self { capable: bit(0), marked: bit(1), asks: bit(2), ours: bit(3) }
+impl From<abi::Ecn> for Arrived {
+    fn from(ecn: abi::Ecn) -> Self {
+        Self {
+            capable: ecn.capable != 0,
+            marked: ecn.marked != 0,
+            requests_feedback: ecn.requests_feedback != 0,
+            encapsulated: ecn.encapsulated != 0,
+        }
     }
 }
 
-/// Before `segments` packets (at least 1) leave with copies of this header, towards a destination that undoes it. Whether the header
+/// Encapsulates the IPv4 header of `segments` (at least 1) departing packets whose receiver decapsulates. Returns whether the header
 /// changed.
-pub fn leave_ipv4(header: &mut [u8; 12], segments: u32, asks: bool) -> bool {
-    native::weir_native_ecn_leave_ipv4(header, segments, i32::from(asks)) != 0
+pub fn leave_ipv4(header: &mut [u8; 12], segments: u32, requests_feedback: bool) -> bool {
+    abi::ecn_leave_ipv4(header, segments, requests_feedback.into()) != 0
 }
 
-/// The same of the first word of an IPv6 header.
-pub fn leave_ipv6(header: &mut [u8; 4], asks: bool) -> bool {
-    native::weir_native_ecn_leave_ipv6(header, i32::from(asks)) != 0
+/// Like [`leave_ipv4`], for the first word of an IPv6 header.
+pub fn leave_ipv6(header: &mut [u8; 4], requests_feedback: bool) -> bool {
+    abi::ecn_leave_ipv6(header, requests_feedback.into()) != 0
 }
 
-/// Reads a header that arrived and makes it what its tenant sent.
+/// Decapsulates the IPv4 header of a received packet.
 pub fn arrive_ipv4(header: &mut [u8; 12]) -> Arrived {
-    Arrived::from_bits(native::weir_native_ecn_arrive_ipv4(header))
+    abi::ecn_arrive_ipv4(header).into()
 }
 
-/// The same of the first word of an IPv6 header.
+/// Like [`arrive_ipv4`], for the first word of an IPv6 header.
 pub fn arrive_ipv6(header: &mut [u8; 4]) -> Arrived {
-    Arrived::from_bits(native::weir_native_ecn_arrive_ipv6(header))
+    abi::ecn_arrive_ipv6(header).into()
 }

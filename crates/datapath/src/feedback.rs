@@ -1,23 +1,24 @@
 //! [`Feedback`]: a receive meter's rate on the wire.
 //!
-//! The format, its tag and its order are in `datapath/feedback.h`; the kernel's programs make and check it. This is
-//! for tests, captures and tools.
+//! The format, its tag and its order are in `datapath/feedback.h`; the kernel's programs write and check it. This module
+//! serves tests, captures and tools.
 //!
-//! Worked example: `feedback.body(source, destination, &key)` gives 56 bytes, of which [`Feedback::read`] with the same addresses and key
-//! gives the same feedback, and with any other none.
+//! Worked example: `feedback.body(source, destination, &key)` returns 56 bytes, from which [`Feedback::read`] with the same addresses
+//! and key returns the same feedback, and with any other addresses or key `None`.
 
-use crate::layout::{FEEDBACK_GOOD, FEEDBACK_WORDS, Packet, RawFeedback, RawSipKey, native};
+use crate::abi;
 use std::fmt;
 
-/// Bytes of a feedback packet behind its UDP header.
-pub const FEEDBACK_BYTES: usize = FEEDBACK_WORDS * 8;
+const FEEDBACK_WORDS: usize = abi::FEEDBACK_WORDS as usize;
+/// Bytes of a feedback packet after its UDP header.
+pub const FEEDBACK_BYTES: usize = abi::FEEDBACK_BYTES as usize;
 
-/// An address as packets have it: on the wire, IPv4 as `::ffff:a.b.c.d`.
+/// An address in network byte order; IPv4 is `::ffff:a.b.c.d`.
 pub type Address = [u64; 2];
 
-/// A key of SipHash-2-4. It is not printed.
+/// A key of SipHash-2-4, which `Debug` does not print.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SipKey(pub(crate) RawSipKey);
+pub struct SipKey(abi::SipKey);
 
 impl SipKey {
     /// From its 16 bytes.
@@ -26,22 +27,22 @@ impl SipKey {
             let half: [u8; 8] = bytes[from..from + 8].try_into().expect("eight of sixteen bytes");
             u64::from_le_bytes(half)
         };
-        Self(RawSipKey { first: half(0), second: half(8) })
+        Self(abi::SipKey { first: half(0), second: half(8) })
     }
 
-    /// As the kernel's programs take it.
-    pub fn raw(&self) -> RawSipKey {
+    /// The structure that the kernel's programs read.
+    pub fn raw(&self) -> abi::SipKey {
         self.0
     }
 
-    /// The tag of at most 16 words, as they stand in memory.
+    /// The tag of at most 16 words in memory order.
     ///
     /// # Panics
     /// With more words.
     pub fn tag(&self, words: &[u64]) -> u64 {
-        assert!(words.len() <= 16, "{} words", words.len());
-        // SAFETY: reads as many words as it is told that there are.
-        unsafe { native::weir_native_siphash(&self.0, words.as_ptr(), words.len() as u32) }
+        assert!(words.len() <= abi::SIP_WORDS_MAX as usize, "{} words", words.len());
+        // SAFETY: reads `words.len()` words.
+        unsafe { abi::siphash(&self.0, words.as_ptr(), words.len() as u32) }
     }
 }
 
@@ -53,45 +54,47 @@ impl fmt::Debug for SipKey {
 
 /// The content of a feedback packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Feedback(pub RawFeedback);
+pub struct Feedback(pub abi::Feedback);
 
 impl Feedback {
-    /// The body of the datagram that `source`, who answers, sends to `destination`.
+    /// The body of the feedback datagram from the receiver `source` to the sender `destination`.
     pub fn body(&self, source: &Address, destination: &Address, key: &SipKey) -> [u8; FEEDBACK_BYTES] {
+        self.write(abi::KIND_FEEDBACK, source, destination, key)
+    }
+
+    /// The body of the datagram by which the sender `source` declares its ECN capability to the receiver `destination`.
+    pub fn ecn_capability(&self, source: &Address, destination: &Address, key: &SipKey) -> [u8; FEEDBACK_BYTES] {
+        self.write(abi::KIND_ECN_CAPABILITY, source, destination, key)
+    }
+
+    fn write(&self, kind: u32, source: &Address, destination: &Address, key: &SipKey) -> [u8; FEEDBACK_BYTES] {
         let mut words = [0; FEEDBACK_WORDS];
-        native::weir_native_feedback_write(&mut words, &self.0, source, destination, &key.0);
+        abi::feedback_write_as(kind, &mut words, &self.0, source, destination, &key.0);
         bytes(words)
     }
 
-    /// The body of the word that `source`, who obeys this feedback, gives to `destination`.
-    pub fn word(&self, source: &Address, destination: &Address, key: &SipKey) -> [u8; FEEDBACK_BYTES] {
-        let mut words = [0; FEEDBACK_WORDS];
-        native::weir_native_word_write(&mut words, &self.0, source, destination, &key.0);
-        bytes(words)
-    }
-
-    /// The content of a body that came from `source` to `destination`; `None` for what is no feedback of this version, or whose tag does not
-    /// verify.
+    /// The content of a body sent from `source` to `destination`; `None` unless it is feedback of this version with a valid tag.
     pub fn read(body: &[u8], source: &Address, destination: &Address, key: &SipKey) -> Option<Self> {
         let words = words(body)?;
-        if native::weir_native_control_kind(words[0]) != FEEDBACK_GOOD {
+        if abi::control_kind(words[0]) != abi::FEEDBACK_GOOD as i32 {
             return None;
         }
-        let mut raw = RawFeedback::default();
-        let genuine = native::weir_native_feedback_read(&words, source, destination, &key.0, &mut raw) != 0;
-        genuine.then_some(Self(raw))
+        let tag = words[FEEDBACK_WORDS - 1];
+        let mut raw = abi::Feedback::default();
+        abi::feedback_read(&words, &mut raw);
+        (abi::feedback_tag(&words, source, destination, &key.0) == tag).then_some(Self(raw))
     }
 
-    /// The packet that was answered, as its sender classifies it; `answer` is the parsed feedback packet.
-    pub fn answered(&self, answer: &Packet) -> Packet {
-        let mut answered = Packet::default();
-        native::weir_native_feedback_answered(&self.0, answer, &mut answered);
-        answered
+    /// The packet that triggered this feedback, as its sender classifies it; `carrier` is the parsed feedback packet.
+    pub fn subject(&self, carrier: &abi::Packet) -> abi::Packet {
+        let mut subject = abi::Packet::default();
+        abi::feedback_subject(&self.0, carrier, &mut subject);
+        subject
     }
 
-    /// Whether this is newer than what came last of the same destination, by (epoch, sequence).
+    /// Whether this is newer than the last feedback of the same destination, by (epoch, sequence).
     pub fn is_newer(&self, last: (u64, u64)) -> bool {
-        native::weir_native_feedback_newer(self.0.epoch, self.0.sequence, last.0, last.1) != 0
+        abi::feedback_newer(self.0.epoch, self.0.sequence, last.0, last.1) != 0
     }
 }
 
@@ -112,19 +115,19 @@ fn words(body: &[u8]) -> Option<[u64; FEEDBACK_WORDS]> {
     Some(words)
 }
 
-/// The IP and UDP headers of an answer over IPv4.
+/// The IP and UDP headers of feedback over IPv4.
 pub fn headers_ipv4(source: &Address, destination: &Address) -> [u8; 28] {
     let mut headers = [0; 28];
-    native::weir_native_answer_ipv4(&mut headers, source, destination);
+    abi::feedback_ipv4(&mut headers, source, destination);
     headers
 }
 
-/// The IP and UDP headers of an answer over IPv6.
+/// The IP and UDP headers of feedback over IPv6.
 ///
 /// # Panics
 /// If the body has another length than [`FEEDBACK_BYTES`].
 pub fn headers_ipv6(source: &Address, destination: &Address, body: &[u8]) -> [u8; 48] {
     let mut headers = [0; 48];
-    native::weir_native_answer_ipv6(&mut headers, source, destination, &words(body).expect("a body"));
+    abi::feedback_ipv6(&mut headers, source, destination, &words(body).expect("a body"));
     headers
 }

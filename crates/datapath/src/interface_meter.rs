@@ -1,39 +1,37 @@
-//! [`InterfaceMeter`]: how a machine's capacity is shared among its services from round trip to round trip.
+//! [`InterfaceMeter`]: shares an interface's capacity among its services, from round trip to round trip.
 //!
 //! The algorithm and its source are in `datapath/interface_meter.h`. Call [`InterfaceMeter::receive`] for each
-//! packet that the interface receives, with the receive meter of its service; where the shares are new, give each
-//! receive meter the smaller of [`InterfaceMeter::share`] and what the brokers say. An interface that sends has no
-//! receive meters: there it is [`InterfaceMeter::packet`].
+//! packet that the interface receives, with the receive meter of its service; if it returns new shares, set the capacity of
+//! each receive meter to the smaller of [`InterfaceMeter::share`] and the brokers' limit. A sending interface has no
+//! receive meters; call [`InterfaceMeter::packet`] there.
 //!
 //! Worked example: 9 Gb/s, weights 1 and 2, both backlogged: 3 and 6 Gb/s.
 
-use crate::layout::{
-    RECEIVED_FEEDBACK, RECEIVED_SHARES, RawArrivals, RawInterfaceMeter, RawTaken, SHARE_ADD, SHARE_FILL, native,
-};
+use crate::abi;
 use crate::parameters::{ShaperParameters, from_limit, limit};
 use crate::receive_meter::ReceiveMeter;
 use weir_alloc::fill::{Child, Filling};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
-/// What is due after a packet.
+/// Actions due after a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// The interface's shares are new.
+    /// The interface's shares have changed.
     pub shares: bool,
-    /// The packet's source is to be told the receive meter's rate, once the meter has its new capacity.
+    /// The receive meter's rate is to be advertised to the packet's source, after the meter has its new capacity.
     pub feedback: bool,
 }
 
 /// Meters all services at one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceMeter {
-    raw: RawInterfaceMeter,
+    raw: abi::InterfaceMeter,
 }
 
 impl InterfaceMeter {
-    /// A meter with nothing counted, for services with these shares at the interface (none is as one of weight 1). The capacity
-    /// is unlimited, or from 10 kb/s to 8 Tb/s.
+    /// A meter of services with these shares at the interface, before any traffic; no share counts as one of weight 1. The
+    /// capacity is unlimited, or from 10 kb/s to 8 Tb/s.
     pub fn new(
         now: Instant,
         parameters: &ShaperParameters,
@@ -43,8 +41,8 @@ impl InterfaceMeter {
     ) -> Self {
         let weights = shares.iter().map(|share| u64::from(share.weight.thousandths()));
         let minima = shares.iter().fold(0u64, |sum, share| sum.saturating_add(share.min.bps()));
-        let mut raw = RawInterfaceMeter::default();
-        native::weir_native_interface_meter_init(
+        let mut raw = abi::InterfaceMeter::default();
+        abi::interface_meter_init(
             &mut raw,
             now.nanos(),
             &parameters.interface_law(),
@@ -52,21 +50,21 @@ impl InterfaceMeter {
             lightest(shares).thousandths(),
             weights.sum(),
             minima,
-            level(capacity, sharing, shares).bps(),
+            saturated_rate(capacity, sharing, shares).bps(),
             u32::from(parameters.interface.weighs_marks),
         );
         Self { raw }
     }
 
-    /// Counts what came at `now` at an interface that has no receive meters. `true`: the shares are new.
+    /// Counts `bytes` at `now` on an interface without receive meters. Returns whether the shares have changed.
     #[inline]
     pub fn packet(&mut self, now: Instant, bytes: Bytes) -> bool {
-        native::weir_native_interface_meter_packet(&mut self.raw, now.nanos(), bytes.get()) != 0
+        abi::interface_meter_packet(&mut self.raw, now.nanos(), bytes.get()) != 0
     }
 
-    /// Counts, here and at the receive meter of its service, what came at `now`: `bytes` as `packets` packets that
-    /// switches could mark, `marked` of them marked. The service is `entitled` to so much of the interface:
-    /// [`crate::ShaperConfig::entitlements`].
+    /// Counts, here and at the receive meter of their service, `bytes` received at `now` in `packets` packets that
+    /// switches could mark, `marked` of them marked. `committed` is the service's rate in
+    /// [`crate::ShaperConfig::committed_rates`].
     #[inline]
     pub fn receive(
         &mut self,
@@ -75,23 +73,15 @@ impl InterfaceMeter {
         bytes: Bytes,
         packets: u32,
         marked: u32,
-        entitled: Bandwidth,
+        committed: Bandwidth,
     ) -> Received {
         let raw = meter.raw_mut();
-        let due = native::weir_native_receive_packet(
-            &mut self.raw,
-            raw,
-            now.nanos(),
-            bytes.get(),
-            packets,
-            marked,
-            entitled.bps(),
-        );
-        Received { shares: due & RECEIVED_SHARES != 0, feedback: due & RECEIVED_FEEDBACK != 0 }
+        let due = abi::receive_packet(&mut self.raw, raw, now.nanos(), bytes.get(), packets, marked, committed.bps());
+        Received { shares: due & abi::RECEIVED_SHARES != 0, feedback: due & abi::RECEIVED_FEEDBACK != 0 }
     }
 
-    /// Before `bytes` that came by `now` are counted: how far R matters to their service, which has this share and may receive `limit`
-    /// by the brokers. Only noted after a window above the capacity.
+    /// Records, before `bytes` received by `now` are counted, the highest R that affects their service, which has this share and
+    /// the brokers' `limit`. Has an effect only after a window above the capacity.
     #[inline]
     pub fn reach(
         &mut self,
@@ -103,29 +93,29 @@ impl InterfaceMeter {
         sharing: Sharing,
     ) {
         let raw = &mut self.raw;
-        if raw.usage <= raw.capacity || raw.rate <= raw.level {
+        if raw.usage <= raw.capacity || raw.rate <= raw.saturated_rate {
             return;
         }
         let (min, max, weight) =
             (share.min.bps(), crate::parameters::limit(share.max.min(limit)), share.weight.thousandths());
         let (meter, now, bytes) = (meter.raw(), now.nanos(), bytes.get());
-        native::weir_native_interface_meter_reach(raw, meter, now, bytes, rule(sharing), min, max, weight);
+        abi::interface_meter_reach(raw, meter, now, bytes, rule(sharing), min, max, weight);
     }
 
-    /// Where a timer takes what was counted since its last tick (`datapath/receive_tick.h`), first step, for each service that
-    /// received something: notes the marks that count at the interface.
-    pub fn tick_marks(&mut self, meter: &ReceiveMeter, packets: u32, marked: u32, entitled: Bandwidth) {
-        native::weir_native_tick_marks(&mut self.raw, meter.raw(), packets, marked, entitled.bps());
+    /// First step of a timer's tick (`datapath/receive_tick.h`), for each service that received packets: counts the marks that
+    /// concern the interface.
+    pub fn tick_marks(&mut self, meter: &ReceiveMeter, packets: u32, marked: u32, committed: Bandwidth) {
+        abi::tick_marks(&mut self.raw, meter.raw(), packets, marked, committed.bps());
     }
 
-    /// Second step, once, with the bytes of all services, more than none. A window may close `slack` early. `true`: the
-    /// shares are new.
+    /// Second step, once, with the bytes of all services (at least one). A window may close `slack` early. Returns whether the
+    /// shares have changed.
     pub fn tick(&mut self, now: Instant, bytes: Bytes, slack: Duration) -> bool {
-        native::weir_native_tick_interface(&mut self.raw, now.nanos(), bytes.get(), slack.nanos()) != 0
+        abi::tick_interface(&mut self.raw, now.nanos(), bytes.get(), slack.nanos()) != 0
     }
 
-    /// Last step, for each service, with its share of now: counts at its own meter, and notes here whether it met the own queue.
-    /// `true`: R was computed anew.
+    /// Last step, for each service, with its current share: counts at its own meter, and records here whether its packets queued at
+    /// this interface. Returns whether R was recomputed.
     pub fn tick_meter(
         &mut self,
         meter: &mut ReceiveMeter,
@@ -136,18 +126,18 @@ impl InterfaceMeter {
         slack: Duration,
     ) -> bool {
         let (now, slack) = (now.nanos(), slack.nanos());
-        native::weir_native_tick_meter(&mut self.raw, meter.raw_mut(), now, bytes.get(), packets, marked, slack) != 0
+        abi::tick_meter(&mut self.raw, meter.raw_mut(), now, bytes.get(), packets, marked, slack) != 0
     }
 
-    /// The values of the C structure, as the kernel's programs take them.
-    pub fn raw(&self) -> &RawInterfaceMeter {
+    /// The structure that the kernel's programs read.
+    pub fn raw(&self) -> &abi::InterfaceMeter {
         &self.raw
     }
 
-    /// From now on the capacity is `capacity`, of the same services; what they get goes along in proportion.
+    /// Sets the capacity; the rates of the services change in proportion.
     pub fn set_capacity(&mut self, capacity: Bandwidth, sharing: Sharing, shares: &[Share]) {
-        let level = level(capacity, sharing, shares).bps();
-        native::weir_native_interface_meter_set_capacity(&mut self.raw, limit(capacity), level);
+        let saturated = saturated_rate(capacity, sharing, shares).bps();
+        abi::interface_meter_set_capacity(&mut self.raw, limit(capacity), saturated);
     }
 
     /// The capacity in force.
@@ -155,7 +145,7 @@ impl InterfaceMeter {
         from_limit(self.raw.capacity)
     }
 
-    /// What a service of the lightest weight gets beside its guarantee; unlimited without a capacity.
+    /// R: the rate of a service of the lightest weight in addition to its guarantee; unlimited without a capacity.
     pub fn rate(&self) -> Bandwidth {
         from_limit(self.raw.rate)
     }
@@ -165,50 +155,50 @@ impl InterfaceMeter {
         Bandwidth::from_bps(self.raw.usage)
     }
 
-    /// The capacity of a service with this share at the machine. Never above the interface's own.
+    /// The capacity of a service with this share, at most the interface's own.
     pub fn share(&self, share: &Share, sharing: Sharing) -> Bandwidth {
         let (min, max, weight) = (share.min.bps(), limit(share.max), share.weight.thousandths());
-        from_limit(native::weir_native_interface_meter_share(&self.raw, rule(sharing), min, max, weight))
+        from_limit(abi::interface_meter_share(&self.raw, rule(sharing), min, max, weight))
     }
 }
 
-impl RawArrivals {
-    /// Adds what was counted since it was last taken to `taken`.
-    pub fn take(&mut self, taken: &mut RawTaken) {
-        native::weir_native_tick_take(self, taken);
+impl abi::Arrivals {
+    /// Adds the counts since the last call to `taken`.
+    pub fn take(&mut self, taken: &mut abi::Taken) {
+        abi::tick_take(self, taken);
     }
 }
 
 fn rule(sharing: Sharing) -> u32 {
     match sharing {
-        Sharing::Fill => SHARE_FILL,
-        Sharing::Add => SHARE_ADD,
+        Sharing::Fill => abi::SHARE_FILL,
+        Sharing::Add => abi::SHARE_ADD,
     }
 }
 
-/// The least weight of all, 1 of none.
+/// The least weight; 1 without shares.
 fn lightest(shares: &[Share]) -> Weight {
     shares.iter().map(|share| share.weight).min().unwrap_or(Weight::ONE)
 }
 
-/// What a service of the lightest weight gets beside its guarantee, or instead of it, while all want everything.
+/// R while all services are backlogged.
 ///
-/// Worked example: 9.5 Gb/s, guarantees of 8 and 1 Gb/s, weights of 1: `fill` gives 8 and 1.5, the level is 1.5; `add` gives 8.25
-/// and 1.25, the level is 0.25.
-fn level(capacity: Bandwidth, sharing: Sharing, shares: &[Share]) -> Bandwidth {
+/// Worked example: 9.5 Gb/s, guarantees of 8 and 1 Gb/s, weights of 1: `fill` shares 8 and 1.5, so R is 1.5; `add` shares 8.25
+/// and 1.25, so R is 0.25.
+fn saturated_rate(capacity: Bandwidth, sharing: Sharing, shares: &[Share]) -> Bandwidth {
     let children: Vec<Child> = shares.iter().map(|&share| Child::new(share, Bandwidth::UNLIMITED)).collect();
     let mut filling = Filling::default();
     filling.fill(sharing, capacity, &children);
     let lightest = u128::from(lightest(shares).thousandths());
     let of = |(share, &filled): (&Share, &Bandwidth)| {
-        let beside = match sharing {
+        let by_weight = match sharing {
             Sharing::Fill => filled.bps(),
             Sharing::Add => filled.bps().saturating_sub(share.min.bps()),
         };
-        let level = u128::from(beside) * lightest / u128::from(share.weight.thousandths());
-        Bandwidth::from_bps(u64::try_from(level).unwrap_or(u64::MAX))
+        let rate = u128::from(by_weight) * lightest / u128::from(share.weight.thousandths());
+        Bandwidth::from_bps(u64::try_from(rate).unwrap_or(u64::MAX))
     };
-    // Who has its maximum does not tell the level.
+    // The rate of a service at its maximum does not depend on R.
     let below = shares.iter().zip(&filling.shares).filter(|(share, filled)| **filled < share.max);
     below.map(of).min().unwrap_or(capacity).min(capacity)
 }
@@ -257,8 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn what_others_leave_is_taken() {
-        // The second service ends; the first sends what it may, from 3 up to 9 Gb/s.
+    fn unused_capacity_goes_to_the_backlogged_service() {
+        // The second service is idle; the first sends at its capacity, from 3 up to 9 Gb/s.
         let capacity = Bandwidth::from_gbps(9);
         let mut meter = meter(capacity);
         let mut now = 0;
@@ -276,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_level_is_what_the_rule_gives() {
+    fn saturated_rate_follows_the_sharing_rule() {
         let share = |min: u64, max: u64, of: u32| Share {
             min: Bandwidth::from_gbps(min),
             max: if max == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_gbps(max) },
@@ -288,14 +278,14 @@ mod tests {
             (vec![share(0, 0, 1), share(0, 0, 4)], 1.9, 1.9),
             (vec![share(0, 1, 2), share(0, 0, 2)], 8.5, 8.5),
             (vec![share(0, 1, 1), share(0, 2, 1)], 9.5, 9.5),
-            // Guarantees of more than there is: they count in proportion, and nothing is left.
+            // Guarantees above the capacity count in proportion, and nothing remains to share.
             (vec![share(5, 0, 1), share(5, 0, 1)], 4.75, 0.0),
             (vec![], 9.5, 9.5),
         ] {
-            assert_eq!(gbps(level(capacity, Sharing::Fill, &shares)), fill, "fill {shares:?}");
-            assert_eq!(gbps(level(capacity, Sharing::Add, &shares)), add, "add {shares:?}");
+            assert_eq!(gbps(saturated_rate(capacity, Sharing::Fill, &shares)), fill, "fill {shares:?}");
+            assert_eq!(gbps(saturated_rate(capacity, Sharing::Add, &shares)), add, "add {shares:?}");
         }
-        assert_eq!(level(Bandwidth::UNLIMITED, Sharing::Fill, &[share(1, 0, 1)]), Bandwidth::UNLIMITED);
+        assert_eq!(saturated_rate(Bandwidth::UNLIMITED, Sharing::Fill, &[share(1, 0, 1)]), Bandwidth::UNLIMITED);
     }
 
     #[test]
@@ -309,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn without_capacity_the_services_own_limits_hold() {
+    fn without_capacity_each_service_has_its_own_limit() {
         let none =
             InterfaceMeter::new(Instant::ZERO, &ShaperParameters::EYEQ, Bandwidth::UNLIMITED, Sharing::Fill, &[]);
         let share = Share { max: Bandwidth::from_gbps(2), ..Share::default() };

@@ -1,46 +1,45 @@
-//! [`Limiter`]: when a packet may leave so that a service stays within its rate.
+//! [`Limiter`]: departure times that keep a service within its rate.
 //!
-//! The arithmetic, its bounds and its source are in `datapath/limiter.h`: a debt in nanobits that time pays
-//! back exactly, so that no rounding adds up. Call [`Limiter::departure`] once per packet, in order of time.
+//! The arithmetic, its bounds and its source are in `datapath/limiter.h`: a debt in nanobits that elapsed time
+//! pays back exactly, so rounding errors do not accumulate. Call [`Limiter::departure`] once per packet, in order of time.
 //!
 //! Worked example: 1 Gb/s, no burst, three packets of 1,500 B offered at 0: they leave at 0, 12 and 24 µs.
 
-use crate::layout::{RawLimiter, native};
+use crate::abi;
 use weir_units::{Bandwidth, Bytes, Instant};
 
-/// Paces packets to a rate, with an allowance that may leave ahead of it after a pause.
+/// Paces packets to a rate, with a burst after a pause.
 ///
 /// In every window of length `t` the departures carry at most `rate × t + burst` and one packet more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limiter {
-    raw: RawLimiter,
+    raw: abi::Limiter,
 }
 
 impl Limiter {
-    /// A limiter that owes nothing. `burst` counts up to 256 MiB.
+    /// A limiter without debt. `burst` is at most 256 MiB.
     pub fn new(rate: Bandwidth, burst: Bytes) -> Self {
-        let mut limiter = Self { raw: RawLimiter::default() };
+        let mut limiter = Self { raw: abi::Limiter::default() };
         limiter.set_burst(burst);
         limiter.set_rate(Instant::ZERO, rate);
         limiter
     }
 
-    /// From `now` on the rate is `rate`. What was sent before counts at the old rate.
+    /// Sets the rate from `now` on; earlier time counts at the old rate.
     ///
-    /// Zero is taken as 1 bit/s, since a packet that is handed in must leave at some time; whoever wants
-    /// nothing sent at all does not hand it in.
+    /// Zero is taken as 1 bit/s, since every packet that is handed in has a departure.
     pub fn set_rate(&mut self, now: Instant, rate: Bandwidth) {
         let bps = if rate.is_unlimited() { 0 } else { rate.bps().max(1) };
-        native::weir_native_limiter_set_rate(&mut self.raw, now.nanos(), bps);
+        abi::limiter_set_rate(&mut self.raw, now.nanos(), bps);
     }
 
-    /// From now on `burst` may leave ahead of the rate after a pause.
+    /// Sets the burst after a pause.
     pub fn set_burst(&mut self, burst: Bytes) {
-        native::weir_native_limiter_set_burst(&mut self.raw, narrow(burst));
+        abi::limiter_set_burst(&mut self.raw, narrow(burst));
     }
 
-    /// The values of the C structure.
-    pub(crate) fn raw_mut(&mut self) -> &mut RawLimiter {
+    /// The C structure.
+    pub(crate) fn raw_mut(&mut self) -> &mut abi::Limiter {
         &mut self.raw
     }
 
@@ -49,18 +48,18 @@ impl Limiter {
         if self.raw.rate == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(self.raw.rate) }
     }
 
-    /// When a packet of `bytes` offered at `now` leaves, at `now` or later; its bytes are charged.
+    /// The departure, at `now` or later, of a packet of `bytes` offered at `now`; charges its bytes.
     pub fn departure(&mut self, now: Instant, bytes: Bytes) -> Instant {
-        Instant::from_nanos(native::weir_native_limiter_departure(&mut self.raw, now.nanos(), narrow(bytes)))
+        Instant::from_nanos(abi::limiter_departure(&mut self.raw, now.nanos(), narrow(bytes)))
     }
 
-    /// When a packet offered at `now` would leave; nothing is charged.
+    /// The departure of a packet offered at `now`, without charging it.
     pub fn earliest(&mut self, now: Instant) -> Instant {
-        Instant::from_nanos(native::weir_native_limiter_earliest(&mut self.raw, now.nanos()))
+        Instant::from_nanos(abi::limiter_earliest(&mut self.raw, now.nanos()))
     }
 }
 
-/// The C code takes 32 bits and clips at 256 MiB itself.
+/// Narrows to the 32 bits of the C code, which clips at 256 MiB itself.
 fn narrow(bytes: Bytes) -> u32 {
     u32::try_from(bytes.get()).unwrap_or(u32::MAX)
 }
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn paces_as_the_header_says() {
+    fn departures_are_those_of_the_header() {
         let mut limiter = Limiter::new(Bandwidth::from_gbps(1), Bytes::ZERO);
         let leave: Vec<u64> = (0..3).map(|_| limiter.departure(at(0), Bytes::new(1500)).nanos()).collect();
         assert_eq!(leave, [0, 12_000, 24_000]);
@@ -86,15 +85,15 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_leaves_at_once_and_then_the_rate_holds() {
-        // 1 Gb/s with 3,000 B ahead: the packet that finds 3,000 B owed still leaves, the fourth waits 12 µs.
+    fn rate_applies_after_the_burst() {
+        // 1 Gb/s with a burst of 3,000 B: the packet that finds 3,000 B owed still leaves, the fourth waits 12 µs.
         let mut limiter = Limiter::new(Bandwidth::from_gbps(1), Bytes::new(3000));
         let leave: Vec<u64> = (0..5).map(|_| limiter.departure(at(5), Bytes::new(1500)).nanos()).collect();
         assert_eq!(leave, [5, 5, 5, 12_005, 24_005]);
     }
 
     #[test]
-    fn a_new_rate_takes_over_the_debt_in_bits() {
+    fn debt_in_bits_is_kept_at_a_new_rate() {
         // 12,500 B at 1 kb/s is 100 s of debt; at 1 Gb/s the same bits are 100 µs.
         let mut limiter = Limiter::new(Bandwidth::from_bps(1000), Bytes::ZERO);
         limiter.departure(at(0), Bytes::new(12_500));
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn unlimited_and_zero() {
+    fn unlimited_rate_and_zero_rate() {
         let mut limiter = Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO);
         for i in 0..10 {
             assert_eq!(limiter.departure(at(i), Bytes::new(65_536)), at(i));
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn does_not_drift_over_millions_of_packets() {
+    fn departures_do_not_drift_over_millions_of_packets() {
         // 64 B at 999,999,937 b/s (prime): 512,000,000,000 / 999,999,937 ns each, never whole.
         let rate = 999_999_937u128;
         let mut limiter = Limiter::new(Bandwidth::from_bps(rate as u64), Bytes::ZERO);
@@ -127,7 +126,7 @@ mod tests {
         }
     }
 
-    /// The same law in 128-bit rationals: debts in nanobits, none of the C code's shortcuts.
+    /// The same law in 128-bit arithmetic, without the C code's shortcuts.
     struct Model {
         rate: u128,
         burst: u128,
@@ -165,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_the_model(
+        fn departures_agree_with_the_model(
             burst in 0..200_000u32,
             start in 0..=(1u64 << 62),
             steps in prop::collection::vec(
@@ -173,25 +172,25 @@ mod tests {
                 1..200,
             ),
         ) {
-            let mut raw = RawLimiter::default();
+            let mut raw = abi::Limiter::default();
             let mut model = Model { rate: 0, burst: u128::from(burst) * 8_000_000_000, owed: 0, at: 0 };
-            native::weir_native_limiter_set_burst(&mut raw, burst);
+            abi::limiter_set_burst(&mut raw, burst);
             let mut now = start;
             for (rate, change, bytes, shift, gap) in steps {
                 now += u64::from(gap) >> (shift % 33);
                 if change {
-                    native::weir_native_limiter_set_rate(&mut raw, now, rate);
+                    abi::limiter_set_rate(&mut raw, now, rate);
                     model.settle(u128::from(now));
                     model.rate = u128::from(rate);
                     if rate == 0 { model.owed = 0; }
                 }
-                let leaves = native::weir_native_limiter_departure(&mut raw, now, bytes);
+                let leaves = abi::limiter_departure(&mut raw, now, bytes);
                 prop_assert_eq!(u128::from(leaves), model.departure(u128::from(now), u128::from(bytes)));
             }
         }
 
         #[test]
-        fn never_above_rate_and_burst_over_any_window(
+        fn every_window_stays_within_rate_and_burst(
             rate in 1_000..=1_000_000_000_000u64,
             burst in 0..200_000u64,
             packets in prop::collection::vec((1..=65_536u64, 0..50_000u64), 1..120),
@@ -220,7 +219,7 @@ mod tests {
             }
         }
 
-        /// Work-conserving: while packets wait, the rate is used in full, to the nanosecond.
+        /// Work conservation: a backlog uses the full rate, to the nanosecond.
         #[test]
         fn a_backlog_leaves_at_exactly_the_rate(
             rate in 1_000..=1_000_000_000_000u64,
@@ -236,7 +235,7 @@ mod tests {
         }
 
         #[test]
-        fn what_finds_nothing_owed_leaves_at_once(rate in 1_000..=1_000_000_000_000u64, bytes in 1..=65_536u64) {
+        fn packet_that_finds_no_debt_leaves_at_once(rate in 1_000..=1_000_000_000_000u64, bytes in 1..=65_536u64) {
             let mut limiter = Limiter::new(Bandwidth::from_bps(rate), Bytes::ZERO);
             limiter.departure(at(7), Bytes::new(bytes));
             let free = limiter.earliest(at(7));

@@ -1,28 +1,27 @@
 //! [`ShaperParameters`]: the constants of the machine shaper, and those of EyeQ.
 //!
-//! Problem: Parley and the system that it is built on, EyeQ, differ in constants and in a few habits; both run
-//! the same per-packet code. Approach: everything in which they differ is a value here, and each constant
-//! stands beside where it is from. "EyeQ" is its source code (github.com/jvimal/eyeq, a704a2a).
+//! Parley and EyeQ, on which it is built, run the same per-packet code; all differences between them are values here, each
+//! constant beside its source. "EyeQ" is its source code (github.com/jvimal/eyeq, a704a2a).
 //!
 //! Worked example: `ShaperParameters::PARLEY` with `interval` 500 µs is what Parley's Table 3 was measured with.
 
-use crate::layout::{LAW_ONE, RawDestinationRules, RawLaw};
+use crate::abi;
 use weir_units::{Bandwidth, Bytes, Duration};
 
-/// How strongly a meter reacts to usage off its capacity: the α of the law, from 2^-20 to 1.
+/// The α of the law, a meter's gain on the difference of usage and capacity, from 2^-20 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Alpha(u32);
 
 impl Alpha {
     /// One half (Parley Table 1; EyeQ's law is written for it).
-    pub const HALF: Self = Self(LAW_ONE / 2);
+    pub const HALF: Self = Self(abi::LAW_ONE / 2);
 
     /// `thousandths` / 1000; `None` for 0 or above 1.
     pub const fn from_thousandths(thousandths: u32) -> Option<Self> {
         if thousandths == 0 || thousandths > 1000 {
             return None;
         }
-        Some(Self((thousandths as u64 * LAW_ONE as u64 / 1000) as u32))
+        Some(Self((thousandths as u64 * abi::LAW_ONE as u64 / 1000) as u32))
     }
 
     pub(crate) const fn raw(self) -> u32 {
@@ -30,74 +29,74 @@ impl Alpha {
     }
 }
 
-/// What packets that switches marked do to the rate.
+/// Effect of marked packets on the rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Marks {
-    /// Nothing.
+    /// None.
     Ignored,
     /// The rate falls by half the fraction that was marked, as Parley §3.2.1 prints.
     Fraction,
-    /// A marked interval counts as if so many bytes × (1 + fraction) more had come, and as three capacities
-    /// at most (EyeQ's default).
+    /// A marked interval counts these bytes × (1 + fraction) in addition, and at most three capacities in all
+    /// (EyeQ's default).
     Usage(Bytes),
 }
 
-/// What becomes of a destination limiter when no feedback comes.
+/// Effect of missing feedback on a destination limiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Silence {
-    /// It is forgotten: the receiver has no meter, or was sent nothing.
+    /// The limiter is removed: the receiver has no meter, or was sent nothing.
     Drop,
-    /// Its rate halves, each time anew, down to this floor.
+    /// The rate halves after each further period of silence, down to this floor.
     Halve(Bandwidth),
 }
 
-/// How senders keep to what receivers feed back.
+/// Reaction of senders to feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DestinationParameters {
-    /// The rate of a limiter before any feedback; `None`: feedback makes the limiter.
+    /// The rate of a limiter before any feedback; `None`: feedback creates the limiter.
     pub initial: Option<Bandwidth>,
-    /// For so long a rate stays, whatever is fed back.
+    /// The time for which a new rate is held, whatever the feedback.
     pub hold: Duration,
     /// The time without feedback after which `on_silence` happens.
     pub silence: Duration,
-    /// What happens then.
+    /// The effect of that silence.
     pub on_silence: Silence,
-    /// The time without feedback after which a packet asks for it; zero: never.
-    pub ask_after: Duration,
-    /// What may leave at once after a pause, at least.
+    /// The time without feedback after which a packet requests it; zero: never.
+    pub request_after: Duration,
+    /// Least burst after a pause.
     pub burst: Bytes,
-    /// What may leave at once after a pause: so much time at the rate, when that is more than `burst`.
+    /// Burst after a pause, as time at the rate, if that is more than `burst`.
     pub burst_time: Duration,
 }
 
 /// The machine level: all services at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InterfaceParameters {
-    /// How often the law is run.
+    /// Interval of the law.
     pub interval: Duration,
-    /// What marks do.
+    /// Effect of marks.
     pub marks: Marks,
     /// The capacity where the policy names none, in hundredths of the link's rate.
     pub percent_of_link: u32,
-    /// Whether marks count by who was marked while the interface is full (`datapath/interface_meter.h`); else
-    /// all do.
+    /// Whether a full interface counts marks by the marked service's usage (`datapath/interface_meter.h`); otherwise
+    /// all marks count.
     pub weighs_marks: bool,
 }
 
 /// The constants of a machine shaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ShaperParameters {
-    /// T: how often a receive meter runs the law; 10 µs to 1 s. A service may have its own.
+    /// T: interval of a receive meter, 10 µs to 1 s. A service may have its own.
     pub interval: Duration,
     /// The α of both levels.
     pub alpha: Alpha,
-    /// What marks do to a receive meter's rate.
+    /// Effect of marks on a receive meter's rate.
     pub marks: Marks,
-    /// Whether a service that paused goes on at its capacity: see `datapath/receive_meter.h`.
+    /// Whether a service resumes at its capacity after a pause (`datapath/receive_meter.h`).
     pub catch_up: bool,
     /// The mean between two feedback packets of a meter, in bytes received.
     pub feedback_bytes: Bytes,
-    /// The mean after which the next packet is answered, whatever its size; zero: only bytes count.
+    /// The mean time after which the next packet triggers feedback, whatever its size; zero: only bytes count.
     pub feedback_interval: Duration,
     /// The machine level.
     pub interface: InterfaceParameters,
@@ -106,7 +105,7 @@ pub struct ShaperParameters {
 }
 
 impl InterfaceParameters {
-    /// EyeQ's sending side: each 200 µs against 9,800 of 10,000 Mb/s. It looks at no marks: what leaves has passed no switch.
+    /// EyeQ's sending side: each 200 µs against 9,800 of 10,000 Mb/s. Marks do not exist there: packets have passed no switch.
     pub const EYEQ_TRANSMIT: Self =
         Self { interval: Duration::from_micros(200), marks: Marks::Ignored, percent_of_link: 98, weighs_marks: false };
 }
@@ -124,29 +123,29 @@ impl ShaperParameters {
         catch_up: true,
         // §3.2.1: one in 10 kB.
         feedback_bytes: Bytes::new(10_000),
-        // Ours, after EyeQ's 100 µs: a new R each interval is worth telling each interval, and what a packet of
-        // 64 B costs each 200 µs is 2.6 Mb/s.
+        // Ours, after EyeQ's 100 µs: R changes each interval, and advertising it each interval costs 2.6 Mb/s (64 B each
+        // 200 µs).
         feedback_interval: Duration::from_micros(200),
         interface: InterfaceParameters {
             // EyeQ: 1,000 µs, five intervals of the receive meters, so that they settle in between.
             interval: Duration::from_micros(1000),
-            // Ours: those of the own queue alone.
+            // Ours: only marks of this interface's own queue.
             marks: Marks::Fraction,
-            // Ours; EyeQ has 90. Usage must tell a full interface from one that is not: at 95 it does, by 8 of the 165
-            // packets of an interval. The 5 % more go to who needs them.
+            // Ours; EyeQ has 90. Usage must distinguish a full interface from one that is not: at 95 it does, by 8 of the 165
+            // packets of an interval, and services receive 5 % more.
             percent_of_link: 95,
             weighs_marks: true,
         },
         destination: DestinationParameters {
-            // §3.2.1: a sender that receives feedback creates a limiter.
+            // §3.2.1: a sender creates a limiter when it receives feedback.
             initial: None,
             hold: Duration::ZERO,
             // EyeQ: 1 s; Parley does not say.
             silence: Duration::from_secs(1),
             on_silence: Silence::Drop,
-            // Ours: two and a half intervals. The loop is steady while feedback is later than that by no more than
+            // Ours: two and a half intervals. The loop is stable while feedback is delayed by at most
             // pi / 2 / alpha = 3.1 intervals.
-            ask_after: Duration::from_micros(500),
+            request_after: Duration::from_micros(500),
             // Fig 9: limiters of 64 kB. A service may have its own (§7).
             burst: Bytes::new(64_000),
             burst_time: Duration::ZERO,
@@ -182,29 +181,29 @@ impl ShaperParameters {
             silence: Duration::from_secs(1),
             on_silence: Silence::Halve(Bandwidth::from_mbps(2)),
             // Never.
-            ask_after: Duration::ZERO,
+            request_after: Duration::ZERO,
             // max(rate * 150 µs, 64 kB).
             burst: Bytes::new(65_536),
             burst_time: Duration::from_micros(150),
         },
     };
 
-    /// The law of receive meters, as the C code takes it.
-    pub fn receive_law(&self) -> RawLaw {
+    /// The law of receive meters.
+    pub fn receive_law(&self) -> abi::Law {
         self.law(self.interval, self.marks)
     }
 
     /// The law of interface meters.
-    pub(crate) fn interface_law(&self) -> RawLaw {
+    pub(crate) fn interface_law(&self) -> abi::Law {
         self.law(self.interface.interval, self.interface.marks)
     }
 
-    fn law(&self, interval: Duration, marks: Marks) -> RawLaw {
+    fn law(&self, interval: Duration, marks: Marks) -> abi::Law {
         let mark_bytes = match marks {
             Marks::Usage(bytes) => u32::try_from(bytes.get()).unwrap_or(u32::MAX),
             Marks::Fraction | Marks::Ignored => 0,
         };
-        RawLaw {
+        abi::Law {
             interval: interval.nanos(),
             alpha: self.alpha.raw(),
             catch_up: u32::from(self.catch_up),
@@ -215,9 +214,9 @@ impl ShaperParameters {
 }
 
 impl DestinationParameters {
-    /// As the C code takes it.
-    pub fn raw(&self) -> RawDestinationRules {
-        RawDestinationRules {
+    /// The structure that the kernel's programs read.
+    pub fn raw(&self) -> abi::DestinationRules {
+        abi::DestinationRules {
             hold: self.hold.nanos(),
             silence: self.silence.nanos(),
             burst_time: self.burst_time.nanos(),
@@ -225,7 +224,7 @@ impl DestinationParameters {
                 Silence::Drop => 0,
                 Silence::Halve(floor) => floor.bps().max(1),
             },
-            ask_after: self.ask_after.nanos(),
+            request_after: self.request_after.nanos(),
             // The C code cuts bursts at 256 MiB.
             burst: u32::try_from(self.burst.get()).unwrap_or(u32::MAX),
             reserved: 0,
@@ -238,7 +237,7 @@ pub(crate) fn limit(rate: Bandwidth) -> u64 {
     if rate.is_unlimited() { 0 } else { rate.bps().max(1) }
 }
 
-/// What the C code means by a rate or capacity.
+/// A rate or capacity of the C code, in which 0 is unlimited.
 pub(crate) fn from_limit(bps: u64) -> Bandwidth {
     if bps == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(bps) }
 }

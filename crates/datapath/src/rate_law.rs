@@ -1,37 +1,37 @@
-//! [`RateLaw`]: from one interval's usage to the next rate.
+//! [`RateLaw`]: the next rate from the usage of an interval.
 //!
-//! The arithmetic, its bounds and its source are in `datapath/rate_law.h`. Meters run it by themselves; this is
-//! the law alone, for tests and for those who plan with it.
+//! The arithmetic, its bounds and its source are in `datapath/rate_law.h`. Meters run it themselves; this is
+//! the law alone, for tests and for planning.
 //!
 //! Worked example: R = 5, C = 9, y = 12 Gb/s, α = 1/2: the next rate is 4.1667 Gb/s.
 
-use crate::layout::{LAW_ONE, native};
+use crate::abi;
 use crate::parameters::{Alpha, Marks};
 use weir_units::{Bandwidth, Duration};
 
 /// The law at one capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLaw {
-    /// What the usage is to meet, 10 kb/s to 8 Tb/s.
+    /// Target of the usage, 10 kb/s to 8 Tb/s.
     pub capacity: Bandwidth,
-    /// How strongly the rate follows.
+    /// Gain.
     pub alpha: Alpha,
-    /// What marks do.
+    /// Effect of marks.
     pub marks: Marks,
 }
 
 impl RateLaw {
     /// The least rate: 10 Mb/s, or a thousandth of the capacity where that is less; under 100 Mb/s 100 kb/s, or a fiftieth.
     pub fn floor(&self) -> Bandwidth {
-        Bandwidth::from_bps(native::weir_native_law_floor(self.capacity()))
+        Bandwidth::from_bps(abi::law_floor(self.capacity()))
     }
 
-    /// The rate after an interval of `elapsed` in which `usage` came, `marked` of `packets` packets marked.
+    /// The rate after an interval of `elapsed` with `usage`, in which `marked` of `packets` packets were marked.
     pub fn step(&self, rate: Bandwidth, usage: Bandwidth, elapsed: Duration, marked: u32, packets: u32) -> Bandwidth {
         let capacity = self.capacity();
-        // Any usage is taken; above 2^62 the addition of marks could wrap.
+        // Any usage is accepted; above 2^62 the addition of marks could wrap.
         let usage = usage.bps().min(1 << 62);
-        let part = u64::from(marked.min(packets)) * u64::from(LAW_ONE) / u64::from(packets.max(1));
+        let part = u64::from(marked.min(packets)) * u64::from(abi::LAW_ONE) / u64::from(packets.max(1));
         let part = part as u32;
         let (usage, part) = match self.marks {
             Marks::Ignored => (usage, 0),
@@ -39,12 +39,12 @@ impl RateLaw {
             Marks::Usage(bytes) => {
                 let bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX).min(100_000_000);
                 let elapsed = elapsed.nanos().max(1);
-                (native::weir_native_law_marked_usage(usage, capacity, elapsed, bytes, part), 0)
+                (abi::law_marked_usage(usage, capacity, elapsed, bytes, part), 0)
             }
         };
         let rate = rate.bps().min(8_000_000_000_000);
-        let floor = native::weir_native_law_floor(capacity);
-        let next = native::weir_native_rate_law(rate, capacity, usage, self.alpha.raw(), part, floor);
+        let floor = abi::law_floor(capacity);
+        let next = abi::rate_law(rate, capacity, usage, self.alpha.raw(), part, floor);
         Bandwidth::from_bps(next)
     }
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn one_step_as_parley_prints_it() {
+    fn one_step_of_parley() {
         // 5 * (1 - 0.5 * 3/9) = 4.1667; with 0.4 marked 5 * (1 - 0.1667 - 0.2) = 3.1667 Gb/s
         let law = law(9000, Marks::Fraction);
         assert!((step(law, 5000, 12_000, 0) - 4166.667).abs() < 0.005);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn one_step_as_eyeq_computes_it() {
+    fn one_step_of_eyeq() {
         // fb * (3 * rate - rx) / (2 * rate): 5000 * 27,000/18,000 = 7500; 5000 * 18,000/18,000 = 5000
         let law = law(9000, Marks::Usage(Bytes::new(45_000)));
         assert!((step(law, 5000, 0, 0) - 7500.0).abs() < 0.005);
@@ -92,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_stays_inside_its_clamps() {
+    fn rate_stays_within_floor_and_capacity() {
         let law = law(90_000, Marks::Fraction);
         assert_eq!(law.floor(), Bandwidth::from_mbps(10));
         assert_eq!(step(law, 80_000, 0, 0), 90_000.0);
-        assert_eq!(step(law, 50_000, 270_000, 0), 10.0, "three capacities take the rate to its floor");
+        assert_eq!(step(law, 50_000, 270_000, 0), 10.0, "three capacities lower the rate to its floor");
         assert_eq!(step(law, 50_000, 900_000_000, 10), 10.0);
         let small = RateLaw { capacity: Bandwidth::from_mbps(100), ..law };
         assert_eq!(small.floor(), Bandwidth::from_bps(100_000));

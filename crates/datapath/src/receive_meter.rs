@@ -1,28 +1,28 @@
-//! [`ReceiveMeter`]: the rate that a service's senders are told, and when.
+//! [`ReceiveMeter`]: the rate advertised to a service's senders, and the packets that trigger it.
 //!
 //! The algorithm, its decisions and its source are in `datapath/receive_meter.h`. Call
-//! [`ReceiveMeter::packet`] once per packet that the service receives, in order of time; when it returns a
-//! rate, send it to that packet's source.
+//! [`ReceiveMeter::packet`] once per packet that the service receives, in order of time; if it returns a
+//! rate, send that rate to the packet's source.
 //!
-//! Worked example: a capacity of 9 Gb/s and 12 Gb/s coming in: R falls from 5 to 4.1667 Gb/s after 200 µs.
+//! Worked example: a capacity of 9 Gb/s and an arrival rate of 12 Gb/s: R falls from 5 to 4.1667 Gb/s after 200 µs.
 
-use crate::layout::{RawReceiveMeter, native};
+use crate::abi;
 use crate::parameters::{ShaperParameters, from_limit, limit};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 /// Meters one service at its receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiveMeter {
-    raw: RawReceiveMeter,
+    raw: abi::ReceiveMeter,
 }
 
 impl ReceiveMeter {
-    /// A meter with nothing counted. The capacity is unlimited, or from 10 kb/s to 8 Tb/s (what is outside is
-    /// taken as the bound). Meters with different seeds answer at different packets.
+    /// A meter before any traffic. The capacity is unlimited, or clamped to 10 kb/s to 8 Tb/s. Meters with different seeds send
+    /// feedback for different packets.
     pub fn new(now: Instant, parameters: &ShaperParameters, capacity: Bandwidth, seed: u32) -> Self {
-        let mut raw = RawReceiveMeter::default();
+        let mut raw = abi::ReceiveMeter::default();
         let feedback_bytes = u32::try_from(parameters.feedback_bytes.get()).unwrap_or(u32::MAX);
-        native::weir_native_receive_meter_init(
+        abi::receive_meter_init(
             &mut raw,
             now.nanos(),
             &parameters.receive_law(),
@@ -34,38 +34,37 @@ impl ReceiveMeter {
         Self { raw }
     }
 
-    /// Counts what came at `now`: `bytes` as `packets` packets that switches could mark, `marked` of them marked.
-    /// A packet that does not speak ECN counts its bytes and no packets. Returns the rate to tell its source
-    /// where that is due.
+    /// Counts `bytes` received at `now` in `packets` packets that switches could mark, `marked` of them marked.
+    /// A packet that is not ECN-capable counts its bytes and no packets. Returns the rate to advertise to its source
+    /// if feedback is due.
     #[inline]
     pub fn packet(&mut self, now: Instant, bytes: Bytes, packets: u32, marked: u32) -> Option<Bandwidth> {
-        let due =
-            native::weir_native_receive_meter_packet(&mut self.raw, now.nanos(), bytes.get(), packets, marked) != 0;
+        let due = abi::receive_meter_packet(&mut self.raw, now.nanos(), bytes.get(), packets, marked) != 0;
         due.then(|| self.rate())
     }
 
-    pub(crate) fn raw(&self) -> &RawReceiveMeter {
+    pub(crate) fn raw(&self) -> &abi::ReceiveMeter {
         &self.raw
     }
 
-    pub(crate) fn raw_mut(&mut self) -> &mut RawReceiveMeter {
+    pub(crate) fn raw_mut(&mut self) -> &mut abi::ReceiveMeter {
         &mut self.raw
     }
 
-    /// From now on the capacity is `capacity`; R goes along in proportion, from unlimited it starts there.
+    /// Sets the capacity; R changes in proportion, and starts at the capacity if it was unlimited.
     pub fn set_capacity(&mut self, capacity: Bandwidth) {
-        native::weir_native_receive_meter_set_capacity(&mut self.raw, limit(capacity), 0);
+        abi::receive_meter_set_capacity(&mut self.raw, limit(capacity), 0);
     }
 
-    /// The same, where the capacity is what the interface leaves to the service now, not a limit of its own: what comes above it
-    /// while the interface is full is the interface's to lower.
+    /// Like [`ReceiveMeter::set_capacity`], for a capacity that is the service's current share of the interface and not a limit of its
+    /// own: the interface's meter lowers an excess above it while the interface is full.
     pub fn set_share(&mut self, capacity: Bandwidth) {
-        native::weir_native_receive_meter_set_capacity(&mut self.raw, limit(capacity), 1);
+        abi::receive_meter_set_capacity(&mut self.raw, limit(capacity), 1);
     }
 
-    /// From the next window on T is `interval`, 10 µs to 1 s.
+    /// Sets T from the next window on, 10 µs to 1 s.
     pub fn set_interval(&mut self, interval: Duration) {
-        native::weir_native_receive_meter_set_interval(&mut self.raw, interval.nanos());
+        abi::receive_meter_set_interval(&mut self.raw, interval.nanos());
     }
 
     /// The capacity in force.
@@ -73,14 +72,14 @@ impl ReceiveMeter {
         from_limit(self.raw.capacity)
     }
 
-    /// R: what every sender of weight 1 may send, as of the last step; unlimited without a capacity.
+    /// R: the rate of every sender of weight 1, as of the last step; unlimited without a capacity.
     pub fn rate(&self) -> Bandwidth {
         from_limit(self.raw.rate)
     }
 
-    /// What came lately: over the last window, or over the open one where it is longer than T already.
+    /// The usage of the last window, or of the open one if it is longer than T.
     pub fn usage(&self, now: Instant) -> Bandwidth {
-        Bandwidth::from_bps(native::weir_native_receive_meter_usage(&self.raw, now.nanos()))
+        Bandwidth::from_bps(abi::receive_meter_usage(&self.raw, now.nanos()))
     }
 
     /// Packets that switches could mark, in all windows that closed.
@@ -107,7 +106,7 @@ mod tests {
         Instant::from_nanos(micros * 1000)
     }
 
-    /// A meter of 9 Gb/s whose rate is already there.
+    /// A meter of 9 Gb/s whose rate has reached it.
     fn meter(parameters: &ShaperParameters) -> ReceiveMeter {
         let mut meter = ReceiveMeter::new(Instant::ZERO, parameters, Bandwidth::UNLIMITED, 7);
         meter.set_capacity(Bandwidth::from_gbps(9));
@@ -115,22 +114,22 @@ mod tests {
     }
 
     #[test]
-    fn a_window_takes_one_step() {
+    fn closing_a_window_runs_one_step() {
         // From C = 10 to 9 Gb/s: 9 * (1 - 0.5 * (12 - 9)/9) = 7.5 with 300 kB in 200 µs.
         let mut meter = meter(&ShaperParameters::PARLEY);
         for i in 0..200 {
             meter.packet(at(i), Bytes::new(1500), 1, 0);
         }
         assert_eq!(meter.rate(), Bandwidth::from_gbps(9));
-        let told = meter.packet(at(200), Bytes::new(1500), 1, 0);
+        let advertised = meter.packet(at(200), Bytes::new(1500), 1, 0);
         assert_eq!(meter.usage(at(200)), Bandwidth::from_gbps(12));
         assert!(meter.rate().bps().abs_diff(7_500_000_000) < 20_000, "{}", meter.rate());
-        assert!(told.is_none_or(|rate| rate == meter.rate()));
+        assert!(advertised.is_none_or(|rate| rate == meter.rate()));
     }
 
     #[test]
-    fn marks_are_counted_among_packets_that_could_be_marked() {
-        // y = 9 Gb/s (225 kB in 200 µs), 30 of 75 packets that speak ECN marked: 9 * (1 - 0.4/2) = 7.2
+    fn marks_count_among_ecn_capable_packets() {
+        // y = 9 Gb/s (225 kB in 200 µs), 30 of 75 ECN-capable packets marked: 9 * (1 - 0.4/2) = 7.2
         let mut meter = meter(&ShaperParameters::PARLEY);
         for i in 0..150 {
             meter.packet(at(i), Bytes::new(1500), u32::from(i % 2 == 0), u32::from(i % 2 == 0 && i < 60));
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_low_and_is_at_capacity_after_a_pause() {
+    fn rate_starts_low_and_reaches_capacity_after_a_pause() {
         let mut meter = ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, Bandwidth::from_gbps(9), 0);
         assert_eq!(meter.rate(), Bandwidth::from_bps(9_000_000_000 / 512));
         meter.packet(at(13_000), Bytes::new(64), 1, 0);
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capacity_of_less_than_a_packet_per_interval_is_met() {
+    fn capacity_below_one_packet_per_interval_is_met() {
         // 1,500 B each 1.2 ms is 10 Mb/s, at T = 200 µs: six intervals a packet.
         let capacity = Bandwidth::from_mbps(10);
         let mut meter = ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, capacity, 0);
@@ -164,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn answers_once_per_ten_kilobytes_and_per_interval() {
+    fn feedback_is_sent_per_ten_kilobytes_and_per_interval() {
         let mut meter = meter(&ShaperParameters { feedback_interval: Duration::ZERO, ..ShaperParameters::PARLEY });
-        let told = (0..20_000).filter(|i| meter.packet(at(*i), Bytes::new(1000), 1, 0).is_some()).count();
-        assert!((1950..=2050).contains(&told), "{told} answers to 20 MB");
-        // A packet each ms is answered each time, after 100 to 300 µs.
+        let sent = (0..20_000).filter(|i| meter.packet(at(*i), Bytes::new(1000), 1, 0).is_some()).count();
+        assert!((1950..=2050).contains(&sent), "{sent} feedback packets for 20 MB");
+        // One packet each ms triggers feedback each time, as the mean interval is 100 to 300 µs.
         let mut meter = self::meter(&ShaperParameters::PARLEY);
         assert!((1..100).all(|i| meter.packet(at(i * 1000), Bytes::new(64), 1, 0).is_some()));
     }
 
     #[test]
-    fn without_a_capacity_there_is_no_rate_and_no_feedback() {
+    fn unlimited_meter_sends_no_feedback() {
         let parameters = ShaperParameters::PARLEY;
         let mut meter = ReceiveMeter::new(Instant::ZERO, &parameters, Bandwidth::UNLIMITED, 0);
         assert!((0..1000).all(|i| meter.packet(at(i), Bytes::new(1500), 1, 1).is_none()));
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_capacity_takes_the_rate_along() {
+    fn rate_changes_in_proportion_to_the_capacity() {
         let mut meter = meter(&ShaperParameters::PARLEY);
         meter.set_capacity(Bandwidth::from_gbps(3));
         assert_eq!(meter.rate(), Bandwidth::from_gbps(3), "from R = C to the new C");

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weir_datapath::{Batch, Grant, Leaves, Limiter, Pacer, PacingConfig};
+use weir_datapath::{CpuBatch, Lease, Leaves, Limiter, Pacer, PacingConfig};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
@@ -57,7 +57,7 @@ struct Left {
     service: usize,
     offered: u64,
     at: u64,
-    spare: bool,
+    excess: bool,
 }
 
 struct Run {
@@ -104,8 +104,8 @@ impl Run {
             let limiter = destination.as_mut().filter(|(of, _)| *of == i).map(|(_, limiter)| limiter);
             let leaves = pacer.departure(service, limiter, Instant::from_nanos(now), FRAME, alone);
             if let Some(at) = leaves.at() {
-                let spare = matches!(leaves, weir_datapath::Leaves::Spare(_));
-                left.push(Left { service, offered: now, at: at.nanos(), spare });
+                let excess = matches!(leaves, weir_datapath::Leaves::Excess(_));
+                left.push(Left { service, offered: now, at: at.nanos(), excess });
             }
             order += 1;
             let next = match (kind, leaves.at()) {
@@ -312,11 +312,11 @@ proptest! {
         let sources: Vec<Source> =
             counts.iter().enumerate().flat_map(|(service, count)| sockets(service, 0, *count)).collect();
         let run = Run::new(pacer(100, Sharing::Fill, &shares), &sources, 100, |_, _| {});
-        let mut spare: Vec<Left> = run.left.iter().filter(|packet| packet.spare).copied().collect();
-        prop_assert!(!spare.is_empty());
-        let departures: Vec<u64> = spare.iter().map(|packet| packet.at).collect();
-        spare.sort_by_key(|packet| packet.offered);
-        prop_assert!(spare.iter().map(|packet| packet.at).eq(departures));
+        let mut excess: Vec<Left> = run.left.iter().filter(|packet| packet.excess).copied().collect();
+        prop_assert!(!excess.is_empty());
+        let departures: Vec<u64> = excess.iter().map(|packet| packet.at).collect();
+        excess.sort_by_key(|packet| packet.offered);
+        prop_assert!(excess.iter().map(|packet| packet.at).eq(departures));
     }
 
     /// On CPUs that let packets leave in batches, by the time of the last tick where that does: a limit, a service's or those of two
@@ -334,11 +334,11 @@ proptest! {
         let mut pacer = pacer(40_000, Sharing::Fill, &[share(0, 0, 1)]);
         let burst = limit.bytes_in(Duration::from_millis(1)).get().max(15_140);
         let mut limiters = [Limiter::new(limit, Bytes::new(burst)), Limiter::new(limit, Bytes::new(burst))];
-        let mut grants = [Grant::default(); 2];
+        let mut grants = [Lease::default(); 2];
         if !of_destinations {
             pacer.set_limit(0, limit);
         }
-        let mut batches = [(Batch::default(), 0); 4];
+        let mut batches = [(CpuBatch::default(), 0); 4];
         let mut now = 1_000u64;
         let (mut left, mut in_batch) = ([Vec::new(), Vec::new()], 0);
         for (percent, count) in phases {
@@ -358,7 +358,7 @@ proptest! {
                 *last = place;
                 let before = batch.unpaid();
                 match pacer.departure_on(batch, 0, to, (tick, due), Instant::from_nanos(now), *bytes) {
-                    Leaves::Entitled(at) | Leaves::Spare(at) => left[place].push((at.nanos(), *bytes)),
+                    Leaves::Committed(at) | Leaves::Excess(at) => left[place].push((at.nanos(), *bytes)),
                     Leaves::Never => {}
                 }
                 in_batch += usize::from(batch.unpaid() > before);
@@ -394,7 +394,7 @@ proptest! {
         let limited = || {
             let mut pacer = pacer(40_000, Sharing::Fill, &[share(0, 0, 1)]);
             pacer.set_limit(0, Bandwidth::from_mbps(mbps));
-            (pacer, Batch::default())
+            (pacer, CpuBatch::default())
         };
         let (mut by_tick, mut by_clock) = (limited(), limited());
         let (mut now, mut waited, mut refused) = (100_000_000u64, 0, 0i64);
@@ -407,9 +407,9 @@ proptest! {
             now += u64::from(bytes) * 8_000 * 100 / (mbps * percent);
             let seen = if now < stop { now } else { now.saturating_sub(late).max(stop) };
             let due = Instant::from_nanos((seen / TICK.nanos() + 1) * TICK.nanos());
-            let at = |(pacer, batch): &mut (Pacer, Batch), tick| {
+            let at = |(pacer, batch): &mut (Pacer, CpuBatch), tick| {
                 match pacer.departure_on(batch, 0, (None, None), (tick, due), Instant::from_nanos(now), bytes) {
-                    Leaves::Entitled(at) | Leaves::Spare(at) => Some(at.nanos()),
+                    Leaves::Committed(at) | Leaves::Excess(at) => Some(at.nanos()),
                     Leaves::Never => None,
                 }
             };

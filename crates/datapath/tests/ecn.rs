@@ -52,7 +52,7 @@ fn the_worked_example() {
     assert_eq!((header[1], identification(&header)), (ECT0, 0xaa34));
     let mut marked = mark(&header);
     let arrived = arrive_ipv4(&mut marked);
-    assert!(arrived.capable && arrived.marked && arrived.ours && !arrived.asks);
+    assert!(arrived.capable && arrived.marked && arrived.encapsulated && !arrived.requests_feedback);
     assert_eq!((marked[1], identification(&marked)), (NOT_ECT, 0xaa34));
 }
 
@@ -62,13 +62,13 @@ fn a_packet_that_asks_says_so_unless_it_was_marked() {
     leave_ipv4(&mut header, 1, true);
     assert_eq!(header[1], ECT1);
     let mut marked = mark(&header);
-    assert!(arrive_ipv4(&mut header).asks);
+    assert!(arrive_ipv4(&mut header).requests_feedback);
     let arrived = arrive_ipv4(&mut marked);
-    assert!(arrived.marked && !arrived.asks, "a mark hides that it asked");
+    assert!(arrived.marked && !arrived.requests_feedback, "a mark hides that it asked");
     let mut header = [0x60, 0, 0, 0];
     leave_ipv6(&mut header, true);
     let mut arrived = header;
-    assert!(arrive_ipv6(&mut arrived).asks);
+    assert!(arrive_ipv6(&mut arrived).requests_feedback);
     assert_eq!(arrived, [0x60, 0x0a, 0x80, 0]);
 }
 
@@ -80,7 +80,7 @@ fn what_may_be_fragmented_stays_as_it_is() {
         // Also where a tenant's own ECN and the origin's bits meet: the identification of fragments means something.
         let mut header = ipv4(ECT0, 0xa800, flags);
         assert!(!leave_ipv4(&mut header, 1, false), "flags {flags:#x}");
-        assert!(!arrive_ipv4(&mut header).ours, "flags {flags:#x}");
+        assert!(!arrive_ipv4(&mut header).encapsulated, "flags {flags:#x}");
     }
     let mut header = ipv4(0, 0, DONT_FRAGMENT);
     assert!(!leave_ipv4(&mut header, 2049, false), "more segments than the identification can count");
@@ -108,7 +108,7 @@ proptest! {
         let capable = tos & 3 != NOT_ECT || flags == DONT_FRAGMENT;
         prop_assert_eq!(arrived.capable, capable);
         prop_assert_eq!(arrived.marked, capable && (long || tos & 3 == CE));
-        prop_assert_eq!(arrived.ours, tos & 3 == NOT_ECT && capable);
+        prop_assert_eq!(arrived.encapsulated, tos & 3 == NOT_ECT && capable);
         // Whatever means something besides: version, length, flags, lifetime, protocol.
         prop_assert_eq!(&arriving[2..4], &sent[2..4]);
         prop_assert_eq!(&arriving[6..10], &sent[6..10]);
@@ -134,6 +134,6 @@ proptest! {
         prop_assert_eq!(back >> 28, 6);
         prop_assert_eq!(back & 0x7fff, label & 0x7fff, "what chooses ways");
         prop_assert_eq!(arrived.marked, long || class & 3 == CE);
-        prop_assert_eq!(arrived.asks, asks && !long && class & 3 == NOT_ECT);
+        prop_assert_eq!(arrived.requests_feedback, asks && !long && class & 3 == NOT_ECT);
     }
 }

@@ -4,8 +4,9 @@
 
 use proptest::prelude::*;
 use std::hash::{Hasher, SipHasher};
+use weir_datapath::abi::{self, HAS_IP, HAS_PORTS, HAS_VNI, Packet};
 use weir_datapath::feedback::{FEEDBACK_BYTES, headers_ipv4, headers_ipv6};
-use weir_datapath::{Address, CONTROL_PORT, Feedback, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RawFeedback, SipKey, parse};
+use weir_datapath::{Address, CONTROL_PORT, Feedback, SipKey, parse};
 
 const KEY: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
@@ -21,7 +22,7 @@ fn address(bytes: [u8; 16]) -> Address {
 }
 
 fn feedback() -> Feedback {
-    Feedback(RawFeedback {
+    Feedback(abi::Feedback {
         rate: 800_000_000_001,
         epoch: 1 << 60,
         sequence: 5,
@@ -33,14 +34,14 @@ fn feedback() -> Feedback {
         protocol: 6,
         dscp: 46,
         has: HAS_IP | HAS_PORTS | HAS_VNI,
-        reserved: [0; 5],
+        reserved: [0; 7],
     })
 }
 
 #[test]
 fn a_word_is_no_feedback() {
     let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
-    let word = feedback().word(&source, &destination, &key);
+    let word = feedback().ecn_capability(&source, &destination, &key);
     assert_eq!(word[5], 6, "its kind");
     assert_eq!(Feedback::read(&word, &source, &destination, &key), None);
     let body = feedback().body(&source, &destination, &key);
@@ -110,7 +111,7 @@ fn the_body_is_as_documented() {
 
 #[test]
 fn the_order_is_epoch_then_sequence() {
-    let newer = |epoch, sequence, last| Feedback(RawFeedback { epoch, sequence, ..feedback().0 }).is_newer(last);
+    let newer = |epoch, sequence, last| Feedback(abi::Feedback { epoch, sequence, ..feedback().0 }).is_newer(last);
     assert!(newer(5, 8, (5, 7)) && newer(6, 0, (5, 7)));
     assert!(!newer(5, 7, (5, 7)) && !newer(5, 6, (5, 7)) && !newer(4, 9, (5, 7)));
 }
@@ -140,7 +141,7 @@ fn an_answer_goes_back_to_where_its_packet_came_from() {
     assert_eq!((answer.source, answer.destination, answer.protocol), (receiver, sender, 17));
     assert_eq!((answer.source_port, answer.destination_port), (CONTROL_PORT, CONTROL_PORT));
     assert_eq!(answer.header_bytes, 42);
-    let answered = feedback().answered(&answer);
+    let answered = feedback().subject(&answer);
     assert_eq!((answered.source, answered.destination, answered.family), (sender, receiver, 4));
     assert_eq!((answered.protocol, answered.source_port, answered.destination_port), (6, 40_000, 7000));
     assert_eq!((answered.dscp, answered.vni, answered.has), (46, 0x0012_3456, HAS_IP | HAS_PORTS | HAS_VNI));
@@ -150,7 +151,7 @@ fn an_answer_goes_back_to_where_its_packet_came_from() {
 fn an_answer_over_ipv6_has_a_checksum() {
     let (receiver, sender, key) = (address([0x20; 16]), address([0xfe; 16]), SipKey::new(KEY));
     for sequence in 0..1000 {
-        let feedback = Feedback(RawFeedback { sequence, ..feedback().0 });
+        let feedback = Feedback(abi::Feedback { sequence, ..feedback().0 });
         let body = feedback.body(&receiver, &sender, &key);
         let headers = headers_ipv6(&receiver, &sender, &body);
         // Pseudo header: addresses, length, protocol.
@@ -158,6 +159,6 @@ fn an_answer_over_ipv6_has_a_checksum() {
         assert_eq!(sum(&body, sum(&headers[40..], pseudo)), 0xffff, "the UDP checksum of {sequence}");
         let answer = parsed([0x86, 0xdd], &headers, &body);
         assert_eq!((answer.source, answer.destination, answer.family), (receiver, sender, 6));
-        assert_eq!(feedback.answered(&answer).family, 6);
+        assert_eq!(feedback.subject(&answer).family, 6);
     }
 }

@@ -89,8 +89,8 @@ fn given_way(guarantee: f64, marked: bool) -> u32 {
         let marks = if marked && sum > LINK { 100 } else { 0 };
         for (i, wanted) in wanted.iter().enumerate() {
             let came = bytes(wanted * (LINK / sum).min(1.0));
-            let entitled = rate([CAPACITY - guarantee, guarantee][i]);
-            meter.receive(&mut meters[i], Instant::from_nanos(now), came, 100, marks, entitled);
+            let committed = rate([CAPACITY - guarantee, guarantee][i]);
+            meter.receive(&mut meters[i], Instant::from_nanos(now), came, 100, marks, committed);
         }
         now += T;
     }

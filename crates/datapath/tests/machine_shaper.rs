@@ -103,7 +103,7 @@ fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], u
                 let mut asks = false;
                 if let Some(limiter) = &mut sender.limiter {
                     limiter.departure(at, Bytes::new(PACKET));
-                    asks = limiter.asks(at);
+                    asks = limiter.requests_feedback(at);
                 }
                 // Knuth's MMIX generator
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -172,7 +172,7 @@ fn greedy_senders_come_to_equal_shares_of_the_capacity() {
 fn without_asking_fifty_senders_swing_at_200_us_and_not_at_500() {
     // A sender hears once per 10 kB of its own: 0.44 ms at 9 Gb/s / 50, more than two intervals late.
     let mut parameters = ShaperParameters::PARLEY;
-    parameters.destination.ask_after = Duration::ZERO;
+    parameters.destination.request_after = Duration::ZERO;
     let weights = vec![Weight::ONE; 50];
     let capacity = Bandwidth::from_gbps(9);
     let swinging = run(&parameters, capacity, &weights, 100_000_000);

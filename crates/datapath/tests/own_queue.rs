@@ -16,19 +16,19 @@ struct Beside {
     interface: InterfaceMeter,
     meter: ReceiveMeter,
     others: ReceiveMeter,
-    entitled: Bandwidth,
+    committed: Bandwidth,
     window: u64,
 }
 
 impl Beside {
     /// At R = C / 8 of its interface, which 8 services of equal weight share; its receive meter is somewhere between its bounds.
-    fn new(parameters: ShaperParameters, entitled: f64) -> Self {
+    fn new(parameters: ShaperParameters, committed: f64) -> Self {
         let parameters = ShaperParameters { interval: parameters.interface.interval, ..parameters };
         let capacity = rate(CAPACITY);
         let meter = |seed| ReceiveMeter::new(Instant::ZERO, &parameters, capacity, seed);
         let shares = [Share::default(); 8];
         let interface = InterfaceMeter::new(Instant::ZERO, &parameters, capacity, Sharing::Fill, &shares);
-        let mut beside = Self { interface, meter: meter(1), others: meter(2), entitled: rate(entitled), window: 0 };
+        let mut beside = Self { interface, meter: meter(1), others: meter(2), committed: rate(committed), window: 0 };
         // Eight windows take the receive meter from its start to where it can go both ways, and leave the interface where it is.
         for _ in 0..8 {
             beside.window(CAPACITY / 10.0, CAPACITY, false);
@@ -44,7 +44,7 @@ impl Beside {
     /// The same with so many of a hundred packets marked.
     fn window_of(&mut self, own: f64, all: f64, marks: u32) {
         let now = Instant::from_nanos(self.window * T);
-        self.interface.receive(&mut self.meter, now, bytes(own), 100, marks, self.entitled);
+        self.interface.receive(&mut self.meter, now, bytes(own), 100, marks, self.committed);
         self.interface.receive(&mut self.others, now, bytes(all - own), 100, marks, Bandwidth::ZERO);
         self.window += 1;
     }
@@ -64,8 +64,8 @@ fn near((meter, interface): (f64, f64), expected: (f64, f64)) {
 }
 
 /// The steps in a window in which all was marked, after two in which so much came.
-fn after_marks(parameters: ShaperParameters, own: f64, all: f64, entitled: f64) -> (f64, f64) {
-    let mut beside = Beside::new(parameters, entitled);
+fn after_marks(parameters: ShaperParameters, own: f64, all: f64, committed: f64) -> (f64, f64) {
+    let mut beside = Beside::new(parameters, committed);
     beside.window(own, all, false);
     beside.window(own, all, false);
     beside.steps(own, all, true)
@@ -73,7 +73,7 @@ fn after_marks(parameters: ShaperParameters, own: f64, all: f64, entitled: f64) 
 
 #[test]
 fn marks_count_by_who_was_marked() {
-    let case = |own, all, entitled| after_marks(ShaperParameters::PARLEY, own, all, entitled);
+    let case = |own, all, committed| after_marks(ShaperParameters::PARLEY, own, all, committed);
     // Not full: half of R goes for marks, besides what usage says: half of the capacity raises it by a quarter. The interface's R
     // rises by the whole of what is unused.
     near(case(4.75e9, 8.55e9, 0.0), (1.25 - 0.5, 1.0 + 0.1));
@@ -425,8 +425,8 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen
         let before = interface.clone();
         let usage = meters[service].usage(at).bps();
         let mut alone = meters[service].clone();
-        let entitled = Bandwidth::from_bps(entitlements[service]);
-        let due = interface.receive(&mut meters[service], at, bytes, 1, u32::from(marked), entitled);
+        let committed = Bandwidth::from_bps(entitlements[service]);
+        let due = interface.receive(&mut meters[service], at, bytes, 1, u32::from(marked), committed);
         if due.shares {
             let usage = interface.usage().bps() as f64;
             let idle = usage < 5.0 / 8.0 * CAPACITY;
@@ -454,7 +454,7 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen
         if full && !crowd && marked {
             peak = peak.max(CAPACITY);
         }
-        if full && !crowd && usage < entitled.bps() {
+        if full && !crowd && usage < committed.bps() {
             short = [short[0] + 1, short[1] + u32::from(marked)];
         }
         assert_eq!(due.feedback, alone.packet(at, bytes, 1, u32::from(marked)).is_some());
@@ -474,11 +474,11 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen
 
 #[test]
 fn marks_count_as_the_table_says() {
-    // Stretches of a full interface, of one that is not, of one with little, and of any.
+    // Windows of a full interface, of one that is not, of one with little, and of any.
     let load = || prop_oneof![3 => 1.005..1.06f64, 3 => 0.5..0.95f64, 1 => 0.05..0.5f64, 3 => 0.5..1.2f64];
     let packet = |load: f64| (0..3usize, 20_000..60_000u64, Just(load), prop::bool::weighted(0.7));
-    let stretch = load().prop_flat_map(move |load| prop::collection::vec(packet(load), 10..120));
-    let packets = prop::collection::vec(stretch, 4..12).prop_map(|stretches| stretches.concat());
+    let window = load().prop_flat_map(move |load| prop::collection::vec(packet(load), 10..120));
+    let packets = prop::collection::vec(window, 4..12).prop_map(|windows| windows.concat());
     let strategy = (packets, prop::array::uniform3(0..10_000_000_000u64));
     let config = ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
     let seen = std::cell::RefCell::new(Seen::default());

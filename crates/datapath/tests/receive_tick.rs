@@ -1,7 +1,7 @@
 //! Meters that a timer drives, against meters that packets drive, and in a closed loop.
 
 use proptest::prelude::*;
-use weir_datapath::{InterfaceMeter, RawArrivals, RawTaken, ReceiveMeter, ShaperParameters};
+use weir_datapath::{InterfaceMeter, ReceiveMeter, ShaperParameters, abi};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
@@ -35,9 +35,9 @@ impl Host {
     fn tick(&mut self, now: u64, counted: &[(u64, u32, u32)]) {
         let arrived = |i: &usize| counted[*i].0 > 0;
         let active: Vec<usize> = (0..counted.len()).filter(arrived).collect();
-        let entitled = Bandwidth::ZERO;
+        let committed = Bandwidth::ZERO;
         for &i in &active {
-            self.interface.tick_marks(&self.meters[i], counted[i].1, counted[i].2, entitled);
+            self.interface.tick_marks(&self.meters[i], counted[i].1, counted[i].2, committed);
         }
         let bytes: u64 = counted.iter().map(|counted| counted.0).sum();
         if bytes > 0 {
@@ -225,10 +225,10 @@ fn converges_as_the_header_of_receive_meters_says() {
 
 #[test]
 fn all_that_cpus_count_is_taken_once() {
-    let mut cpus = [RawArrivals::default(); 2];
+    let mut cpus = [abi::Arrivals::default(); 2];
     let mut sum = (0, 0, 0);
     for round in 0..100u64 {
-        let mut taken = RawTaken::default();
+        let mut taken = abi::Taken::default();
         for (cpu, arrivals) in (0u64..).zip(&mut cpus) {
             arrivals.bytes += round * 1500 * cpu;
             arrivals.packets += round * cpu;
@@ -240,7 +240,7 @@ fn all_that_cpus_count_is_taken_once() {
     }
     assert_eq!(sum.0, cpus[0].bytes + cpus[1].bytes);
     // A CPU that is between its two additions: the mark is there before its packet.
-    let (mut arrivals, mut taken) = (RawArrivals { marked: 1, ..RawArrivals::default() }, RawTaken::default());
+    let (mut arrivals, mut taken) = (abi::Arrivals { marked: 1, ..abi::Arrivals::default() }, abi::Taken::default());
     arrivals.take(&mut taken);
     assert_eq!((taken.packets, taken.marked), (0, 0));
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use weir_document::Source;
 use weir_experiment::language::{MAX_FILE, MAX_SEEDS};
 use weir_experiment::{
-    Counted, Expected, Experiment, FigureKind, Measure, PerSetting, Published, Setting, Window, Value, compute,
+    Counted, Expected, Experiment, FigureKind, Measure, PerSetting, Published, Setting, Value, Window, compute,
     outcomes,
 };
 use weir_scenario::{Enforcement, Scenario};

@@ -24,7 +24,7 @@ use weir_linux::netns::{Netns, NetnsError};
 use weir_units::{Bandwidth, Bytes};
 
 const MARK: &str = "weir_mark";
-const LET_GO: &str = "weir_let_go";
+const LET_GO: &str = "weir_discard";
 const SETTINGS: &str = "weir_port";
 const QUEUE: &str = "weir_port_queue";
 

@@ -4,7 +4,7 @@
 //! `cargo bench -p weir-linux --bench cost`, as root. A row is the least of [`RUNS`] averages over [`REPEAT`] packets: what else the
 //! machine does only adds. The packets are of 64 to 1,514 bytes; what a row costs does not depend on it, but for that of making
 //! answers, and where packets are given departure times: those are small, and some leave together (`datapath/departure.h`, batches), beside rows of
-//! buffers, and of packets that have to wait (`datapath/grant.h`).
+//! buffers, and of packets that have to wait (`datapath/lease.h`).
 //!
 //! A tenant's packet is to cost [`LEAVING`] at most where it leaves and [`ARRIVING`] where it arrives; the bench fails where a row does not reach
 //! that, and names it. What hosts tell each other is exempt: feedback that comes, and making an answer, of which there is one in 10 kB at most.

@@ -67,10 +67,10 @@ impl Destinations {
     /// Those of an interface that is attached.
     pub fn open(datapath: &InterfaceDatapath) -> Result<Self, LoaderError> {
         let mut maps = DestinationMaps::open(&datapath.pins)?;
-        let news = maps.news.take().ok_or(LoaderError::Missing("weir_news"))?;
+        let news = maps.news.take().ok_or(LoaderError::Missing("weir_events"))?;
         let ring = RingBuf::try_from(aya::maps::Map::RingBuf(news))?;
-        let mails =
-            Mails::of(maps.mails.fd().as_fd()).map_err(|error| LoaderError::Io { what: "map weir_mails", error })?;
+        let mails = Mails::of(maps.mails.fd().as_fd())
+            .map_err(|error| LoaderError::Io { what: "map weir_rate_mailboxes", error })?;
         // One word of a destination is under way at most: who took it from the ring and was killed has silenced it otherwise.
         let unheard = |slot: &u32| mails.get(*slot).is_some_and(|mail| mail.unread.load(Ordering::Acquire) != 0);
         let unheard = (0..DESTINATIONS_MAX).filter(unheard).collect();
@@ -148,7 +148,7 @@ impl Destinations {
     /// Destinations that have a class but whose receiver was silent for `silence`: nobody is held any more.
     pub fn silent(&mut self, silence: Duration) -> Result<Vec<DestinationRate>, LoaderError> {
         let now = kernel_time();
-        let age = |mail: &SharedMail| now.saturating_sub(mail.heard_at.load(Ordering::Acquire));
+        let age = |mail: &SharedMail| now.saturating_sub(mail.feedback_at.load(Ordering::Acquire));
         let silent = |slot: &&u32| self.mails.get(**slot).is_some_and(|mail| age(mail) >= silence.nanos());
         let all: Vec<_> = self.classed.iter().filter(silent).map(|slot| (*slot, None)).collect();
         self.whose(&all)
@@ -165,7 +165,7 @@ impl Destinations {
     /// must not have a class.
     pub fn make_room(&mut self, memory: Duration) -> Result<usize, LoaderError> {
         let now = kernel_time();
-        let heard = |slot| self.mails.get(slot).map_or(0, |mail| mail.heard_at.load(Ordering::Acquire));
+        let heard = |slot| self.mails.get(slot).map_or(0, |mail| mail.feedback_at.load(Ordering::Acquire));
         let mut used: Vec<(u64, u32)> =
             (0..DESTINATIONS_MAX).map(|slot| (heard(slot), slot)).filter(|(heard, _)| *heard != 0).collect();
         let excess = (used.len() + ROOM_MIN).saturating_sub(DESTINATIONS_MAX as usize);
@@ -182,7 +182,7 @@ impl Destinations {
             self.maps.places.remove(&held.place)?;
             self.maps.destinations.set(*slot, Held::default(), 0)?;
             if let Some(mail) = self.mails.get(*slot) {
-                mail.heard_at.store(0, Ordering::Release);
+                mail.feedback_at.store(0, Ordering::Release);
                 mail.rate.store(0, Ordering::Release);
                 mail.unread.store(0, Ordering::Release);
             }
@@ -197,7 +197,7 @@ impl Destinations {
     pub fn told(&mut self) -> Result<BTreeMap<u32, u64>, LoaderError> {
         for destination in 0..DESTINATIONS_MAX {
             let Some(mail) = self.mails.get(destination) else { break };
-            let heard = mail.heard_at.load(Ordering::Acquire);
+            let heard = mail.feedback_at.load(Ordering::Acquire);
             // Who was not heard since has told nothing since.
             if heard != 0 && self.told.get(&destination).is_none_or(|(looked, ..)| *looked != heard) {
                 let held = self.maps.destinations.get(&destination, 0)?;
@@ -217,7 +217,7 @@ impl Destinations {
         let mut readings = Vec::new();
         for destination in 0..DESTINATIONS_MAX {
             let Some(mail) = self.mails.get(destination) else { break };
-            let heard = mail.heard_at.load(Ordering::Acquire);
+            let heard = mail.feedback_at.load(Ordering::Acquire);
             let since = Duration::from_nanos(now.saturating_sub(heard));
             if heard == 0 || since > age {
                 continue;
@@ -252,18 +252,18 @@ fn ip(address: [u64; 2]) -> IpAddr {
     IpAddr::V6(Ipv6Addr::from(octets)).to_canonical()
 }
 
-/// `struct weir_mail` as both sides write it at the same time.
+/// `struct weir_rate_mailbox` as both sides write it at the same time.
 #[repr(C)]
 struct SharedMail {
     rate: AtomicU64,
-    heard_at: AtomicU64,
+    feedback_at: AtomicU64,
     unread: AtomicU32,
     class: AtomicU32,
 }
 
 const _: () = assert!(size_of::<SharedMail>() == size_of::<Mail>());
 
-/// The map weir_mails in memory.
+/// The map weir_rate_mailboxes in memory.
 struct Mails {
     base: NonNull<SharedMail>,
     bytes: usize,

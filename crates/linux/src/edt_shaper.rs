@@ -60,7 +60,7 @@ pub struct LevelReading {
     /// All that left.
     pub sent: Bytes,
     /// Of it, what left as entitled.
-    pub entitled: Bytes,
+    pub committed: Bytes,
 }
 
 impl EdtShaper {
@@ -132,7 +132,7 @@ impl EdtShaper {
             rate: Bandwidth::from_bps(level.rate),
             usage: Bandwidth::from_bps(level.usage),
             sent: Bytes::new(machine.sent + unpaid),
-            entitled: Bytes::new(machine.entitled + unpaid),
+            committed: Bytes::new(machine.committed + unpaid),
         })
     }
 
@@ -210,7 +210,7 @@ impl EdtShaper {
 
     fn queue(&self, slot: u32, service: Option<ServiceId>, now: u64) -> Result<ServiceQueue, MapError> {
         let sender = self.maps.outlets.get(&slot, 0)?.sender;
-        let rates = [sender.root.rate, sender.entitled.rate, self.config.raw().rate];
+        let rates = [sender.root.rate, sender.committed.rate, self.config.raw().rate];
         let rate = rates.into_iter().filter(|rate| *rate != 0).min().unwrap_or(0);
         let waits = u128::from(sender.latest.saturating_sub(now));
         let backlog = u64::try_from(u128::from(rate) * waits / 8_000_000_000).unwrap_or(u64::MAX);

@@ -21,32 +21,32 @@ pub(crate) const MAPS: [(&str, usize); 30] = [
     ("weir_interfaces", size_of::<InterfaceEntry>()),
     ("weir_sendings", size_of::<SendingValue>()),
     ("weir_pacings", size_of::<PacingValue>()),
-    ("weir_alive", size_of::<u64>()),
+    ("weir_heartbeat", size_of::<u64>()),
     ("weir_meters", size_of::<MeterValue>()),
     ("weir_counting", size_of::<Counting>()),
     ("weir_active", ACTIVE),
-    ("weir_told", TOLD),
-    ("weir_heard", HEARD),
-    ("weir_answering", ANSWERING),
-    ("weir_arriving", ARRIVING),
+    ("weir_advertised", TOLD),
+    ("weir_ecn_cache", HEARD),
+    ("weir_reply", ANSWERING),
+    ("weir_feedback_arrival", ARRIVING),
     ("weir_counts", size_of::<u64>()),
-    ("weir_batches", size_of::<BatchValue>()),
+    ("weir_cpu_batches", size_of::<BatchValue>()),
     ("weir_receivers", size_of::<Receiver>()),
     ("weir_states", size_of::<State>()),
     ("weir_timers", 16),
-    ("weir_outlets", size_of::<Outlet>()),
-    ("weir_exits", size_of::<Exit>()),
-    ("weir_places", size_of::<u32>()),
+    ("weir_service_egresses", size_of::<Outlet>()),
+    ("weir_interface_egresses", size_of::<Exit>()),
+    ("weir_destination_slots", size_of::<u32>()),
     ("weir_destinations", size_of::<Held>()),
-    ("weir_mails", size_of::<Mail>()),
-    ("weir_coders", WORD),
-    ("weir_words", size_of::<u64>()),
-    ("weir_behind", size_of::<u64>()),
-    ("weir_free", size_of::<u32>()),
+    ("weir_rate_mailboxes", size_of::<Mail>()),
+    ("weir_ecn_senders", WORD),
+    ("weir_ecn_epoch", size_of::<u64>()),
+    ("weir_neighbours", size_of::<u64>()),
+    ("weir_free_slots", size_of::<u32>()),
     ("weir_peers", size_of::<Peer>()),
 ];
 /// The ring buffer, which has no values.
-pub(crate) const NEWS: &str = "weir_news";
+pub(crate) const NEWS: &str = "weir_events";
 
 /// Whether all maps are pinned with the sizes of this build, and who made them came to the end of it.
 pub(crate) fn are_whole(pins: &Pins) -> bool {
@@ -100,7 +100,7 @@ impl Maps {
             keys: map("weir_keys")?.try_into()?,
             services: map("weir_services")?.try_into()?,
             interfaces: map("weir_interfaces")?.try_into()?,
-            alive: map("weir_alive")?.try_into()?,
+            alive: map("weir_heartbeat")?.try_into()?,
             meters: map("weir_meters")?.try_into()?,
             counting: map("weir_counting")?.try_into()?,
             counts: map("weir_counts")?.try_into()?,
@@ -129,9 +129,9 @@ impl PacingMaps {
             interfaces: map("weir_interfaces")?.try_into()?,
             sendings: map("weir_sendings")?.try_into()?,
             pacings: map("weir_pacings")?.try_into()?,
-            outlets: map("weir_outlets")?.try_into()?,
-            exits: map("weir_exits")?.try_into()?,
-            batches: map("weir_batches")?.try_into()?,
+            outlets: map("weir_service_egresses")?.try_into()?,
+            exits: map("weir_interface_egresses")?.try_into()?,
+            batches: map("weir_cpu_batches")?.try_into()?,
             states: map("weir_states")?.try_into()?,
         })
     }
@@ -150,10 +150,10 @@ impl DestinationMaps {
     pub(crate) fn open(pins: &Pins) -> Result<Self, LoaderError> {
         let map = |name| open(pins, name);
         Ok(Self {
-            places: map("weir_places")?.try_into()?,
+            places: map("weir_destination_slots")?.try_into()?,
             destinations: map("weir_destinations")?.try_into()?,
-            mails: MapData::from_pin(pins.path("weir_mails"))?,
-            free: map("weir_free")?.try_into()?,
+            mails: MapData::from_pin(pins.path("weir_rate_mailboxes"))?,
+            free: map("weir_free_slots")?.try_into()?,
             news: Some(MapData::from_pin(pins.path(NEWS))?),
         })
     }

@@ -131,7 +131,7 @@ impl InterfaceDatapath {
     ) -> Result<(), LoaderError> {
         let entitlements = shaper.entitlements(machine);
         let mut tick = shaper.parameters.interface.interval;
-        for (((id, service), own), entitled) in policy.services().leaves().zip(&shaper.services).zip(entitlements) {
+        for (((id, service), own), committed) in policy.services().leaves().zip(&shaper.services).zip(entitlements) {
             let parameters = shaper.of(own);
             let slot = self.slots.of(id)?;
             let there = self.maps.services.get(&slot, 0)?;
@@ -142,7 +142,7 @@ impl InterfaceDatapath {
                 rx_min: own.shares.rx.min.bps(),
                 rx_max: limit(own.shares.rx.max),
                 rx_limit: there.rx_limit,
-                entitled: entitled.bps(),
+                committed: committed.bps(),
                 feedback_interval: parameters.feedback_interval.nanos(),
                 tx_static: limit(tx.max),
                 tx_limit: there.tx_limit,
@@ -265,7 +265,7 @@ impl InterfaceDatapath {
     }
 
     /// The agent is alive; to be called several times within the timeout.
-    pub fn tell_alive(&mut self) -> Result<(), LoaderError> {
+    pub fn heartbeat(&mut self) -> Result<(), LoaderError> {
         Ok(self.maps.alive.set(0, kernel_time(), 0)?)
     }
 

@@ -23,7 +23,7 @@ pub const KEYS_MAX: usize = 4;
 #[cfg(test)]
 pub(crate) const COUNTS: u32 = 14;
 
-/// Bytes of `struct weir_active`, `weir_answering`, `weir_arriving`, `weir_told` and `weir_word`, which only the kernel reads.
+/// Bytes of `struct weir_active`, `weir_reply`, `weir_feedback_arrival`, `weir_advertised` and `weir_ecn_capability`, which only the kernel reads.
 pub(crate) const ACTIVE: usize = ACTIVE_WORDS * 8 + 32;
 pub(crate) const ANSWERING: usize = 280;
 pub(crate) const ARRIVING: usize = 168;
@@ -98,7 +98,7 @@ pub(crate) struct ServiceEntry {
     pub(crate) rx_min: u64,
     pub(crate) rx_max: u64,
     pub(crate) rx_limit: u64,
-    pub(crate) entitled: u64,
+    pub(crate) committed: u64,
     pub(crate) feedback_interval: u64,
     pub(crate) tx_static: u64,
     pub(crate) tx_limit: u64,
@@ -162,11 +162,11 @@ pub(crate) struct State {
     pub(crate) visited: [u64; ACTIVE_WORDS],
     pub(crate) generation: u32,
     pub(crate) fallback: u32,
-    pub(crate) level_generation: u32,
+    pub(crate) sending_generation: u32,
     pub(crate) ticking: u32,
 }
 
-/// `struct weir_place`: the key of a destination.
+/// `struct weir_destination_key`: the key of a destination.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -175,7 +175,7 @@ pub(crate) struct Place {
     pub(crate) reserved: u32,
 }
 
-/// `struct weir_held`.
+/// `struct weir_destination_entry`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Held {
@@ -185,19 +185,19 @@ pub(crate) struct Held {
     pub(crate) sequence: u64,
     pub(crate) told: u64,
     pub(crate) sent: u64,
-    pub(crate) word_at: u64,
-    pub(crate) coded_at: u64,
+    pub(crate) capability_sent_at: u64,
+    pub(crate) capability_acked_at: u64,
     pub(crate) grant: RawGrant,
 }
 
-/// `struct weir_outlet`.
+/// `struct weir_service_egress`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outlet {
     pub(crate) sender: RawSender,
 }
 
-/// `struct weir_exit`.
+/// `struct weir_interface_egress`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Exit {
@@ -217,7 +217,7 @@ pub(crate) struct SendingValue(pub(crate) RawSending);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PacingValue(pub(crate) RawPacing);
 
-/// `struct weir_batch` as a map's value.
+/// `struct weir_cpu_batch` as a map's value.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BatchValue(pub(crate) RawBatch);
@@ -225,12 +225,12 @@ pub(crate) struct BatchValue(pub(crate) RawBatch);
 /// The place of what is sent among the sides of an interface.
 pub(crate) const SIDE_SENDING: u32 = 1;
 
-/// `struct weir_mail`.
+/// `struct weir_rate_mailbox`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mail {
     pub(crate) rate: u64,
-    pub(crate) heard_at: u64,
+    pub(crate) feedback_at: u64,
     pub(crate) unread: u32,
     pub(crate) class: u32,
 }
@@ -329,7 +329,7 @@ mod tests {
             offset_of!(ServiceEntry, rx_min),
             offset_of!(ServiceEntry, rx_max),
             offset_of!(ServiceEntry, rx_limit),
-            offset_of!(ServiceEntry, entitled),
+            offset_of!(ServiceEntry, committed),
             offset_of!(ServiceEntry, feedback_interval),
             offset_of!(ServiceEntry, tx_static),
             offset_of!(ServiceEntry, tx_limit),
@@ -370,7 +370,7 @@ mod tests {
             offset_of!(State, visited),
             offset_of!(State, generation),
             offset_of!(State, fallback),
-            offset_of!(State, level_generation),
+            offset_of!(State, sending_generation),
             offset_of!(State, ticking),
             size_of::<Place>(),
             offset_of!(Place, address),
@@ -382,8 +382,8 @@ mod tests {
             offset_of!(Held, sequence),
             offset_of!(Held, told),
             offset_of!(Held, sent),
-            offset_of!(Held, word_at),
-            offset_of!(Held, coded_at),
+            offset_of!(Held, capability_sent_at),
+            offset_of!(Held, capability_acked_at),
             offset_of!(Held, grant),
             size_of::<Outlet>(),
             offset_of!(Outlet, sender),
@@ -392,7 +392,7 @@ mod tests {
             offset_of!(Exit, lock),
             size_of::<Mail>(),
             offset_of!(Mail, rate),
-            offset_of!(Mail, heard_at),
+            offset_of!(Mail, feedback_at),
             offset_of!(Mail, unread),
             offset_of!(Mail, class),
             size_of::<Peer>(),

@@ -48,7 +48,7 @@ services:
         timeout: weir_units::Duration::from_secs(3600),
     };
     datapath.set_control(&control).expect("control");
-    datapath.tell_alive().expect("alive");
+    datapath.heartbeat().expect("alive");
     datapath.start_timer().expect("the timer");
     (policy, datapath)
 }

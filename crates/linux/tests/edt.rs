@@ -81,7 +81,7 @@ fn programs(policy: &Policy, machine: MachineId, timeout: u64) -> InterfaceDatap
         timeout: weir_units::Duration::from_millis(timeout),
     };
     datapath.set_control(&control).expect("control");
-    datapath.tell_alive().expect("alive");
+    datapath.heartbeat().expect("alive");
     datapath.start_timer().expect("the timer");
     datapath
 }
@@ -393,7 +393,7 @@ fn without_an_agent_the_kernel_takes_the_static_policy() {
     a.limit(BULK, 5);
     let _server = cable.server(7000);
     let client = cable.client(7000, "60");
-    let alive = |seconds: f64, a: &mut Host| leaving_while(&cable, seconds, || a.datapath.tell_alive().expect("alive"));
+    let alive = |seconds: f64, a: &mut Host| leaving_while(&cable, seconds, || a.datapath.heartbeat().expect("alive"));
     alive(1.0, &mut a);
     within(alive(3.0, &mut a), 5.0, 5.0);
     // An emulated machine may have taken longer than the timeout to get here.

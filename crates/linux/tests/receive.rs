@@ -83,7 +83,7 @@ impl Host {
         let own: IpAddr = if machine.0 == 0 { "10.77.0.1" } else { "10.77.0.2" }.parse().expect("an address");
         let socket = UdpSocket::bind(SocketAddr::new(own, 30_565)).expect("a socket");
         datapath.set_control(&control(machine.0, &socket)).expect("control");
-        datapath.tell_alive().expect("alive");
+        datapath.heartbeat().expect("alive");
         datapath.start_timer().expect("the timer");
         let nic = policy.machine_capacity(machine, Direction::Tx);
         let rate = |(id, _)| ServiceRate {
@@ -106,7 +106,7 @@ impl Host {
         for (destination, class) in self.shaper.hold(&news).expect("classes") {
             self.destinations.set_class(destination, class);
         }
-        self.datapath.tell_alive().expect("alive");
+        self.datapath.heartbeat().expect("alive");
     }
 }
 
@@ -232,7 +232,7 @@ fn unclassified_traffic_takes_of_the_interface_what_it_uses() {
 }
 
 /// At 10 Gb/s T is 200 µs, as published. A packet counts as its 1,514 bytes and 512 more, so that each fifth one looks at the clock (tick.h,
-/// WEIR_LOOK): at 200 Mb/s, 16,513 packets in a second, each 303 µs. That is longer than T, so each look takes a tick: 3,303 in a second. Looks at
+/// WEIR_CLOCK_BYTES): at 200 Mb/s, 16,513 packets in a second, each 303 µs. That is longer than T, so each look takes a tick: 3,303 in a second. Looks at
 /// a new jiffy come on top, up to one tick in T, 5,000.
 #[test]
 fn ticks_keep_up_with_parleys_interval() {
@@ -371,7 +371,7 @@ fn keys_change_without_a_gap() {
         client.wait().expect("the client");
         let after = hosts.lock().expect("not poisoned")[0].datapath.control_counters().expect("counters");
         assert_eq!(after.forged, 0, "{after:?}");
-        // A rate that stays is told again at growing intervals (datapath/answers.h), up to sixteen of its own.
+        // A rate that stays is told again at growing intervals (datapath/feedback_sampler.h), up to sixteen of its own.
         let heard = after.feedback - before.feedback;
         println!("{heard} heard");
         assert!(heard > 10, "{heard} heard in a second");

@@ -1,4 +1,4 @@
-//! One status from a source.
+//! Fetches one status from a source.
 
 use crate::source::Source;
 use http_body_util::{BodyExt, Empty, Limited};
@@ -13,35 +13,37 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use weir_status::{ReadError, Status};
 
-/// The largest status that is read. A service takes 700 bytes, a fabric broker's limit 150.
+/// The maximum size of a status in bytes. A service takes 700 bytes, a limit of the fabric broker
+/// 150.
 pub const MOST_BYTES: usize = 8 * 1024 * 1024;
-/// How long a source may take for all of it: less than a [period](crate::watcher::PERIOD), so that it delays nobody else.
+/// Timeout of a fetch: less than a [period](crate::watcher::PERIOD), so that a slow source does not
+/// delay the others.
 pub const PATIENCE: Duration = Duration::from_millis(800);
 
-/// Why there is no status.
+/// Why a fetch failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// Nobody there, or the file is not.
+    /// The connection failed, or the file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// It took longer than [`PATIENCE`].
-    #[error("no answer within {} ms", PATIENCE.as_millis())]
+    #[error("no response within {} ms", PATIENCE.as_millis())]
     Slow,
-    /// Whoever answers does not speak HTTP.
-    #[error("no HTTP: {0}")]
+    /// The response is not valid HTTP.
+    #[error("invalid HTTP: {0}")]
     Http(#[from] hyper::Error),
-    /// It answers something else.
-    #[error("answered {0}")]
+    /// The response has a code other than 200.
+    #[error("HTTP status {0}")]
     Refused(StatusCode),
-    /// Larger than [`MOST_BYTES`], or cut off.
-    #[error("the answer is larger than {} MB or was cut off", MOST_BYTES / 1_048_576)]
+    /// The response is larger than [`MOST_BYTES`] or incomplete.
+    #[error("the response is larger than {} MB or incomplete", MOST_BYTES / 1_048_576)]
     Body,
-    /// Not a status of this version.
+    /// The response is not a status of this version.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
 
-/// Asks a source once.
+/// Fetches the status of a source once.
 pub async fn fetch(source: &Source) -> Result<Status, FetchError> {
     let work = async {
         match source {
@@ -59,7 +61,7 @@ pub async fn fetch(source: &Source) -> Result<Status, FetchError> {
 }
 
 async fn get(uri: &Uri) -> Result<Bytes, FetchError> {
-    // A source that is a URL has a host.
+    // A URL source always has a host (`Source::from_str`).
     let host = uri.host().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let stream = TcpStream::connect((bare, uri.port_u16().unwrap_or(80))).await?;
@@ -68,7 +70,7 @@ async fn get(uri: &Uri) -> Result<Bytes, FetchError> {
     let authority = uri.authority().map_or(host, |authority| authority.as_str());
     let path = uri.path_and_query().map_or("/status", |path| path.as_str());
     let request = Request::get(path).header(HOST, authority).header(ACCEPT, "application/json");
-    // Parts of a URI that was read: a request can be made of them.
+    // The parts of a parsed URI are valid in a request.
     let request = request.body(Empty::<Bytes>::new()).expect("a request");
     let response = sender.send_request(request).await;
     let result = async {

@@ -1,18 +1,19 @@
-//! Serves a status over HTTP, and watches those of others.
+//! Serves a status over HTTP, and watches the status of other daemons.
 //!
-//! Problem: whoever watches a network must not slow it down or open a door into it. Approach: a server on a thread of its
-//! own, only where an address is configured, which reads only (GET and HEAD), from a snapshot that is handed over without
-//! waiting; and a watcher that gives up on whoever is slow and says since when.
+//! Problem: observation must neither slow a daemon down nor give access to it. Approach: the server
+//! has its own thread, runs only if an address is configured, and is read-only (GET and HEAD). It
+//! reads a snapshot that the daemon publishes without waiting. The watcher has a timeout for each
+//! source and records since when a source is lost.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`server`] | HTTP/1.1 with limits on headers, time and connections, on a thread of its own |
-//! | `names` | under which names it answers: pages of others in a browser read nothing |
-//! | [`publish`] | `/status` and `/metrics` of whoever publishes |
-//! | [`source`] | where a status comes from: a URL or a file |
-//! | [`client`] | one status from there |
-//! | [`liveness`] | what is known of a source, and since when it is lost |
-//! | [`watcher`] | all sources, once a second |
+//! | [`server`] | HTTP/1.1 on its own thread, with limits on headers, time and connections |
+//! | `names` | the host names that are served: protection from DNS rebinding |
+//! | [`publish`] | `/status` and `/metrics` of a publisher |
+//! | [`source`] | the source of a status: a URL or a file |
+//! | [`client`] | fetches one status from a source |
+//! | [`liveness`] | liveness of a source: its last status, and since when it is lost |
+//! | [`watcher`] | fetches all sources once a second |
 //!
 //! Worked example:
 //!
@@ -25,7 +26,8 @@
 //! # let status = AgentStatus::outline(&policy, policy.network().machine_named("m1").expect("there"));
 //! let publisher = Publisher::new();
 //! let listener = server::listen("127.0.0.1:0".parse()?)?;
-//! let server = server::start("example", listener, server::Limits::default(), { let reader = publisher.reader(); move || reader.router() })?;
+//! let reader = publisher.reader();
+//! let server = server::start("example", listener, server::Limits::default(), move || reader.router())?;
 //! publisher.publish(Status::Agent(status));
 //!
 //! let source: Source = format!("http://{}/status", server.address()).parse()?;

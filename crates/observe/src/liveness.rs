@@ -1,24 +1,27 @@
-//! What is known of a source, and since when it is lost.
+//! Liveness of a source: its last status, and since when it is lost.
 //!
-//! A source is lost when it does not answer, and also when its status stands still: an agent that hangs still has its
-//! last one served, and one that was killed leaves its file. What it said last stays known. One look cannot see that a status
-//! stands still; then its age tells ([`Liveness::date`]).
+//! A source is lost if fetching its status fails, and also if its status does not change for
+//! [`PERIODS`] periods: a hanging agent's server still serves the last status, and a killed agent
+//! leaves its file. The last status is kept. A single fetch cannot detect an unchanged status, so
+//! the age of the status decides in that case ([`Liveness::date`]).
 //!
-//! Worked example: an agent's status of 12:00:00, with a period of 1 s, that is still the same at 12:00:06 is lost since 12:00:00.
+//! Worked example: the status of an agent was written at 12:00:00, and the period is 1 s. If it is
+//! unchanged at 12:00:06, the source is lost since 12:00:00.
 
 use crate::source::Source;
 use std::sync::Arc;
 use weir_status::Status;
 use weir_units::{Duration, Instant};
 
-/// For how many of its periods a status may stand still: after as many, machines go on without each other too (Parley
-/// Table 1).
+/// Number of periods for which a status may stay unchanged. After the same number, rack brokers
+/// give up on a machine (Parley Table 1).
 pub const PERIODS: u64 = 5;
 
-/// Characters of what a source says of itself, or of why it is lost: as many as fit on a line or two. Whoever answers may say anything.
+/// Maximum length of a source's name and of the reason for its loss, in characters: one or two
+/// lines. Both may come from an untrusted peer.
 const MOST_CHARACTERS: usize = 200;
 
-/// Whose status a source is to have.
+/// The kind of daemon that a source belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// An agent's.
@@ -42,7 +45,7 @@ impl Whose {
     }
 }
 
-/// The beginning of a text from elsewhere.
+/// The first [`MOST_CHARACTERS`] characters of an untrusted text.
 fn clipped(text: &str) -> String {
     match text.char_indices().nth(MOST_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -53,20 +56,20 @@ fn clipped(text: &str) -> String {
 /// A source that is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// Since when: when it was last all right, or first asked.
+    /// The time of the last change of its status, or of the first fetch if there is no status.
     pub since: Instant,
-    /// Why, in a clause.
+    /// The reason, in one clause.
     pub why: String,
 }
 
-/// What is known of one source.
+/// The liveness of one source.
 #[derive(Debug, Clone)]
 pub struct Liveness {
     /// The source.
     pub source: Source,
-    /// The machine that it should be, if somebody said so.
+    /// The expected name of the machine, if any.
     pub expected: Option<String>,
-    /// Whose status it is to be, if somebody said so.
+    /// The expected kind of daemon, if any.
     whose: Option<Whose>,
     /// Its last status.
     pub status: Option<Arc<Status>>,
@@ -77,26 +80,26 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// A source that was not asked yet.
+    /// A source that has not been fetched yet.
     pub fn new(source: Source, expected: Option<String>) -> Self {
         Self { source, expected, whose: None, status: None, lost: None, changed: None }
     }
 
-    /// The same, of which another's status is not taken.
+    /// The same source, which rejects the status of another kind of daemon.
     #[must_use]
     pub fn of(self, whose: Whose) -> Self {
         Self { whose: Some(whose), ..self }
     }
 
-    /// The name of whatever it is: as expected, as it says, or where it is.
+    /// The expected name, else the name in the last status, else the source.
     pub fn name(&self) -> String {
-        let said = || self.status.as_ref().map(|status| clipped(status.name()));
-        self.expected.clone().or_else(said).unwrap_or_else(|| self.source.to_string())
+        let reported = || self.status.as_ref().map(|status| clipped(status.name()));
+        self.expected.clone().or_else(reported).unwrap_or_else(|| self.source.to_string())
     }
 
-    /// Notes what it said at `now`, or why it said nothing.
-    pub fn record(&mut self, now: Instant, said: Result<Status, String>) {
-        let status = match said {
+    /// Records the result of a fetch at `now`.
+    pub fn record(&mut self, now: Instant, result: Result<Status, String>) {
+        let status = match result {
             Ok(status) => status,
             Err(why) => return self.lose(now, why),
         };
@@ -104,21 +107,22 @@ impl Liveness {
             return self.lose(now, format!("its status is {}'s, not {}'s", Whose::of(&status).words(), whose.words()));
         }
         if let Some(expected) = self.expected.as_ref().filter(|expected| *expected != status.name()) {
-            return self.lose(now, format!("it says that it is {}, not {expected}", clipped(status.name())));
+            return self.lose(now, format!("its status is of {}, not of {expected}", clipped(status.name())));
         }
         let moved = self.status.as_ref().is_none_or(|before| before.written_ms() != status.written_ms());
         self.status = Some(Arc::new(status));
         let changed = if moved { now } else { self.changed.unwrap_or(now) };
         self.changed = Some(changed);
         if self.status.as_deref().is_some_and(|status| now.saturating_since(changed) > patience(status)) {
-            self.lose(changed, "its status stands still".to_owned());
+            self.lose(changed, "its status no longer changes".to_owned());
         } else {
             self.lost = None;
         }
     }
 
-    /// Counts from 1970 what was counted from `start`, and takes a status for lost that is older than it may stand still. Both hosts'
-    /// clocks decide that: a file's are one, and of a URL the reason says so, because clocks may differ.
+    /// Converts times since `start` to times since 1970, and declares a source lost if its status
+    /// is older than it may stay unchanged. The age depends on the clocks of both hosts. For a URL
+    /// these clocks may differ, which the reason mentions.
     pub fn date(&mut self, start: Duration, now: Instant) {
         self.changed = self.changed.map(|changed| changed + start);
         if let Some(lost) = &mut self.lost {
@@ -144,7 +148,7 @@ impl Liveness {
     }
 }
 
-/// For how long a status may stand still.
+/// The time for which a status may stay unchanged.
 fn patience(status: &Status) -> Duration {
     Duration::from_millis(status.period_ms().saturating_mul(PERIODS))
 }
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_lost_since_it_last_did() {
+    fn failed_fetches_lose_the_source_since_the_last_success() {
         let mut seen = liveness();
         assert_eq!(seen.name(), "http://10.0.0.1:1/status");
         seen.record(at(0), Err("refused".into()));
@@ -182,26 +186,26 @@ mod tests {
         seen.record(at(2), Err("slow".into()));
         seen.record(at(9), Err("refused".into()));
         assert_eq!(seen.lost, Some(Lost { since: at(1), why: "refused".into() }));
-        assert!(seen.status.is_some(), "what it said last stays known");
+        assert!(seen.status.is_some(), "the last status is kept");
         seen.record(at(10), Ok(status(2)));
         assert_eq!(seen.lost, None);
     }
 
     #[test]
-    fn a_status_that_stands_still_is_lost() {
+    fn unchanged_status_loses_the_source() {
         let mut seen = liveness();
         for second in 0..=5 {
             seen.record(at(second), Ok(status(1)));
             assert_eq!(seen.lost, None, "{second}");
         }
         seen.record(at(6), Ok(status(1)));
-        assert_eq!(seen.lost, Some(Lost { since: at(0), why: "its status stands still".into() }));
+        assert_eq!(seen.lost, Some(Lost { since: at(0), why: "its status no longer changes".into() }));
         seen.record(at(7), Ok(status(2)));
         assert_eq!(seen.lost, None);
     }
 
     #[test]
-    fn a_single_look_tells_by_the_age() {
+    fn single_fetch_uses_the_age_of_the_status() {
         let since = |seen: &Liveness| seen.lost.clone().map(|lost| (lost.since, lost.why));
         let dated = |source: &str, written: u64, now: u64| {
             let mut seen = Liveness::new(source.parse().expect("a source"), None);
@@ -209,14 +213,14 @@ mod tests {
             seen.date(Duration::from_secs(now - 2), at(now));
             since(&seen)
         };
-        // Five periods of a second, and the clock may be a bit behind.
+        // Five periods of 1 s; the source's clock may also be ahead.
         for written in [1_000_000, 999_995, 1_000_007] {
             assert_eq!(dated("m1.json", written, 1_000_000), None, "{written}");
         }
         assert_eq!(dated("m1.json", 999_994, 1_000_000), Some((at(999_994), "its status is 6 s old".into())));
         let why = "its status is 3600 s old, if that host's clock and this one's agree";
         assert_eq!(dated("http://10.0.0.1:1", 996_400, 1_000_000), Some((at(996_400), why.into())));
-        // Who did not answer did so within the look.
+        // A failed fetch has the time of that fetch.
         let mut seen = liveness();
         seen.record(at(2), Err("refused".into()));
         seen.date(Duration::from_secs(1_000_000), at(1_000_002));
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_of_status_is_not_taken() {
+    fn status_of_another_kind_is_rejected() {
         let mut seen = liveness().of(Whose::Agent);
         seen.record(at(0), Ok(status(1)));
         assert_eq!(
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_source_says_of_itself_has_an_end() {
+    fn names_and_reasons_are_truncated() {
         let long = "ä".repeat(100_000);
         let Status::Fabric(mut of) = status(1) else { unreachable!("a fabric broker's") };
         of.name.clone_from(&long);
@@ -252,10 +256,10 @@ mod tests {
     }
 
     #[test]
-    fn somebody_else_is_not_taken_for_the_machine() {
+    fn status_of_another_machine_is_rejected() {
         let mut seen = Liveness { expected: Some("m1".into()), ..liveness() };
         seen.record(at(0), Ok(status(1)));
-        assert_eq!(seen.lost.map(|lost| lost.why), Some("it says that it is f1, not m1".to_owned()));
+        assert_eq!(seen.lost.map(|lost| lost.why), Some("its status is of f1, not of m1".to_owned()));
         assert!(seen.status.is_none());
     }
 }

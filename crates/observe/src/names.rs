@@ -1,15 +1,21 @@
-//! Under which names a server answers.
+//! Host names that the server accepts: protection from DNS rebinding.
 //!
-//! Problem: a page in somebody's browser may read only what comes from its own host, but who owns the page owns the name of that
-//! host, and may let it lead to this server after the page was loaded (DNS rebinding); then the page reads what its visitor can
-//! reach. Approach: the browser still says which name it asks, in `Host`; a name that is not this host's gets no answer (421). An
-//! address leads to itself and nowhere else. Who says no name is no browser.
+//! Problem: a browser lets a page read only responses of the page's own host. The owner of the page
+//! also controls the DNS entry of that host, and can change it to the address of this server after
+//! the page has been loaded. The page can then read what its visitor can reach. Approach: the
+//! browser still sends the page's host name in the `Host` field. A request for a name that is not
+//! this host's is refused (421). Requests for an IP address cannot be rebound and are accepted; a
+//! request without `Host` does not come from a browser.
 //!
-//! This host's names are `localhost`, its own, and those that begin with its own and a dot: in which domains others find it, it need
-//! not know. So whoever knows the name and owns a domain can still do it; a name that many hosts have keeps out fewer.
+//! The names of this host are `localhost`, its own name, and names that consist of its own name, a
+//! dot and any domain, since the server does not have the domains under which it is reachable.
 //!
-//! Worked example: on `m1.rack.example`, `10.0.0.1:30566`, `[fd00::1]`, `localhost:30566`, `m1`, `m1.rack.example` and `M1.example.`
-//! are answered, `m10`, `rack.example` and `page.example` are not.
+//! Limit: an attacker with a domain and the host's name can still rebind. A common host name
+//! protects less.
+//!
+//! Worked example: on `m1.rack.example`, `10.0.0.1:30566`, `[fd00::1]`, `localhost:30566`, `m1`,
+//! `m1.rack.example` and `M1.example.` are accepted; `m10`, `rack.example` and `page.example` are
+//! refused.
 
 use crate::publish::HEADERS;
 use axum::Router;
@@ -24,26 +30,26 @@ use std::net::IpAddr;
 /// The names of a host.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
-    /// The first part of its name in small letters; none where it has no name of its own.
+    /// The first label of its name in lower case; `None` if it has no name of its own.
     own: Option<String>,
 }
 
 impl Names {
-    /// Those of the host that this runs on.
+    /// The names of the host on which the process runs.
     pub(crate) fn of_this_host() -> Self {
-        // Where it cannot be read, addresses and `localhost` are left.
+        // If the name cannot be read, only addresses and `localhost` are accepted.
         Self::of(&std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default())
     }
 
     fn of(host: &str) -> Self {
         let own = host.trim().split('.').next().unwrap_or_default().to_ascii_lowercase();
-        // The kernel says `(none)` where nobody gave it a name.
+        // The kernel's default name is `(none)`.
         Self { own: Some(own).filter(|own| !matches!(own.as_str(), "" | "localhost" | "(none)")) }
     }
 
-    /// Whether what a client asks for, `HOST` or `HOST:PORT`, is this host.
-    fn include(&self, asked: &str) -> bool {
-        let Ok(authority) = asked.parse::<Authority>() else { return false };
+    /// Whether `requested`, `HOST` or `HOST:PORT`, is this host.
+    fn include(&self, requested: &str) -> bool {
+        let Ok(authority) = requested.parse::<Authority>() else { return false };
         let host = authority.host().to_ascii_lowercase();
         let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&host);
         let name = host.strip_suffix('.').unwrap_or(&host);
@@ -52,20 +58,20 @@ impl Names {
         bare.parse::<IpAddr>().is_ok() || name == "localhost" || self.own.as_ref().is_some_and(is_own)
     }
 
-    /// What is asked under another name gets no answer.
+    /// Refuses requests for other names.
     pub(crate) fn guard(self, router: Router) -> Router {
         router.layer(from_fn_with_state(self, check))
     }
 }
 
-/// Which name it is must not be said: the page would come again under one that begins with it.
-const REFUSAL: &str = "this server is asked by a name that is not its own\n\
+/// Does not contain the host's name: the page could return under a name that begins with it.
+const REFUSAL: &str = "the requested host name is not a name of this server\n\
                        hint: ask for its address, `localhost`, or the name of its host, alone or with a domain\n";
 
 async fn check(State(names): State<Names>, request: Request, next: Next) -> Response {
-    let reported = |value: &HeaderValue| value.to_str().is_ok_and(|asked| names.include(asked));
-    let absolute = request.uri().authority().is_none_or(|asked| names.include(asked.as_str()));
-    if absolute && request.headers().get_all(HOST).iter().all(reported) {
+    let accepted = |value: &HeaderValue| value.to_str().is_ok_and(|host| names.include(host));
+    let absolute = request.uri().authority().is_none_or(|host| names.include(host.as_str()));
+    if absolute && request.headers().get_all(HOST).iter().all(accepted) {
         next.run(request).await
     } else {
         (StatusCode::MISDIRECTED_REQUEST, HEADERS, REFUSAL).into_response()
@@ -77,9 +83,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_asked_by_its_addresses_and_names() {
+    fn addresses_and_own_names_are_accepted() {
         let names = Names::of("m1.rack.example\n");
-        for asked in [
+        for requested in [
             "10.0.0.1:30566",
             "127.0.0.1",
             "[fd00::1]",
@@ -91,9 +97,9 @@ mod tests {
             "M1.rack.example",
             "m1.other.example.:80",
         ] {
-            assert!(names.include(asked), "{asked}");
+            assert!(names.include(requested), "{requested}");
         }
-        for asked in [
+        for requested in [
             "",
             "page.example",
             "m10",
@@ -106,13 +112,13 @@ mod tests {
             "a b",
             "m1@page.example",
         ] {
-            assert!(!names.include(asked), "{asked}");
+            assert!(!names.include(requested), "{requested}");
         }
     }
 
-    /// `localhost.page.example` may lead anywhere, whatever a host calls itself.
+    /// `localhost.page.example` may resolve to any address, also if the host's name is `localhost`.
     #[test]
-    fn a_host_without_a_name_of_its_own_has_addresses() {
+    fn unnamed_host_accepts_addresses_and_localhost_only() {
         for host in ["", "localhost\n", "localhost.localdomain", "(none)"] {
             let names = Names::of(host);
             assert!(names.include("localhost") && names.include("10.0.0.1:1"), "{host}");

@@ -1,6 +1,6 @@
-//! `/status` and `/metrics` of whoever publishes.
+//! `/status` and `/metrics` of a publisher.
 //!
-//! The publisher swaps a pointer and goes on; whoever asks gets the last status, whole.
+//! Publishing swaps a pointer and does not wait. A request gets the last complete status.
 
 use axum::Router;
 use axum::extract::State;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use weir_status::{Status, metrics};
 
-/// Hands statuses over.
+/// Publishes a daemon's status.
 #[derive(Debug)]
 pub struct Publisher(watch::Sender<Option<Arc<Status>>>);
 
 impl Publisher {
-    /// A publisher with nothing to tell yet.
+    /// A publisher without a status.
     pub fn new() -> Self {
         Self(watch::Sender::new(None))
     }
-    /// Replaces the status. Never waits for a reader.
+    /// Replaces the status. Does not wait for readers.
     pub fn publish(&self, status: Status) {
         self.0.send_replace(Some(Arc::new(status)));
     }
-    /// Somebody who reads.
+    /// A reader of the published status.
     pub fn reader(&self) -> Reader {
         Reader(self.0.subscribe())
     }
@@ -37,12 +37,12 @@ impl Default for Publisher {
     }
 }
 
-/// Reads what was published last.
+/// Reads the status that was published last.
 #[derive(Debug, Clone)]
 pub struct Reader(watch::Receiver<Option<Arc<Status>>>);
 
 impl Reader {
-    /// The last status; none before the first.
+    /// The last status; `None` before the first one.
     pub fn latest(&self) -> Option<Arc<Status>> {
         self.0.borrow().clone()
     }
@@ -52,23 +52,24 @@ impl Reader {
     }
 }
 
-/// What every answer says of itself: it is of now, and it is what it says it is.
+/// Header fields of every response: it must not be cached, and its content type must not be
+/// guessed.
 pub const HEADERS: [(HeaderName, HeaderValue); 2] = [
     (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
 ];
 
 async fn status(State(reader): State<Reader>) -> Response {
-    answer(&reader, "application/json", Status::to_json)
+    respond(&reader, "application/json", Status::to_json)
 }
 
 async fn scrape(State(reader): State<Reader>) -> Response {
-    answer(&reader, metrics::CONTENT_TYPE, metrics::text)
+    respond(&reader, metrics::CONTENT_TYPE, metrics::text)
 }
 
-fn answer(reader: &Reader, kind: &'static str, write: fn(&Status) -> String) -> Response {
+fn respond(reader: &Reader, content_type: &'static str, write: fn(&Status) -> String) -> Response {
     match reader.latest() {
-        Some(status) => (HEADERS, [(CONTENT_TYPE, kind)], write(&status)).into_response(),
+        Some(status) => (HEADERS, [(CONTENT_TYPE, content_type)], write(&status)).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, HEADERS, "no period has ended yet\n").into_response(),
     }
 }

@@ -1,8 +1,9 @@
-//! HTTP/1.1 with limits, on a thread of its own.
+//! HTTP/1.1 server with limits, on its own thread.
 //!
-//! Whoever reaches the port may send anything, slowly: a head has a time and a size, a connection has a life, and there
-//! are only so many of them. What is over waits in the kernel's queue. Bodies are never read. Who asks for another host, as a
-//! page that was made to lead here does, is refused.
+//! Any client that reaches the port may send arbitrary bytes at any speed. So the time and size of
+//! a request's head, the lifetime of a connection and the number of connections are limited.
+//! Further connections wait in the kernel's accept queue. Bodies are never read. Requests for
+//! another host name are refused (`names`).
 
 use crate::names::Names;
 use axum::Router;
@@ -16,23 +17,23 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tracing::{debug, warn};
 
-/// What a client may take.
+/// Limits on clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Maximum number of simultaneous connections.
     pub connections: usize,
-    /// Until a request's head is there; also how long a connection may be idle.
+    /// Timeout for the head of a request, and for an idle connection.
     pub head: Duration,
-    /// A connection's life: what is longer must connect again.
+    /// Lifetime of a connection, after which it is closed.
     pub life: Duration,
-    /// Header fields of a request.
+    /// Maximum number of header fields of a request.
     pub fields: usize,
-    /// Bytes of a request's head; hyper asks for 8,192 at least.
+    /// Maximum size of a request's head in bytes; hyper requires at least 8,192.
     pub head_bytes: usize,
 }
 
 impl Default for Limits {
-    /// For scrapers and a few people: some connections, heads as browsers send them.
+    /// Sufficient for scrapers, a few users, and heads of browsers.
     fn default() -> Self {
         Self {
             connections: 64,
@@ -44,14 +45,14 @@ impl Default for Limits {
     }
 }
 
-/// Listens, so that a port that is taken is known before anything else is done.
+/// Binds the port. Separate from [`start`], so that a caller can detect a port in use first.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// A running server; it ends when this is dropped.
+/// A running server. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -60,7 +61,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -70,14 +71,14 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was printed there.
+            // The thread has already printed its panic, if any.
             let _ = thread.join();
         }
     }
 }
 
-/// Serves what `router` gives on a thread of its own, so that no request takes time from the caller's loop. `router` is
-/// called on that thread, within its event loop, where it may start tasks.
+/// Serves a router on its own thread, so that requests take no time from the caller's loop.
+/// `router` is called on that thread, within its event loop, where it may start tasks.
 pub fn start(
     name: &str,
     listener: TcpListener,
@@ -95,7 +96,7 @@ pub fn start(
                         warn!("{address} is not served: {error}");
                     }
                 }
-                // Told to, or whoever started it is gone.
+                // The `Server` was dropped.
                 _ = stopped => {}
             }
         });
@@ -104,17 +105,18 @@ pub fn start(
     Ok(Server { address, thread: Some(thread), stop: Some(stop) })
 }
 
-/// Serves until the listener cannot be used; never returns otherwise.
+/// Serves until the listener fails.
 async fn serve(listener: TcpListener, router: Router, limits: Limits) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let room = Arc::new(Semaphore::new(limits.connections));
+    let slots = Arc::new(Semaphore::new(limits.connections));
     loop {
-        // Nobody closes the semaphore.
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
+        // The semaphore is never closed.
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return Ok(()) };
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, or the client is gone already: others may come.
+                // No descriptors are left, or the client has closed the connection. Neither is
+                // permanent.
                 debug!("accept: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -131,7 +133,7 @@ async fn serve(listener: TcpListener, router: Router, limits: Limits) -> io::Res
             if let Ok(Err(error)) = tokio::time::timeout(limits.life, connection).await {
                 debug!("{from}: {error}");
             }
-            drop(place);
+            drop(slot);
         });
     }
 }

@@ -1,11 +1,11 @@
-//! Where a status comes from.
+//! The source of a status: a URL or a file.
 
 use hyper::Uri;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A URL or a file.
+/// The source of a status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// `http://HOST:PORT/status`.
@@ -14,17 +14,17 @@ pub enum Source {
     File(PathBuf),
 }
 
-/// Why a text is no source.
+/// Why a text is not a valid source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct SourceError {
     /// What is wrong.
     pub cause: String,
-    /// What to write.
+    /// What to write instead.
     pub hint: String,
 }
 
-/// What a URL is to look like.
+/// The hint of all errors.
 const HINT: &str = "write http://10.0.0.1:30566/status, or the name of a status file";
 
 impl Source {
@@ -38,29 +38,29 @@ impl Source {
 impl FromStr for Source {
     type Err = SourceError;
 
-    /// Reads a URL (with `/status` where it has no path) or the name of a file.
+    /// Parses a URL (`/status` is added if it has no path) or a file name.
     fn from_str(text: &str) -> Result<Self, SourceError> {
         let refuse = |cause: String| SourceError { cause, hint: HINT.to_owned() };
         let Some((scheme, _)) = text.split_once("://") else {
             return match text {
-                "" => Err(refuse("there is no source".to_owned())),
+                "" => Err(refuse("the source is empty".to_owned())),
                 _ => Ok(Self::File(text.into())),
             };
         };
         if scheme != "http" {
-            return Err(refuse(format!("`{text}` is not an http:// URL: agents serve no other")));
+            return Err(refuse(format!("`{text}` is not an http:// URL: agents serve HTTP only")));
         }
         let mut uri: Uri = text.parse().map_err(|error| refuse(format!("`{text}` is not a URL: {error}")))?;
         if uri.host().is_none_or(str::is_empty) {
             return Err(refuse(format!("`{text}` names no host")));
         }
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(refuse(format!("`{text}` has a user: agents know none")));
+            return Err(refuse(format!("`{text}` has a user name: agents have no users")));
         }
         if uri.path() == "/" {
             let mut parts = uri.into_parts();
             parts.path_and_query = Some("/status".parse().expect("a path"));
-            uri = Uri::from_parts(parts).expect("it was one with another path");
+            uri = Uri::from_parts(parts).expect("only the path has changed");
         }
         Ok(Self::Url(uri))
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_people_write() {
+    fn urls_and_file_names_are_parsed() {
         for (text, shown) in [
             ("http://10.0.0.1:30566", "http://10.0.0.1:30566/status"),
             ("http://[fd00::1]:30566/", "http://[fd00::1]:30566/status"),
@@ -95,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_rest_with_a_hint() {
+    fn invalid_sources_are_rejected_with_a_hint() {
         for (text, cause) in [
-            ("", "there is no source"),
-            ("https://m1", "`https://m1` is not an http:// URL: agents serve no other"),
+            ("", "the source is empty"),
+            ("https://m1", "`https://m1` is not an http:// URL: agents serve HTTP only"),
             ("http://", "`http://` is not a URL: "),
             ("http://a b/", "`http://a b/` is not a URL: "),
-            ("http://u:p@m1/", "`http://u:p@m1/` has a user: agents know none"),
+            ("http://u:p@m1/", "`http://u:p@m1/` has a user name: agents have no users"),
         ] {
             let error = text.parse::<Source>().expect_err(text);
             assert!(error.cause.starts_with(cause), "{error}");

@@ -1,6 +1,7 @@
-//! All sources, once a second.
+//! Fetches all sources once a second.
 //!
-//! All are asked at once (at most [`AT_ONCE`]), each with its own patience, so that one that hangs delays nobody.
+//! Sources are fetched concurrently (at most [`AT_ONCE`]), each with its own timeout, so that a
+//! hanging source does not delay the others.
 
 use crate::client;
 use crate::liveness::Liveness;
@@ -12,22 +13,23 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use weir_units::Instant;
 
-/// How often each source is asked: agents have a new status as often.
+/// Time between two fetches of a source: agents publish a new status as often.
 pub const PERIOD: Duration = Duration::from_secs(1);
-/// Sources that are asked at the same time.
+/// Maximum number of concurrent fetches.
 pub const AT_ONCE: usize = 256;
 
-/// What was seen, and when.
+/// The state of all sources at one time.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// When, since the watcher's start.
+    /// Time since the watcher's start.
     pub at: Instant,
     /// Every source, in the order given.
     pub livenesses: Vec<Liveness>,
 }
 
 impl View {
-    /// The same by the clock, `now` since 1970: who looks once takes a status that is old for one that stands still.
+    /// The same view in wall-clock time, with `now` since 1970. For a single fetch: an old status
+    /// counts as one that no longer changes.
     #[must_use]
     pub fn dated(mut self, now: Instant) -> Self {
         let start = now.saturating_since(self.at);
@@ -36,29 +38,30 @@ impl View {
     }
 }
 
-/// Asks every source once.
+/// Fetches every source once.
 pub async fn ask_all(livenesses: &mut [Liveness], now: Instant) {
-    let room = Arc::new(Semaphore::new(AT_ONCE));
-    let mut asked = JoinSet::new();
-    for (place, liveness) in livenesses.iter().enumerate() {
-        let (source, room) = (liveness.source.clone(), Arc::clone(&room));
-        asked.spawn(async move {
-            let _place = room.acquire().await;
-            (place, client::fetch(&source).await)
+    let slots = Arc::new(Semaphore::new(AT_ONCE));
+    let mut fetches = JoinSet::new();
+    for (index, liveness) in livenesses.iter().enumerate() {
+        let (source, slots) = (liveness.source.clone(), Arc::clone(&slots));
+        fetches.spawn(async move {
+            let _slot = slots.acquire().await;
+            (index, client::fetch(&source).await)
         });
     }
-    while let Some(answer) = asked.join_next().await {
-        // A task that panicked says nothing; its source keeps what it said before, and stands still.
-        let Ok((place, said)) = answer else { continue };
-        livenesses[place].record(now, said.map_err(|error| error.to_string()));
+    while let Some(joined) = fetches.join_next().await {
+        // A task that panicked has no result. Its source keeps the last status, which no longer
+        // changes.
+        let Ok((index, result)) = joined else { continue };
+        livenesses[index].record(now, result.map_err(|error| error.to_string()));
     }
 }
 
-/// Asks for ever, and tells after each time.
+/// Fetches all sources once per period, and passes each view to `report`. Does not return.
 pub async fn watch(mut livenesses: Vec<Liveness>, mut report: impl FnMut(&View)) {
     let started = tokio::time::Instant::now();
     let mut ticks = tokio::time::interval(PERIOD);
-    // After a suspension sources are asked once, not as often as was missed.
+    // After a suspension of the host sources are fetched once, not once for each missed period.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         ticks.tick().await;
@@ -70,7 +73,7 @@ pub async fn watch(mut livenesses: Vec<Liveness>, mut report: impl FnMut(&View))
     }
 }
 
-/// A watcher on a thread of its own; it ends when this is dropped.
+/// A watcher on its own thread. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Watcher {
     views: watch::Receiver<Option<Arc<View>>>,
@@ -91,13 +94,13 @@ impl Watcher {
                     _ = stopped => {}
                 }
             });
-            // A file on a file system that hangs must not keep the program.
+            // A read from a hanging file system must not block the exit of the process.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("weir-watcher".to_owned()).spawn(work)?;
         Ok(Self { views, thread: Some(thread), stop: Some(stop) })
     }
-    /// What was seen last; none before all sources were asked once.
+    /// The last view; `None` before all sources have been fetched once.
     pub fn latest(&self) -> Option<Arc<View>> {
         self.views.borrow().clone()
     }
@@ -107,7 +110,7 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was printed there.
+            // The thread has already printed its panic, if any.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The server as whoever reaches its port sees it, and the watcher as whoever waits for it does.
+//! The server over real connections, and the watcher over real sources.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -29,19 +29,19 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Everything that comes back for `request`, until the server closes.
+/// Sends `request` and returns all bytes until the server closes the connection.
 fn raw(address: SocketAddr, request: &str) -> String {
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).expect("sent");
-    let mut answer = Vec::new();
-    // A server that refuses a head may reset the connection; what it said before counts.
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8(answer).expect("text")
+    let mut response = Vec::new();
+    // A server that refuses a head may reset the connection. The bytes before the reset count.
+    let _ = stream.read_to_end(&mut response);
+    String::from_utf8(response).expect("text")
 }
 
-fn ask(address: SocketAddr, method: &str, path: &str) -> (String, String) {
-    let answer = raw(address, &format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+fn request(address: SocketAddr, method: &str, path: &str) -> (String, String) {
+    let response = raw(address, &format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head");
     (head.to_ascii_lowercase(), body.to_owned())
 }
 
@@ -49,47 +49,47 @@ fn ask(address: SocketAddr, method: &str, path: &str) -> (String, String) {
 fn soon(what: &str, mut is: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !is() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not come about");
+        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
         std::thread::sleep(Duration::from_millis(10));
     }
     start.elapsed()
 }
 
 #[test]
-fn status_and_metrics_are_read_and_nothing_else_is_done() {
+fn status_and_metrics_are_served_read_only() {
     let publisher = Publisher::new();
     let server = serve(&publisher, Limits::default());
     let address = server.address();
-    assert!(ask(address, "GET", "/status").0.starts_with("http/1.1 503"));
+    assert!(request(address, "GET", "/status").0.starts_with("http/1.1 503"));
     publisher.publish(Status::Agent(agent(5)));
-    let (head, body) = ask(address, "GET", "/status");
+    let (head, body) = request(address, "GET", "/status");
     assert!(head.starts_with("http/1.1 200") && head.contains("content-type: application/json\r\n"), "{head}");
     assert!(head.contains("cache-control: no-store") && head.contains("x-content-type-options: nosniff"), "{head}");
     assert_eq!(Status::read(body.as_bytes()).expect("a status"), Status::Agent(agent(5)));
-    let (head, body) = ask(address, "GET", "/metrics");
+    let (head, body) = request(address, "GET", "/metrics");
     assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
     assert!(body.contains("weir_agent_info{machine=\"m1\"") && body.ends_with("# EOF\n"), "{body}");
     // The same head, without a body.
-    let (head, body) = ask(address, "HEAD", "/metrics");
+    let (head, body) = request(address, "HEAD", "/metrics");
     assert!(head.starts_with("http/1.1 200") && head.contains("content-length: ") && body.is_empty(), "{head} {body}");
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
-        let (head, _) = ask(address, method, "/status");
+        let (head, _) = request(address, method, "/status");
         assert!(head.starts_with("http/1.1 405") && head.contains("allow: get,head"), "{method}: {head}");
     }
     for path in ["/", "/stat", "/status/", "/../etc/passwd", "//status"] {
-        assert!(ask(address, "GET", path).0.starts_with("http/1.1 404"), "{path}");
+        assert!(request(address, "GET", path).0.starts_with("http/1.1 404"), "{path}");
     }
     publisher.publish(Status::Agent(agent(6)));
-    assert!(ask(address, "GET", "/status").1.contains("\"written_ms\": 6"));
+    assert!(request(address, "GET", "/status").1.contains("\"written_ms\": 6"));
 }
 
-/// A page whose name was made to lead here asks for that name.
+/// After DNS rebinding, a page's requests carry the page's host name.
 #[test]
-fn who_asks_for_another_host_is_refused() {
+fn requests_for_another_host_name_are_refused() {
     let publisher = Publisher::new();
     publisher.publish(Status::Agent(agent(1)));
     let server = serve(&publisher, Limits::default());
-    let asked = |target: &str, host: &str| {
+    let send = |target: &str, host: &str| {
         raw(server.address(), &format!("GET {target} HTTP/1.1\r\n{host}connection: close\r\n\r\n"))
     };
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned();
@@ -97,7 +97,7 @@ fn who_asks_for_another_host_is_refused() {
     for host in
         [format!("host: {address}\r\n"), "host: localhost\r\n".to_owned(), format!("host: {own}\r\n"), String::new()]
     {
-        assert!(asked("/status", &host).starts_with("HTTP/1.1 200"), "{host}");
+        assert!(send("/status", &host).starts_with("HTTP/1.1 200"), "{host}");
     }
     assert!(raw(address, "GET /status HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200"));
     for (target, host) in [
@@ -108,17 +108,17 @@ fn who_asks_for_another_host_is_refused() {
         ("/status", "host: \r\n"),
         ("http://page.example/status", "host: localhost\r\n"),
     ] {
-        let answer = asked(target, host);
+        let response = send(target, host);
         assert!(
-            answer.starts_with("HTTP/1.1 421") && answer.contains("hint: ask for its address"),
-            "{target} {host}: {answer}"
+            response.starts_with("HTTP/1.1 421") && response.contains("hint: ask for its address"),
+            "{target} {host}: {response}"
         );
-        assert!(!answer.contains("page.example") && !answer.contains("weir_"), "{answer}");
+        assert!(!response.contains("page.example") && !response.contains("weir_"), "{response}");
     }
 }
 
 #[test]
-fn heads_that_are_too_large_are_refused() {
+fn large_heads_are_refused() {
     let publisher = Publisher::new();
     publisher.publish(Status::Agent(agent(1)));
     let server = serve(&publisher, Limits::default());
@@ -131,31 +131,31 @@ fn heads_that_are_too_large_are_refused() {
     };
     assert!(raw(server.address(), &fields(60, 10)).starts_with("HTTP/1.1 200"));
     for (count, length) in [(100, 10), (1, 20_000)] {
-        let answer = raw(server.address(), &fields(count, length));
-        assert!(answer.starts_with("HTTP/1.1 431"), "{count} × {length}: {answer}");
+        let response = raw(server.address(), &fields(count, length));
+        assert!(response.starts_with("HTTP/1.1 431"), "{count} × {length}: {response}");
     }
     assert!(raw(server.address(), "\x16\x03\x01 not HTTP\r\n\r\n").starts_with("HTTP/1.1 400"));
 }
 
 #[test]
-fn who_is_slow_or_holds_on_is_let_go() {
+fn slow_and_idle_connections_are_closed() {
     let publisher = Publisher::new();
     publisher.publish(Status::Agent(agent(1)));
     let limits = Limits { head: Duration::from_millis(300), life: Duration::from_millis(900), ..Limits::default() };
     let server = serve(&publisher, limits);
-    // Half a head, and silence.
+    // An incomplete head.
     let mut slow = connect(server.address());
     slow.write_all(b"GET /status HTTP/1.1\r\nhost:").expect("sent");
     let mut rest = Vec::new();
     let closed = soon("the end of half a head", || matches!(slow.read(&mut [0; 512]), Ok(0) | Err(_)));
     assert!(closed < Duration::from_secs(5), "{closed:?}");
-    // A head that grows by a byte now and then is no better.
+    // A head that arrives byte by byte.
     let mut dripping = connect(server.address());
     soon("the end of a head that drips", || dripping.write_all(b"G").is_err());
-    // Nothing after an answer.
+    // An idle connection after a response.
     let mut idle = connect(server.address());
     idle.write_all(b"GET /status HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
-    idle.read_to_end(&mut rest).expect("an answer, and then the end");
+    idle.read_to_end(&mut rest).expect("a response, then EOF");
     assert!(rest.starts_with(b"HTTP/1.1 200"));
 }
 
@@ -169,16 +169,16 @@ fn connections_beyond_the_limit_wait() {
     let mut third = connect(server.address());
     third.write_all(b"GET /status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("sent");
     third.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
-    assert!(third.read(&mut [0; 1]).is_err(), "a third connection is served beside two");
+    assert!(third.read(&mut [0; 1]).is_err(), "a third connection is served in addition to two");
     third.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
     drop(held);
-    let mut answer = Vec::new();
-    third.read_to_end(&mut answer).expect("served when there is room");
-    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    let mut response = Vec::new();
+    third.read_to_end(&mut response).expect("served when there is room");
+    assert!(response.starts_with(b"HTTP/1.1 200"));
 }
 
 #[test]
-fn a_server_that_is_dropped_listens_no_more() {
+fn dropped_server_releases_its_port() {
     let publisher = Publisher::new();
     let server = serve(&publisher, Limits::default());
     let address = server.address();
@@ -189,13 +189,13 @@ fn a_server_that_is_dropped_listens_no_more() {
 }
 
 #[test]
-fn a_watcher_sees_who_is_there_and_who_is_lost() {
+fn watcher_distinguishes_live_and_lost_sources() {
     let publisher = Publisher::new();
     publisher.publish(Status::Agent(agent(1)));
     let server = serve(&publisher, Limits::default());
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("m2.json");
-    // Accepts and says nothing.
+    // Accepts connections and sends nothing.
     let mute = TcpListener::bind("127.0.0.1:0").expect("listens");
     let silent = Source::at(mute.local_addr().expect("an address"));
     let livenesses = vec![
@@ -206,11 +206,11 @@ fn a_watcher_sees_who_is_there_and_who_is_lost() {
     let watcher = Watcher::start(livenesses).expect("starts");
     let lost = |place: usize| watcher.latest().map(|view| view.livenesses[place].lost.clone());
     let first = soon("a first view", || watcher.latest().is_some());
-    assert!(first < Duration::from_secs(5), "one that hangs delays the others: {first:?}");
+    assert!(first < Duration::from_secs(5), "a hanging source delays the others: {first:?}");
     assert_eq!(lost(0), Some(None));
     let why = |place| lost(place).flatten().map(|lost| lost.why).unwrap_or_default();
     assert!(why(1).contains("No such file"), "{}", why(1));
-    assert_eq!(why(2), "no answer within 800 ms");
+    assert_eq!(why(2), "no response within 800 ms");
     std::fs::write(&file, Status::Agent(agent(1)).to_json()).expect("written");
     soon("a file that comes later", || lost(1) == Some(None));
     drop(server);

@@ -1,6 +1,6 @@
 //! The burst bound of every service with a latency target, from the policy alone.
 //!
-//! It is what `weir plan POLICY` gives without options: its assumptions are told there.
+//! The result is that of `weir plan POLICY` without options, which also prints the assumptions.
 
 use crate::points::{Point, points};
 use crate::queue;
@@ -9,15 +9,15 @@ use weir_latency::{Burst, BurstBound};
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bytes, Duration, ServiceId};
 
-/// What a policy promises of one service's messages.
+/// The bound on the completion time of one service's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyBound {
     /// The service.
     pub service: ServiceId,
-    /// What the policy asks for.
+    /// The target in the policy.
     pub target: LatencyTarget,
-    /// Within what every message of the target's size finishes; `None` where no time holds: nothing keeps the load
-    /// below 100 %, or nothing bounds the capacity.
+    /// Maximum completion time of a message of the target's size. `None` if there is no bound: the
+    /// load may reach 100 %, or the capacity is unlimited.
     pub bound: Option<Duration>,
 }
 
@@ -66,15 +66,15 @@ mod tests {
         latency_bounds(&policy).iter().map(|bound| (bound.bound, bound.is_kept())).collect()
     }
 
-    /// The module's worked example: 15 × 200 µs at 10 Gb/s are 3 ms, 200 kB are 0.16 ms, all of it twice at a half.
+    /// The crate's worked example: (15 × 200 µs + 200 kB / 10 Gb/s) / 0.5 = (3 + 0.16) ms / 0.5.
     #[test]
-    fn the_bound_is_the_planners() {
+    fn bound_matches_the_worked_example() {
         assert_eq!(bounds("caps: { rack: 5Gb/s }\n"), [(Some(Duration::from_micros(6_320)), true)]);
         assert_eq!(bounds("caps: { rack: 8Gb/s }\n"), [(Some(Duration::from_micros(15_800)), false)]);
     }
 
     #[test]
-    fn where_the_network_may_be_full_no_time_holds() {
+    fn full_load_has_no_bound() {
         assert_eq!(bounds(""), [(None, false)]);
     }
 }

@@ -1,16 +1,17 @@
-//! The queue that a service's messages are planned for, and the bound on their completion time.
+//! The queue model of a service's messages, and the bound on their completion time.
 //!
-//! Problem: `weir plan` and whoever shows a running network must mean the same queue when they speak of a service's
-//! `latency:`. Approach: what a policy alone says about that queue is here; `weir plan` adds what its command line says.
+//! Problem: `weir plan` and the displays of a running network must use the same queue model for a
+//! service's `latency:`. Approach: this crate derives the model from the policy. `weir plan` adds
+//! the options of its command line.
 //!
-//! | module | says |
+//! | module | computes |
 //! |---|---|
-//! | [`points`](mod@points) | where messages contend, and how full the caps let each place become |
-//! | [`queue`] | one queue for each service: the slowest capacity, the fullest load, the burst |
+//! | [`points`](mod@points) | contention points, capacities, peak loads under the caps |
+//! | [`queue`] | one queue per service: the lowest capacity, the highest load, the burst |
 //! | [`bound`] | the burst bound of every service with a latency target |
 //!
-//! Worked example: 10 Gb/s of an interface at a load of at most a half, 200 µs × 15 until senders have converged: a
-//! message of 200 kB is there within (3 + 0.16) / 0.5 = 6.32 ms.
+//! Worked example: an interface of 10 Gb/s at a load of at most 50 %, and 15 intervals of 200 µs
+//! until senders have converged. A message of 200 kB completes within (3 + 0.16) / 0.5 = 6.32 ms.
 //!
 //! Source: Parley §4.
 

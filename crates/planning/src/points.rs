@@ -1,21 +1,23 @@
-//! Where messages contend, how fast each place is, and how full it may become.
+//! Contention points of a network: their capacities and their peak loads under the caps.
 //!
-//! Problem: a completion time depends on one queue's capacity and load, while a policy speaks of machines, racks and the
-//! fabric, in two directions. Approach: for each contention point and direction the slowest place and the highest load
-//! that the caps allow; what no cap holds may still be held by what is around it.
+//! Problem: a completion time depends on the capacity and load of one queue, but a policy describes
+//! machines, racks and the fabric, in two directions. Approach: for each contention point and
+//! direction, find the lowest capacity, and the highest load that the caps allow. Without a cap the
+//! neighbouring points may still limit the load.
 //!
 //! | point | capacity | peak load |
 //! |---|---|---|
-//! | machine | its interface | `caps.machine`; without it, what its rack's uplink carries, if that is spread evenly over the rack |
-//! | rack | its uplink | `caps.rack`, or what its machines bring if that is less |
-//! | fabric | all uplinks together | `caps.fabric`, or what the racks bring if that is less |
+//! | machine | interface | `caps.machine`; else an even share of the rack's uplink |
+//! | rack | uplink | `caps.rack`, or the sum of its machines if that is less |
+//! | fabric | all uplinks together | `caps.fabric`, or the sum of the racks if that is less |
 //!
-//! A plan is made for the slowest of these capacities under the highest of these loads. Both formulas give a longer time
-//! for less capacity and for more load, so such a plan holds at each of the points. It is also how Parley's Table 3 was
-//! computed: 10 Gb/s of an interface under the load of the uplink.
+//! A plan uses the lowest of these capacities with the highest of these loads. Both formulas give a
+//! longer time for less capacity and for more load, so the plan is valid at each point. Parley's
+//! Table 3 was computed in this way: 10 Gb/s of an interface under the load of the uplink.
 //!
-//! Worked example: 10 machines of 10 Gb/s behind 80 Gb/s with `caps: { rack: 60Gb/s }`. The uplink has a load of at most
-//! 75 %, the interfaces one of 60 % if they share it evenly. The plan is for 10 Gb/s at 75 %.
+//! Worked example: 10 machines of 10 Gb/s behind 80 Gb/s, with `caps: { rack: 60Gb/s }`. The load
+//! of the uplink is at most 75 %, and that of the interfaces 60 % if they share it evenly. The plan
+//! is for 10 Gb/s at 75 %.
 //!
 //! Source: Parley §4, §6.3 (Table 3).
 
@@ -23,31 +25,31 @@ use weir_latency::Load;
 use weir_policy::{Caps, Policy};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId};
 
-/// Why a point is not fuller than it is.
+/// The limit that determines a point's peak load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// A cap says so.
+    /// A cap of the policy.
     Cap,
-    /// Nothing more comes from the places below it.
+    /// The capacities of the points below it.
     Below,
-    /// Its rack's uplink carries no more, if the rack's machines share it evenly.
+    /// An even share of its rack's uplink.
     Evenly,
-    /// Nothing holds it: it may be full.
+    /// None: the load may reach 100 %.
     Nothing,
 }
 
 /// One contention point in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
-    /// Which kind of place.
+    /// The kind of point.
     pub point: ContentionPoint,
-    /// Seen from the machine or the rack.
+    /// The direction, from the viewpoint of the machine or the rack.
     pub direction: Direction,
-    /// The slowest place.
+    /// The lowest capacity of all points of this kind.
     pub capacity: Bandwidth,
-    /// The highest load of all places; `None` where it may be full.
+    /// The highest load of all points of this kind; `None` if it may reach 100 %.
     pub load: Option<Load>,
-    /// What holds the place with that load.
+    /// The limit that determines that load.
     pub held: Held,
 }
 
@@ -58,7 +60,8 @@ impl Point {
     }
 }
 
-/// All points of a network under some caps. Of a network with one rack the fabric is left out: nothing crosses it.
+/// All points of a network under the given caps. A network with one rack has no fabric point, since
+/// no traffic crosses the fabric.
 pub fn points(policy: &Policy, caps: &Caps) -> Vec<Point> {
     let mut points = Vec::new();
     for point in ContentionPoint::ALL {
@@ -76,7 +79,7 @@ pub fn points(policy: &Policy, caps: &Caps) -> Vec<Point> {
                     None => place,
                     Some(other) => {
                         let capacity = other.capacity.min(place.capacity);
-                        // The first of equals, so that a plan does not change from run to run.
+                        // The first of equal loads is kept, so that plans are reproducible.
                         let fuller = other.load.is_some_and(|load| place.exceeds(load));
                         Point { capacity, ..if fuller { place } else { other } }
                     }
@@ -88,7 +91,7 @@ pub fn points(policy: &Policy, caps: &Caps) -> Vec<Point> {
     points
 }
 
-/// The same point in both directions, told once where it is alike.
+/// Rows of a table: a point that is equal in both directions has one row.
 pub fn in_rows(points: &[Point]) -> Vec<(&Point, &'static str)> {
     let mut rows = Vec::new();
     let mut points = points.iter().peekable();
@@ -100,7 +103,7 @@ pub fn in_rows(points: &[Point]) -> Vec<(&Point, &'static str)> {
     rows
 }
 
-/// `part` of `whole`, rounded up; `None` for all of it.
+/// `part` / `whole`, rounded up; `None` for 100 % and above.
 fn part(part: Bandwidth, whole: Bandwidth) -> Option<Load> {
     let billionths = (u128::from(part.bps()) * 1_000_000_000).div_ceil(u128::from(whole.bps()).max(1));
     Load::from_billionths(u32::try_from(billionths.max(1)).ok()?).ok()
@@ -113,7 +116,8 @@ struct Network<'a> {
 }
 
 impl Network<'_> {
-    /// Gives every place its capacity, what can pass it, and what holds it to that.
+    /// Calls `give` for every point of a kind, with its capacity, the maximum traffic through it,
+    /// and the limit that determines that traffic.
     fn places(&self, point: ContentionPoint, give: &mut dyn FnMut(Bandwidth, Bandwidth, Held)) {
         let racks = (0..self.policy.network().racks().len() as u32).map(RackId);
         match point {
@@ -124,7 +128,7 @@ impl Network<'_> {
                     let (uplink, _) = self.through_rack(rack);
                     for machine in machines {
                         let (nic, capped) = (self.interface(*machine), self.capped(*machine));
-                        // An even share of the uplink, as long as the interface's part of all of them.
+                        // The uplink, divided in proportion to the interfaces' rates.
                         let even = u128::from(uplink.bps()) * u128::from(nic.bps()) / u128::from(all.bps()).max(1);
                         let even = Bandwidth::from_bps(u64::try_from(even).unwrap_or(u64::MAX)).min(nic);
                         if capped < nic { give(nic, capped, Held::Cap) } else { give(nic, even, Held::Evenly) }
@@ -184,9 +188,10 @@ mod tests {
         in_rows(&points(&policy, policy.caps())).iter().map(row).collect()
     }
 
-    /// Five machines of 10 Gb/s bring 50 of r2's 80 Gb/s; they can receive more than its 40.
+    /// Five machines of 10 Gb/s send at most 50 of r2's 80 Gb/s. They can receive more than its 40
+    /// Gb/s.
     #[test]
-    fn without_caps_only_what_is_around_holds() {
+    fn without_caps_neighbouring_points_limit_the_load() {
         assert_eq!(
             shown(""),
             [
@@ -201,11 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn caps_hold_what_is_above_them() {
+    fn caps_limit_their_point_and_its_neighbours() {
         assert_eq!(
             shown("rack: { tx: 60Gb/s, rx: 30Gb/s }"),
             [
-                // r2's machines share 50 Gb/s of tx, which is all that they have.
+                // r2's machines share 50 Gb/s of tx, the sum of their interfaces.
                 "machine tx 10 Gb/s full Nothing",
                 "machine rx 10 Gb/s 60 % Evenly",
                 "rack tx 80 Gb/s 75 % Cap",

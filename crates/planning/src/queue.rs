@@ -1,29 +1,30 @@
-//! One queue for each service: the slowest capacity and the fullest load on its way, and its burst.
+//! The queue model of a service: the lowest capacity and the highest load on its path, and its
+//! burst.
 
 use crate::points::Point;
 use weir_datapath::ShaperConfig;
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};
 
-/// Steps of the rate law until senders have converged, unless somebody says otherwise: what Parley's Table 3 takes;
-/// the worst case is 30 (§6.3).
+/// Default number of intervals of the rate law until senders have converged: that of Parley's Table
+/// 3. The worst case is 30 (§6.3).
 pub const ITERATIONS: u32 = 15;
-/// How many senders' bursts may come at once, unless somebody says otherwise.
+/// Default number of senders whose bursts may arrive simultaneously.
 pub const SENDERS: u32 = 1;
 
-/// Where a planned capacity is from.
+/// The origin of a planned capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapacityFrom {
-    /// No contention point is judged.
+    /// None: there is no contention point.
     Nothing,
-    /// The slowest place of this contention point.
+    /// The lowest capacity of this kind of contention point.
     Slowest(ContentionPoint),
-    /// The service's own maximum at a machine, which its burst does not let a message jump over.
+    /// The service's maximum at a machine, if a message is larger than the burst of its shaper.
     OwnMaximum,
 }
 
-/// The interval and the burst with which a service's shapers run; of a service with others nested in it the longest and
-/// the largest of those.
+/// The interval and the burst of a service's shapers. For a service with children they are the
+/// longest interval and the largest burst of its leaves.
 pub fn shaper(policy: &Policy, id: ServiceId, shapers: &ShaperConfig) -> (Duration, Bytes) {
     let is_within = |leaf: ServiceId| {
         std::iter::successors(Some(leaf), |&at| policy.services().get(at).parent()).any(|above| above == id)
@@ -34,7 +35,8 @@ pub fn shaper(policy: &Policy, id: ServiceId, shapers: &ShaperConfig) -> (Durati
     })
 }
 
-/// The slowest capacity that a message of `target` passes, and where it is from. `burst` is that of one shaper.
+/// The lowest capacity on the path of a message of `target`, and its origin. `burst` is that of one
+/// shaper.
 pub fn capacity(
     policy: &Policy,
     id: ServiceId,
@@ -55,11 +57,11 @@ pub fn capacity(
 
 /// The point with the highest load.
 pub fn fullest(points: &[Point]) -> Option<&Point> {
-    // Nothing is fuller than what is full.
+    // A point without a load limit ranks highest. The first of equal points wins, hence `rev`.
     points.iter().rev().max_by_key(|point| (point.load.is_none(), point.load))
 }
 
-/// How long senders need to converge when they take `iterations` intervals of the rate law.
+/// The time of `iterations` intervals of the rate law, after which senders have converged.
 pub fn convergence(interval: Duration, iterations: u32) -> Duration {
     Duration::from_nanos(interval.nanos().saturating_mul(iterations.into()))
 }

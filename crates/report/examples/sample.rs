@@ -1,8 +1,9 @@
-//! Writes a page with charts of invented numbers, to look at: `cargo run -p weir-report --example sample > sample.html`.
+//! Writes a page with charts of invented numbers:
+//! `cargo run -p weir-report --example sample > sample.html`.
 
 use weir_report::{Axis, Chart, Marker, Page, Panel, Phase, Reference, Series, Table, Unit, side_by_side};
 
-/// A line that nears `to` from `from` with some noise.
+/// A line that approaches the value of each part (from, until, value), with noise.
 fn line(name: &str, parts: &[(f64, f64, f64)], noise: f64) -> Series {
     let mut state = 7u32;
     let mut points = Vec::new();
@@ -43,8 +44,8 @@ fn crowded() -> Chart {
     chart
 }
 
-/// Numbers between 0 and 1 that look drawn.
-fn drawn(seed: u32) -> impl Iterator<Item = f64> {
+/// Pseudo-random numbers between 0 and 1.
+fn random(seed: u32) -> impl Iterator<Item = f64> {
     std::iter::successors(Some(seed), |state| Some(state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)))
         .map(|state| f64::from(state >> 8) / f64::from(1 << 24))
 }
@@ -56,7 +57,7 @@ fn distribution() -> Chart {
     let mut chart = Chart::new(Axis::log("slowdown", Unit::Plain(String::new())), share);
     chart.title = "Slowdown of all flows".to_owned();
     for (i, name) in TRANSPORTS.into_iter().enumerate() {
-        let values = drawn(i as u32 + 3).take(100_000).map(|x| 1.0 + (i as f64 + 0.3) * (1.0 / (1.0 - x) - 1.0));
+        let values = random(i as u32 + 3).take(100_000).map(|x| 1.0 + (i as f64 + 0.3) * (1.0 / (1.0 - x) - 1.0));
         chart.series.push(Series::cdf(name, values.collect(), i as u64 * 2_000));
     }
     chart
@@ -99,7 +100,7 @@ fn main() {
     table.row(["b", "40 s to 60 s", "600 Mb/s", "597.2 Mb/s"]);
     let (left, right) = (fig14(0.02), fig14(0.2));
     let page = Page::new("A sample page")
-        .paragraph("Invented numbers, to see how charts look.")
+        .paragraph("Invented numbers, to show the appearance of charts.")
         .notice("Nothing here was measured.")
         .push(side_by_side(&[Panel::new("Simulator", &left), Panel::new("Linux", &right)]))
         .heading("Table")

@@ -1,12 +1,12 @@
-//! Lines, boxes and texts, in SVG.
+//! Lines, rectangles and texts in SVG.
 //!
-//! Problem: plotters' SVG backend counts whole pixels, which shows as steps in a line on a good screen, and
-//! leaves an SVG without a name. Approach: draw everything ten times too large and let the view box scale it
-//! back; replace the opening tag by one with a title for screen readers. It knows no dashes either: lines that
-//! have some are given them in its text.
+//! Problem: the SVG backend of plotters has a resolution of one pixel, which is visible as steps in
+//! lines. It supports neither a title nor dashed lines. Approach: everything is drawn [`FINE`]
+//! times larger, and the view box scales it back. The opening tag is replaced by one with a title
+//! for screen readers. Dashes are inserted into the text of the SVG.
 //!
-//! Colours are written as attributes, so that the file stands alone on white; a page with a dark background
-//! overrides exactly these values by its style sheet (see [`crate::page`]).
+//! Colours are attributes, so that an SVG file is complete on a white background. The style sheet
+//! of a page with a dark background overrides these values (see [`crate::page`]).
 
 use crate::escape::{escape, printable};
 use plotters::backend::DrawingBackend;
@@ -15,24 +15,25 @@ use plotters::backend::SVGBackend;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, TextStyle};
 
-/// Sub-pixels of one pixel.
+/// Sub-pixels per pixel.
 const FINE: f64 = 10.0;
-/// plotters writes a font's height, SVG wants its size: the backend divides by this.
+/// Ratio of a font's height, which plotters expects, to its size, which SVG expects; the backend
+/// divides by it.
 const FONT_HEIGHT: f64 = 1.24;
 
-/// Text and axes.
+/// Texts and axes.
 pub(crate) const INK: RGBColor = RGBColor(0x1F, 0x24, 0x2B);
-/// Text beside the point.
+/// Secondary texts.
 pub(crate) const MUTED: RGBColor = RGBColor(0x5B, 0x64, 0x70);
-/// Lines to read values by.
+/// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(0xE4, 0xE7, 0xEB);
 /// Every other phase.
 pub(crate) const SHADE: RGBColor = RGBColor(0xF4, 0xF6, 0xF8);
-/// What a chart stands on.
+/// The background.
 pub(crate) const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 
-/// Okabe and Ito's palette ("Color Universal Design", 2008) in an order in which neighbours differ in
-/// lightness too; its yellow is left out, since it cannot be seen on white.
+/// Okabe and Ito's palette ("Color Universal Design", 2008), ordered so that neighbours also differ
+/// in lightness. Its yellow is omitted, because it is not visible on white.
 pub(crate) const PALETTE: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
@@ -42,10 +43,10 @@ pub(crate) const PALETTE: [RGBColor; 6] = [
     RGBColor(0x56, 0xB4, 0xE9),
 ];
 
-/// A place in pixels.
+/// A position in pixels.
 pub(crate) type At = (f64, f64);
 
-/// Which side of a text is at its place.
+/// The part of a text that is at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -53,7 +54,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// How a text looks.
+/// The font of a text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Font {
     pub(crate) size: f64,
@@ -61,7 +62,7 @@ pub(crate) struct Font {
     pub(crate) colour: RGBColor,
 }
 
-/// Draws a picture of `size` pixels and gives the SVG.
+/// Draws a picture of `size` pixels and returns the SVG.
 pub(crate) fn draw(size: (u32, u32), title: &str, paint: impl FnOnce(&mut Pen<'_>)) -> String {
     let fine = (size.0 * FINE as u32, size.1 * FINE as u32);
     let mut svg = String::new();
@@ -82,11 +83,13 @@ pub(crate) fn draw(size: (u32, u32), title: &str, paint: impl FnOnce(&mut Pen<'_
     )
 }
 
-/// Draws lines, boxes and texts; places are in pixels from the top left.
+/// Draws lines, rectangles and texts. Positions are in pixels from the top left.
 pub(crate) struct Pen<'a> {
     backend: SVGBackend<'a>,
-    /// How many lines were drawn, and which of them are dashed how: the backend knows only solid ones.
+    /// Number of lines drawn.
     lines: usize,
+    /// The index of each dashed line, with its lengths on and off: the backend supports solid lines
+    /// only.
     dashes: Vec<(usize, (f64, f64))>,
 }
 
@@ -110,7 +113,7 @@ impl<'a> Pen<'a> {
         self.line(points, colour, width);
     }
 
-    /// A filled box.
+    /// A filled rectangle.
     pub(crate) fn fill(&mut self, from: At, to: At, colour: RGBColor, opacity: f64) {
         let style = ShapeStyle { color: colour.mix(opacity), filled: true, stroke_width: 0 };
         let (from, to) = ((fine(from.0), fine(from.1)), (fine(to.0), fine(to.1)));
@@ -124,7 +127,7 @@ impl<'a> Pen<'a> {
         self.check(|backend| backend.draw_circle((fine(at.0), fine(at.1)), radius, &style, true));
     }
 
-    /// A text whose lower-case letters are centred on the height of its place.
+    /// A text. Its lower-case letters are vertically centred on the position.
     pub(crate) fn text(&mut self, text: &str, at: At, anchor: Anchor, font: Font) {
         let style = if font.bold { FontStyle::Bold } else { FontStyle::Normal };
         let h_pos = match anchor {
@@ -140,12 +143,13 @@ impl<'a> Pen<'a> {
     }
 }
 
-/// Sub-pixels of a place; places far outside are cut to what the backend can count.
+/// Converts pixels to sub-pixels. Positions far outside saturate at the range of the backend's
+/// integers.
 fn fine(pixels: f64) -> i32 {
     (pixels * FINE).round() as i32
 }
 
-/// Gives the polylines in `body` their dashes: (which polyline, how long on, how long off).
+/// Inserts dashes into the polylines in `body`: (index of the polyline, (length on, length off)).
 fn with_dashes(body: &str, dashes: &[(usize, (f64, f64))]) -> String {
     let mut out = String::with_capacity(body.len() + 32 * dashes.len());
     let mut dashes = dashes.iter().peekable();
@@ -161,7 +165,7 @@ fn with_dashes(body: &str, dashes: &[(usize, (f64, f64))]) -> String {
     out
 }
 
-/// How a line through points begins; texts cannot hold it, since they are escaped.
+/// The start of a line's element. Texts cannot contain it, since they are escaped.
 const POLYLINE: &str = "<polyline";
 
 #[cfg(test)]
@@ -169,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dashes_go_to_their_line() {
+    fn dashes_apply_to_their_line() {
         let at = [(0.0, 0.0), (10.0, 0.0), (10.0, 5.0)];
         let svg = draw((20, 20), "", |pen| {
             pen.line(&at, INK, 1.0);
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_a_name_and_no_markup_from_outside() {
+    fn picture_has_a_title_and_escaped_texts() {
         let font = Font { size: 12.0, bold: false, colour: INK };
         let svg = draw((100, 50), "a < b", |pen| pen.text("<x>&\u{7}", (1.0, 2.0), Anchor::Start, font));
         assert!(svg.starts_with("<svg class=\"chart\"") && svg.trim_end().ends_with("</svg>"), "{svg}");

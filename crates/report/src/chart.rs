@@ -1,40 +1,40 @@
-//! What a chart shows.
+//! The content of a chart.
 //!
-//! A chart has named series over a common axis, and may have what they are read against: published values
-//! as dashed lines, phases as shaded windows, moments as vertical lines. [`Chart::to_svg`] draws it.
+//! A chart has named series over a common axis, and optional references: published values as dashed
+//! lines, phases as shaded ranges, points in time as vertical lines. [`Chart::to_svg`] draws it.
 //!
-//! Series are lines over time, lines with marks and error bars over a parameter, steps of a cumulative
-//! distribution ([`Series::cdf`]), or bars in named categories ([`Series::bars`]). Each axis is linear or
-//! logarithmic ([`Axis::log`]).
+//! Series are lines over time, lines with marks and error bars over a parameter, steps of a
+//! cumulative distribution ([`Series::cdf`]), or bars in named categories ([`Series::bars`]). Each
+//! axis is linear or logarithmic ([`Axis::log`]).
 //!
-//! Worked example: Parley Fig 14 is two series, `a` and `b`; the phases `a alone`, `a and b`, `b alone`;
-//! and the published values 30 Gb/s (for `a`, until 40 s), 30 and 60 Gb/s (for `b`, from 20 s and from
-//! 40 s) as references.
+//! Worked example: Parley Fig 14 is two series, `a` and `b`; the phases `a alone`, `a and b`, `b
+//! alone`; and the published values 30 Gb/s (for `a`, until 40 s), 30 and 60 Gb/s (for `b`, from 20
+//! s and from 40 s) as references.
 
 use crate::scale::Unit;
 
-/// A chart; fill in the fields and call [`Chart::to_svg`].
+/// A chart. Set the fields and call [`Chart::to_svg`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// The name; read by screen readers, drawn on top unless empty.
+    /// The title, which screen readers read; drawn at the top unless empty.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis; starts at zero unless it says otherwise.
+    /// The vertical axis. It starts at zero, unless `from` is set or it is logarithmic.
     pub y: Axis,
-    /// What is drawn. Colours are given in this order.
+    /// The series. Colours are assigned in this order.
     pub series: Vec<Series>,
-    /// Values to compare with.
+    /// Reference values.
     pub references: Vec<Reference>,
-    /// What the references are, for the legend.
+    /// The legend's text for references.
     pub references_are: String,
-    /// Windows of the horizontal axis with a name.
+    /// Named ranges of the horizontal axis.
     pub phases: Vec<Phase>,
-    /// Points of the horizontal axis with a name.
+    /// Named points of the horizontal axis.
     pub markers: Vec<Marker>,
-    /// Names of the places along the horizontal axis, for series of bars: then x counts categories from 0.
+    /// Names of the categories, for series of bars: then x is the index of a category, from 0.
     pub categories: Vec<String>,
-    /// Width and height in pixels; pages scale it to the room there is.
+    /// Width and height in pixels; pages scale it to the available space.
     pub size: (u32, u32),
 }
 
@@ -68,8 +68,8 @@ impl Chart {
         (self.x.from.unwrap_or(from), self.x.to.unwrap_or(to))
     }
 
-    /// The smallest and the largest value along the vertical axis; zero is always in it, unless the axis is
-    /// logarithmic.
+    /// The smallest and the largest value along the vertical axis. The range includes zero, unless
+    /// the axis is logarithmic.
     pub fn y_range(&self) -> (f64, f64) {
         let points = self.series.iter().flat_map(|series| series.points.iter().map(|point| point.1));
         let errors = self.series.iter().flat_map(|series| series.errors.iter().flat_map(|error| [error.1, error.2]));
@@ -79,7 +79,7 @@ impl Chart {
         (self.y.from.unwrap_or(from), self.y.to.unwrap_or(to))
     }
 
-    /// The chart as an SVG document that stands alone.
+    /// The chart as a complete SVG document.
     pub fn to_svg(&self) -> String {
         crate::draw::draw(self, &self.title, self.x_range(), self.y_range())
     }
@@ -88,29 +88,29 @@ impl Chart {
 /// One axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it shows, for example `bandwidth`.
+    /// The quantity, for example `bandwidth`.
     pub label: String,
-    /// What its values count.
+    /// The unit of its values.
     pub unit: Unit,
-    /// Where it starts, if not where the values do.
+    /// Its start; that of the values if `None`.
     pub from: Option<f64>,
-    /// Where it ends, if not where the values do.
+    /// Its end; that of the values if `None`.
     pub to: Option<f64>,
-    /// Whether equal steps are equal factors. Values that are not above zero stand at its start.
+    /// Whether the axis is logarithmic. Values that are not positive are drawn at its start.
     pub log: bool,
 }
 
 impl Axis {
-    /// An axis as long as its values need.
+    /// A linear axis over the range of its values.
     pub fn new(label: impl Into<String>, unit: Unit) -> Self {
         Self { label: label.into(), unit, from: None, to: None, log: false }
     }
-    /// A logarithmic axis as long as its values need.
+    /// A logarithmic axis over the range of its values.
     pub fn log(label: impl Into<String>, unit: Unit) -> Self {
         Self { log: true, ..Self::new(label, unit) }
     }
 
-    /// The smallest and the largest value that can stand on it, or 0 and 0.
+    /// The smallest and the largest value that the axis can show, or 0 and 0.
     fn range(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
         let able = values.filter(|value| value.is_finite() && (!self.log || *value > 0.0));
         let ends = able.fold(None, |ends: Option<(f64, f64)>, value| {
@@ -120,40 +120,41 @@ impl Axis {
     }
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// A line through the points.
     Line,
-    /// The same with a mark at each point: a few values that were measured one by one.
+    /// A line with a mark at each point, for a few separate measurements.
     Marked,
-    /// Level from each point to the next: what holds until it changes.
+    /// Constant from each point to the next, for values that are valid until they change.
     Steps,
-    /// A bar for each point, beside those of the other series; x is the place of the category.
+    /// A bar for each point, next to those of the other series; x is the index of the category.
     Bars,
 }
 
-/// Points under one name.
+/// A named list of points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The name in the legend.
     pub name: String,
-    /// (x, y) in base units, ascending in x. Where y is not finite the line has a gap.
+    /// (x, y) in base units, ascending in x. A y that is not finite is a gap in the line.
     pub points: Vec<(f64, f64)>,
-    /// (x, lowest, highest): how far a value may be off.
+    /// (x, lowest, highest): error bars.
     pub errors: Vec<(f64, f64, f64)>,
-    /// How it is drawn.
+    /// The style.
     pub style: Style,
-    /// Its colour; the one of its place among the series when none.
+    /// Its colour; that of its index among the series if `None`.
     pub look: Option<Look>,
 }
 
-/// A colour that several series may share, one of them paler or dashed: the mean and the tail of one thing.
+/// A colour that two series may share, one of them paler or dashed: the mean and the tail of one
+/// quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Which colour, counted from 0.
+    /// The index of the colour, from 0.
     pub colour: usize,
-    /// Whether it is the second of that colour.
+    /// Whether it is the second series of that colour.
     pub second: bool,
 }
 
@@ -163,7 +164,8 @@ impl Series {
         Self { name: name.into(), points, errors: Vec::new(), style: Style::Line, look: None }
     }
 
-    /// The same in a colour of its own; the `second` of a colour is dashed, or paler where it is bars.
+    /// The same series in the given colour. The `second` series of a colour is dashed, or paler if
+    /// it has bars.
     #[must_use]
     pub fn look(self, colour: usize, second: bool) -> Self {
         Self { look: Some(Look { colour, second }), ..self }
@@ -174,16 +176,16 @@ impl Series {
         Self { errors, style: Style::Marked, ..Self::new(name, points) }
     }
 
-    /// One bar in each category, from the first on; none where the value is not known.
+    /// One bar per category, beginning with the first. An unknown value has no bar.
     pub fn bars(name: impl Into<String>, values: impl IntoIterator<Item = Option<f64>>) -> Self {
         let point = |(place, value): (usize, Option<f64>)| (place as f64, value.unwrap_or(f64::NAN));
         let points = values.into_iter().enumerate().map(point).collect();
         Self { style: Style::Bars, ..Self::new(name, points) }
     }
 
-    /// The cumulative distribution of `values` (in any order; those that are not finite are left out): at each
-    /// value the share, 0 to 1, that is not larger. `unknown` more are larger than all of them, so that the
-    /// line ends below 1.
+    /// The cumulative distribution of `values` (in any order; values that are not finite are
+    /// ignored): for each value the fraction, 0 to 1, that is not larger. `unknown` further values
+    /// are larger than all of them, so that the line ends below 1.
     ///
     /// ```
     /// use weir_report::Series;
@@ -205,46 +207,46 @@ impl Series {
     }
 }
 
-/// A value to compare with: a dashed horizontal line.
+/// A reference value: a dashed horizontal line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reference {
-    /// What is written beside it.
+    /// Its label.
     pub label: String,
-    /// The value, in the base unit.
+    /// The value in the base unit.
     pub value: f64,
-    /// Where it starts; the chart's start when none.
+    /// Its start; that of the chart if `None`.
     pub from: Option<f64>,
-    /// Where it ends; the chart's end when none.
+    /// Its end; that of the chart if `None`.
     pub to: Option<f64>,
-    /// The series whose colour it has.
+    /// The index of the series whose colour it has.
     pub series: Option<usize>,
 }
 
 impl Reference {
-    /// A value over the whole chart.
+    /// A reference over the whole chart.
     pub fn new(label: impl Into<String>, value: f64) -> Self {
         Self { label: label.into(), value, from: None, to: None, series: None }
     }
-    /// The same for a part of the horizontal axis.
+    /// The same reference over a range of the horizontal axis.
     #[must_use]
     pub fn between(self, from: f64, to: f64) -> Self {
         Self { from: Some(from), to: Some(to), ..self }
     }
-    /// The same in the colour of a series.
+    /// The same reference in the colour of a series.
     #[must_use]
     pub fn of(self, series: usize) -> Self {
         Self { series: Some(series), ..self }
     }
 }
 
-/// A window of the horizontal axis: every other one is shaded.
+/// A named range of the horizontal axis. Every second one is shaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// What is written above it.
+    /// Its label, above the plot.
     pub label: String,
-    /// Where it starts.
+    /// Its start.
     pub from: f64,
-    /// Where it ends.
+    /// Its end.
     pub to: f64,
 }
 
@@ -255,12 +257,12 @@ impl Phase {
     }
 }
 
-/// A point of the horizontal axis: a vertical line.
+/// A named point of the horizontal axis: a vertical line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marker {
-    /// What is written beside it.
+    /// Its label.
     pub label: String,
-    /// Where it is.
+    /// Its position.
     pub at: f64,
 }
 

@@ -1,9 +1,9 @@
 //! Draws a [`Chart`].
 //!
-//! From the top: the title, the legend (as many rows as it needs), what the vertical axis counts, the names
-//! of the phases, the plot, the ticks, what the horizontal axis counts. Every height is known before
-//! anything is drawn, so nothing is clipped; labels inside the plot find their places by [`crate::labels`].
-//! What is inside the plot is drawn by `draw_series.rs`.
+//! From the top: the title, the legend (as many rows as necessary), the label of the vertical axis,
+//! the names of the phases, the plot, the ticks, the label of the horizontal axis. All heights are
+//! computed before drawing, so nothing is clipped. [`crate::labels`] places the labels inside the
+//! plot, and `draw_series.rs` draws its content.
 
 use crate::canvas::{Anchor, At, Font, GRID, INK, MUTED, PALETTE, PAPER, Pen, SHADE, draw as canvas};
 use crate::chart::{Axis, Chart, Look, Style};
@@ -21,17 +21,17 @@ const SMALL: f64 = 11.5;
 /// Heights of rows.
 const TITLE_ROW: f64 = 26.0;
 const ROW: f64 = 20.0;
-/// Room between what the vertical axis counts and its highest tick.
+/// Space between the label of the vertical axis and its highest tick.
 const TICK_ROOM: f64 = 6.0;
-/// Room at the edges of the picture.
+/// Space at the left edge, and at the other edges.
 const LEFT: f64 = 2.0;
 const EDGE: f64 = 12.0;
-/// The line beside a name in the legend, and the room after a name.
+/// Width of the sample line of a legend entry, and space after its name.
 const SAMPLE: f64 = 20.0;
 const LEGEND_GAP: f64 = 18.0;
-/// At least so many pixels from tick to tick.
+/// Minimum distance of ticks in pixels, horizontally and vertically.
 const TICKS_APART: (f64, f64) = (70.0, 48.0);
-/// Dashes of references and of series beyond the colours.
+/// Dashes (length on, length off) of references, and of series beyond the number of colours.
 const REFERENCE: (f64, f64) = (7.0, 4.0);
 const SECOND_ROUND: (f64, f64) = (3.0, 2.0);
 
@@ -53,7 +53,7 @@ fn scale(axis: &Axis, range: (f64, f64), count: usize, widen: bool) -> Scale {
     scale(&axis.unit, range, count, widen)
 }
 
-/// A name in the legend.
+/// An entry of the legend.
 struct Entry {
     name: String,
     colour: RGBColor,
@@ -66,7 +66,7 @@ struct Layout<'a> {
     chart: &'a Chart,
     title: &'a str,
     legend: Vec<Entry>,
-    /// The height of what the vertical axis counts, and of the names of phases.
+    /// The vertical positions of the vertical axis's label and of the phases' names.
     unit_at: f64,
     phases_at: f64,
     plot: Area,
@@ -74,9 +74,9 @@ struct Layout<'a> {
     y: Scale,
 }
 
-/// The place of the colour and whether it is dashed, for the series at a place of the chart.
+/// The colour of a series, and its dashes if it is dashed.
 fn look(chart: &Chart, series: usize) -> (RGBColor, Option<(f64, f64)>) {
-    // Series beyond the colours are dashed, so that no two look the same until twice as many.
+    // Series beyond the number of colours are dashed, so that twice as many are distinct.
     let own = Look { colour: series, second: series >= PALETTE.len() };
     let look = chart.series.get(series).and_then(|series| series.look).unwrap_or(own);
     (PALETTE[look.colour % PALETTE.len()], look.second.then_some(SECOND_ROUND))
@@ -94,11 +94,11 @@ impl<'a> Layout<'a> {
         let unit_at = top + ROW / 2.0;
         top += ROW;
         let phases_at = top + ROW / 2.0;
-        // The highest tick's text reaches above the plot.
+        // The text of the highest tick extends above the plot.
         top += if chart.phases.is_empty() { TICK_ROOM } else { ROW };
         let bottom = h - EDGE / 2.0 - 2.0 * ROW;
         let steps = |room: f64, apart: f64| ((room / apart) as usize).clamp(2, 10);
-        // Room above the highest line, except where the axis' end is given.
+        // Space above the highest line, unless the end of the axis is given.
         let y_to = match (chart.y.to, chart.y.log) {
             (Some(_), _) => y_to,
             (None, true) => y_to * 1.04,
@@ -109,14 +109,14 @@ impl<'a> Layout<'a> {
         let left = LEFT + widest + 8.0;
         let right = w - EDGE - 10.0;
         let x = scale(&chart.x, x, steps(right - left, TICKS_APART.0), chart.x.log);
-        // The last tick's text stands under its end.
+        // The text of the last tick is centred on the end of the axis.
         let half = x.ticks.last().map_or(0.0, |(_, text)| width(text, TEXT) / 2.0);
         let right = right.min(w - half - 2.0);
         let plot = Area { from: (left, top), to: (right, bottom.max(top + 1.0)) };
         Self { chart, title, legend, unit_at, phases_at, plot, x, y }
     }
 
-    /// Places the legend's names in rows and moves `top` below them.
+    /// Arranges the legend in rows and moves `top` below them.
     fn legend(chart: &Chart, w: f64, top: &mut f64) -> Vec<Entry> {
         let room = w - LEFT - EDGE - SAMPLE - 6.0;
         let series = chart.series.iter().enumerate();
@@ -200,8 +200,8 @@ impl<'a> Layout<'a> {
         pen.text(&x_label, (to.0, to.1 + 5.0 + 1.5 * ROW), Anchor::End, font(TEXT, MUTED));
     }
 
-    /// The names of categories, each below the middle of its place. Where one is too long for a row all of them are written
-    /// small, in as many rows as there is room for down to the axis' own name.
+    /// The names of categories, each centred below its category. If one of them is too long for a
+    /// row, all are drawn in a smaller font, in as many rows as fit above the axis's label.
     fn categories(&self, pen: &mut Pen<'_>) {
         let Area { to, .. } = self.plot;
         let place = |i: usize| self.at(i as f64, self.y.from).0;

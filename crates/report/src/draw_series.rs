@@ -1,7 +1,7 @@
-//! What is inside the plot: series, references, markers and their labels.
+//! The content of the plot: series, references, markers and their labels.
 //!
-//! A line is thinned to the pixels before it is drawn, so that a picture's size depends on its width and not
-//! on how long a run was.
+//! A line is reduced to the resolution of the picture before it is drawn, so that the file size
+//! depends on the picture's width and not on the length of the run.
 
 use super::{REFERENCE, SMALL, font, look};
 use crate::canvas::{Anchor, At, INK, MUTED, PAPER, Pen};
@@ -12,16 +12,16 @@ use plotters::style::RGBColor;
 
 /// The radius of a mark.
 pub(super) const MARK: f64 = 3.2;
-/// Half of the width of an error bar's ends.
+/// Half of the width of an error bar's end strokes.
 const WHISKER: f64 = 4.0;
 /// The part of a category that bars fill.
 const FILLED: f64 = 0.82;
-/// The width of a bar in pixels where there are few.
+/// Maximum width of a bar in pixels.
 const WIDEST: f64 = 72.0;
-/// Series of bars beyond the colours are paler.
+/// Opacity of bars of series beyond the number of colours.
 const PALE: f64 = 0.5;
 
-/// How solid a bar is.
+/// The opacity of a bar.
 pub(super) fn opacity(dash: Option<(f64, f64)>) -> f64 {
     if dash.is_some() { PALE } else { 1.0 }
 }
@@ -61,7 +61,7 @@ impl super::Layout<'_> {
         let (colour, dash) = look(self.chart, i);
         for (x, low, high) in &series.errors {
             let inside = |value: &f64| (self.y.from..=self.y.to).contains(value);
-            // No end is drawn where the axis cuts the bar off: it goes on.
+            // An error bar that the axis clips has no end stroke there.
             let ends: Vec<At> =
                 [low, high].into_iter().filter(|end| inside(end)).map(|end| self.clamped((*x, *end))).collect();
             pen.line(&[self.clamped((*x, *low)), self.clamped((*x, *high))], colour, 1.2);
@@ -76,7 +76,7 @@ impl super::Layout<'_> {
                 line = steps(&line);
             }
             labels.avoid(&line);
-            // Lines that go up and down at every pixel would be a filled area.
+            // Lines that oscillate at every pixel would look like a filled area.
             let wide = if part.len() > columns / 3 && series.style == Style::Line { 1.2 } else { 1.9 };
             match (line.as_slice(), dash) {
                 ([], _) => {}
@@ -94,8 +94,9 @@ impl super::Layout<'_> {
         }
     }
 
-    /// The bars of one series, each in its part of the category; a dash where the value is not known. All bars are as
-    /// wide as the fullest category needs, and those of a category stand in its middle.
+    /// The bars of one series, each in its part of its category; a dash if the value is unknown.
+    /// The category with the most bars determines the width of all bars. The bars of a category are
+    /// centred in it.
     fn bars(&self, pen: &mut Pen<'_>, i: usize, series: &Series) {
         let beside = |category: f64, series: &[Series]| {
             let here = |series: &&Series| series.points.iter().any(|point| point.0 == category);
@@ -111,7 +112,7 @@ impl super::Layout<'_> {
             let (all, before) = (beside(*category, &self.chart.series), beside(*category, &self.chart.series[..i]));
             let start = category + (1.0 - wide * all as f64) / 2.0 + before as f64 * wide;
             let (left, right) = (self.at(start, self.y.from).0, self.at(start + wide, self.y.from).0);
-            // A pixel between neighbours, while there is one to spare.
+            // One pixel between neighbours, if bars are wide enough.
             let right = if right - left > 4.0 { right - 1.0 } else { right };
             let middle = (left + right) / 2.0;
             if !value.is_finite() {
@@ -126,7 +127,7 @@ impl super::Layout<'_> {
         }
     }
 
-    /// Whether every bar's number fits above it: else none is written, rather than some.
+    /// Whether the number of every bar fits above it. Otherwise no number is drawn.
     fn bars_have_room(&self, wide: f64) -> bool {
         let room = self.at(wide, self.y.from).0 - self.at(0.0, self.y.from).0 - 2.0;
         let bars = self.chart.series.iter().filter(|series| series.style == Style::Bars);
@@ -137,14 +138,15 @@ impl super::Layout<'_> {
     fn bar_text(&self, value: f64) -> String {
         let axis = &self.chart.y;
         if axis.log && !matches!(axis.unit, Unit::Plain(_)) {
-            // Here each tick says its own unit, so each bar does.
+            // On such an axis each tick has its own unit, and so has each bar.
             return axis.unit.format_short(value);
         }
         let value = value / self.factor();
         number(value, if value < 10.0 { 1 } else { 0 })
     }
 
-    /// What one of the vertical axis' ticks counts, so that bars say the same numbers as their axis.
+    /// The factor of the vertical axis's unit, so that the numbers of bars have the unit of the
+    /// axis.
     fn factor(&self) -> f64 {
         if self.chart.y.log { 1.0 } else { self.chart.y.unit.prefix(self.y.from.abs().max(self.y.to.abs())).0 }
     }
@@ -153,7 +155,7 @@ impl super::Layout<'_> {
         let Area { from, to } = self.plot;
         let places = self.chart.markers.iter().map(|marker| self.at(marker.at, self.y.from).0.clamp(from.0, to.0));
         let places: Vec<f64> = places.collect();
-        // All lines before all labels: a label must not stand on the next marker's line.
+        // All lines are added before any label is placed: labels avoid the lines of other markers.
         for at in &places {
             let line = [(*at, from.1), (*at, to.1)];
             pen.dashed(&line, MUTED, 1.0, (2.0, 3.0));
@@ -166,7 +168,7 @@ impl super::Layout<'_> {
         }
     }
 
-    /// A point inside the plot: an axis may end before the values do.
+    /// The position of a point, clamped to the plot: values may exceed the range of an axis.
     fn clamped(&self, (x, y): (f64, f64)) -> At {
         let Area { from, to } = self.plot;
         let at = self.at(x, y);
@@ -178,7 +180,7 @@ impl super::Layout<'_> {
         [self.clamped((from, reference.value)), self.clamped((to, reference.value))]
     }
 
-    /// A label at one of the places, moved sideways into the plot where it would stand out.
+    /// Draws a label at one of the positions, moved horizontally into the plot if necessary.
     fn label(
         &self,
         pen: &mut Pen<'_>,
@@ -205,13 +207,13 @@ impl super::Layout<'_> {
     }
 }
 
-/// A line that is level from each point to the next.
+/// Converts a line to steps: constant from each point to the next.
 fn steps(points: &[At]) -> Vec<At> {
     let corners = points.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
     corners.chain(points.last().copied()).collect()
 }
 
-/// At most four points for each column of pixels: the first, the lowest, the highest and the last.
+/// Keeps at most four points per column of pixels: the first, the lowest, the highest and the last.
 pub(super) fn thin(points: &[(f64, f64)], columns: usize, column: impl Fn(&(f64, f64)) -> f64) -> Vec<(f64, f64)> {
     if points.len() <= 4 * columns {
         return points.to_vec();

@@ -1,4 +1,4 @@
-//! The drawing of whole charts.
+//! Tests of complete charts.
 
 use super::series::thin;
 use super::*;
@@ -18,7 +18,7 @@ fn chart() -> Chart {
 }
 
 #[test]
-fn everything_is_named_and_escaped() {
+fn all_texts_are_drawn_and_escaped() {
     let svg = chart().to_svg();
     assert_balanced(&svg);
     for text in ["Two &lt;services&gt;", "a &amp; b", "300 Mb/s", "first", "broker stops", "bandwidth, Mb/s", "time, s"]
@@ -29,14 +29,14 @@ fn everything_is_named_and_escaped() {
 }
 
 #[test]
-fn an_empty_chart_has_axes() {
+fn empty_chart_has_axes() {
     let svg = Chart::new(Axis::new("time", Unit::Time), Axis::new("bandwidth", Unit::Bandwidth)).to_svg();
     assert_balanced(&svg);
     assert!(svg.contains("bandwidth, b/s"));
 }
 
 #[test]
-fn a_million_points_become_a_picture_of_bounded_size() {
+fn line_of_a_million_points_has_a_bounded_size() {
     let mut chart = chart();
     chart.series[0].points = (0..1_000_000).map(|i| (f64::from(i) * 6e-5, f64::from(i % 997) * 1e6)).collect();
     let svg = chart.to_svg();
@@ -44,7 +44,7 @@ fn a_million_points_become_a_picture_of_bounded_size() {
 }
 
 #[test]
-fn thinning_keeps_the_extremes() {
+fn thinning_keeps_extremes() {
     let points: Vec<(f64, f64)> =
         (0..10_000).map(|i| (f64::from(i), if i == 5_003 { 99.0 } else { f64::from(i % 7) })).collect();
     let kept = thin(&points, 100, |point| point.0 / 100.0);
@@ -52,7 +52,7 @@ fn thinning_keeps_the_extremes() {
 }
 
 #[test]
-fn more_series_than_colours_stay_distinct() {
+fn more_series_than_colours_are_distinct() {
     let looks: Vec<_> = (0..12).map(|i| look(&chart(), i)).collect();
     assert!((0..12).all(|i| (0..i).all(|j| looks[i] != looks[j])));
     let mut pair = chart();
@@ -67,7 +67,7 @@ fn counted(log: bool) -> Axis {
 }
 
 #[test]
-fn a_distribution_of_a_hundred_thousand_values_is_a_picture_of_bounded_size() {
+fn distribution_of_100_000_values_has_a_bounded_size() {
     let mut chart = Chart::new(counted(true), Axis::new("share of flows", Unit::Plain(String::new())));
     let value = |i: u32| 1.0 + f64::from(i.wrapping_mul(2_654_435_761) >> 8) / 1e4;
     chart.series.push(Series::cdf("a", (0..100_000).map(value).collect(), 0));
@@ -78,7 +78,7 @@ fn a_distribution_of_a_hundred_thousand_values_is_a_picture_of_bounded_size() {
 }
 
 #[test]
-fn bars_stand_in_their_categories_and_what_is_not_known_is_a_dash() {
+fn bars_are_in_their_categories_and_unknown_values_are_dashes() {
     let mut chart = Chart::new(Axis::new("flow size", Unit::Plain(String::new())), counted(false));
     chart.categories = ["≤ 10 kB", "≤ 10 MB", "larger"].map(str::to_owned).to_vec();
     chart.series.push(Series::bars("p50", [Some(1.5), Some(3.0), None]));
@@ -89,12 +89,12 @@ fn bars_stand_in_their_categories_and_what_is_not_known_is_a_dash() {
         assert!(svg.contains(text), "{text} is missing in {svg}");
     }
     assert_eq!(svg.matches(">\n–\n<").count(), 2);
-    // The paper, two bars in the legend, four in the plot.
+    // The background, two bars in the legend, four in the plot.
     assert_eq!(svg.matches("<rect").count(), 7);
 }
 
 #[test]
-fn bars_on_a_logarithmic_axis_say_their_unit_and_long_names_take_several_rows() {
+fn bars_on_a_logarithmic_axis_have_units_and_long_names_are_wrapped() {
     let mut chart = Chart::new(Axis::new("", Unit::Plain(String::new())), Axis::log("time", Unit::Time));
     chart.categories = ["a at 50 %", "a above 100 % of what the uplink carries, in the run without guarantees"]
         .map(str::to_owned)
@@ -108,8 +108,8 @@ fn bars_on_a_logarithmic_axis_say_their_unit_and_long_names_take_several_rows() 
 }
 
 #[test]
-fn bars_stand_in_the_middle_of_their_category_whatever_is_missing() {
-    // Three categories of 200 px or so: both series in the first, one in each of the others.
+fn bars_are_centred_in_their_category_with_missing_values() {
+    // Three categories of about 200 px: both series in the first, one in each of the others.
     let mut chart = Chart::new(Axis::new("flow size", Unit::Plain(String::new())), counted(false));
     chart.categories = ["a", "b", "c"].map(str::to_owned).to_vec();
     chart.series.push(Series::bars("p", [Some(1.0), Some(1.0)]));
@@ -119,19 +119,19 @@ fn bars_stand_in_the_middle_of_their_category_whatever_is_missing() {
     let number = |rect: &str, name: &str| -> f64 {
         rect.split_once(&format!(" {name}=\"")).and_then(|(_, rest)| rest.split_once('"')).unwrap().0.parse().unwrap()
     };
-    // After the paper and two of the legend: p's bars and q's.
+    // After the background and two rectangles of the legend: the bars of p and q.
     let bars: Vec<(f64, f64)> =
         svg.split("<rect").skip(4).map(|rect| (number(rect, "x"), number(rect, "width"))).collect();
     let [p0, p1, q0, q2] = bars[..] else { panic!("{bars:?}") };
-    assert!(bars.iter().all(|bar| (bar.1 - p0.1).abs() <= 1.0), "of one width: {bars:?}");
+    assert!(bars.iter().all(|bar| (bar.1 - p0.1).abs() <= 1.0), "equal widths: {bars:?}");
     let middle = |bar: (f64, f64)| bar.0 + bar.1 / 2.0;
     let first = (middle(p0) + middle(q0)) / 2.0;
     let steps = [middle(p1) - first, middle(q2) - middle(p1)];
-    assert!((steps[0] - steps[1]).abs() < 12.0, "as far apart as the categories: {steps:?}");
+    assert!((steps[0] - steps[1]).abs() < 12.0, "the distance of the categories: {steps:?}");
 }
 
 #[test]
-fn an_error_bar_that_leaves_the_plot_has_no_end_there() {
+fn clipped_error_bar_has_no_end_stroke() {
     let mut chart = Chart::new(Axis::new("load", Unit::Plain("%".into())), counted(false));
     chart.y.from = Some(0.0);
     let lines = |chart: &Chart| chart.to_svg().matches("<polyline").count();
@@ -143,7 +143,7 @@ fn an_error_bar_that_leaves_the_plot_has_no_end_there() {
 }
 
 #[test]
-fn error_bars_are_inside_the_plot() {
+fn error_bars_extend_the_range_of_the_axis() {
     let mut chart = Chart::new(Axis::new("load", Unit::Plain("%".into())), Axis::log("time", Unit::Time));
     let points = vec![(20.0, 20e-6), (40.0, 50e-6), (60.0, 2e-3)];
     let errors = points.iter().map(|(x, y)| (*x, y * 0.5, y * 3.0)).collect();
@@ -152,12 +152,12 @@ fn error_bars_are_inside_the_plot() {
     let svg = chart.to_svg();
     assert_balanced(&svg);
     assert!(svg.contains("100 µs") && svg.contains("1 ms") && svg.contains("load, %"), "{svg}");
-    // Three marks, and one in the legend.
+    // Three marks in the plot, one in the legend.
     assert_eq!(svg.matches("<circle").count(), 4);
 }
 
 #[test]
-fn charts_of_results() {
+fn cdf_chart_matches_its_snapshot() {
     let mut cdf = Chart::new(counted(true), Axis::new("share of flows", Unit::Plain(String::new())));
     cdf.series.push(Series::cdf("a", vec![1.0, 1.0, 2.0, 30.0], 1));
     insta::assert_snapshot!("cdf", cdf.to_svg());

@@ -1,7 +1,7 @@
-//! Text that cannot become markup.
+//! Escaping of text for markup.
 
-/// Escapes `text` for the inside of an element or of a quoted attribute. Characters that XML does not
-/// know (most control characters) become the replacement character.
+/// Escapes `text` for an element or a quoted attribute. Characters that XML does not allow (most
+/// control characters) become the replacement character.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
@@ -17,7 +17,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// `c`, or the replacement character where XML 1.0 (§2.2) does not allow it.
+/// `c`, or the replacement character if XML 1.0 (§2.2) does not allow `c`.
 pub(crate) fn printable(c: char) -> char {
     let allowed = matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
     if allowed { c } else { '\u{fffd}' }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_becomes_text() {
+    fn markup_is_escaped() {
         assert_eq!(escape("<b a='1'>&\"\u{1}"), "&lt;b a=&#39;1&#39;&gt;&amp;&quot;\u{fffd}");
     }
 }

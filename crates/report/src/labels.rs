@@ -1,16 +1,17 @@
-//! Where a text stands without covering another.
+//! Placement of labels without overlap.
 //!
-//! Problem: published values of several services often lie close together, and their labels inside the plot
-//! would cover each other or the measured lines. Approach: each label has a few places where it may stand;
-//! it takes the first that touches no label placed before, and among those the one that covers the fewest
-//! points of lines.
+//! Problem: published values of several services are often close together, so that their labels
+//! would cover each other or the measured lines. Approach: each label has several candidate areas.
+//! Of those that overlap no earlier label, it takes the one that covers the fewest points of lines,
+//! and the first of equals.
 //!
-//! Worked example: two dashed lines at 300 Mb/s over the same time: the first label stands above its line's
-//! end, the second would cover it there and below, and goes to the line's start.
+//! Worked example: two dashed lines at 300 Mb/s over the same time. The first label is placed above
+//! the end of its line. The second one would overlap it there, and is placed at the start of its
+//! line.
 
 use crate::canvas::At;
 
-/// A box around a text.
+/// The bounding box of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Area {
     pub(crate) from: At,
@@ -29,15 +30,15 @@ impl Area {
     }
 }
 
-/// What is already drawn, and where labels may stand.
+/// The areas and lines that are already drawn.
 pub(crate) struct Labels {
     bounds: Area,
     taken: Vec<Area>,
-    /// Points of lines, close enough together that none passes between two.
+    /// Points of lines, at most [`APART`] pixels from each other.
     points: Vec<At>,
 }
 
-/// The distance of two points of a line that is to be avoided.
+/// Maximum distance in pixels of two sampled points of a line.
 const APART: f64 = 3.0;
 
 impl Labels {
@@ -45,7 +46,7 @@ impl Labels {
         Self { bounds, taken: Vec::new(), points: Vec::new() }
     }
 
-    /// Adds a line that labels should not cover.
+    /// Adds a line that labels avoid.
     pub(crate) fn avoid(&mut self, line: &[At]) {
         for pair in line.windows(2) {
             let (from, to) = (pair[0], pair[1]);
@@ -57,7 +58,8 @@ impl Labels {
         self.points.extend(line.last());
     }
 
-    /// The best of `candidates`; `None` where each is outside or touches another label.
+    /// The best of `candidates`; `None` if all of them are outside the bounds or overlap another
+    /// label.
     pub(crate) fn place(&mut self, candidates: &[Area]) -> Option<Area> {
         let free = candidates.iter().filter(|area| area.is_inside(&self.bounds));
         let free = free.filter(|area| !self.taken.iter().any(|other| area.touches(other)));
@@ -68,7 +70,8 @@ impl Labels {
     }
 }
 
-/// About how wide a text is in a common sans-serif font: fonts differ, so a little too wide.
+/// Estimated width of a text in a common sans-serif font. Fonts differ, so the estimate is slightly
+/// high.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     let em = |c: char| match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.32,
@@ -76,14 +79,15 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
         'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.95,
         'A'..='Z' => 0.72,
         c if c.is_ascii() => 0.60,
-        // Beyond Latin letters a glyph may fill its square.
+        // Other scripts may have glyphs as wide as high.
         c if (c as u32) < 0x250 => 0.65,
         _ => 1.0,
     };
     text.chars().map(em).sum::<f64>() * size
 }
 
-/// `text`, cut with an ellipsis where it is wider than `room`; `None` where not even three letters fit.
+/// `text`, truncated with an ellipsis if it is wider than `room`; `None` if fewer than three
+/// characters fit.
 pub(crate) fn fit(text: &str, size: f64, room: f64) -> Option<String> {
     if width(text, size) <= room {
         return Some(text.to_owned());
@@ -98,8 +102,8 @@ pub(crate) fn fit(text: &str, size: f64, room: f64) -> Option<String> {
     (cut.chars().count() >= 3).then(|| format!("{}…", cut.trim_end()))
 }
 
-/// `text` in at most `rows` rows, broken between words; a row that is still too wide is cut, and so is the last one where
-/// words are left.
+/// `text` in at most `rows` rows, broken between words. A row that is too wide is truncated, as is
+/// the last row if words remain.
 pub(crate) fn wrap(text: &str, size: f64, room: f64, rows: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -124,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_avoid_each_other_then_lines() {
+    fn labels_avoid_labels_first_and_lines_second() {
         let mut labels = Labels::new(Area { from: (0.0, 0.0), to: (100.0, 100.0) });
         labels.avoid(&[(0.0, 5.0), (40.0, 5.0)]);
         let places = [area(0.0, 0.0), area(0.0, 20.0), area(0.0, 95.0)];
@@ -134,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut() {
+    fn long_texts_are_truncated() {
         assert_eq!(fit("short", 10.0, 100.0).as_deref(), Some("short"));
         assert_eq!(fit("a and b and c and d", 10.0, 50.0).as_deref(), Some("a and b…"));
         assert_eq!(fit("a and b", 10.0, 10.0), None);
     }
 
     #[test]
-    fn long_names_are_broken_between_words() {
+    fn long_names_are_wrapped_between_words() {
         let wrapped = |rows| wrap("a without guarantees above 100 %", 10.0, 70.0, rows);
         assert_eq!(wrapped(3), ["a without", "guarantees", "above 100 %"]);
         assert_eq!(wrapped(2), ["a without", "guarantees…"]);

@@ -1,32 +1,33 @@
-//! Results as pictures and pages.
+//! Charts and pages of results.
 //!
-//! Problem: a run gives thousands of numbers, and people judge them by looking: against time, beside what
-//! was published, one body beside the other. What is drawn must open anywhere, years later, without a
-//! server, a font or a script.
+//! Problem: a run produces thousands of numbers, which are judged visually: over time, against
+//! published values, and between backends. The output must be readable anywhere, years later,
+//! without a server, a font or a script.
 //!
-//! Approach: plain data in, text out. A [`Chart`] becomes one SVG; a [`Page`] collects headings, tables and
-//! charts in one HTML file with its style inside. Nothing here knows the simulator or Linux: the callers
-//! hand over names, numbers and units.
+//! Approach: plain data in, text out. A [`Chart`] becomes one SVG. A [`Page`] collects headings,
+//! tables and charts in one HTML file with an embedded style sheet. This crate does not depend on
+//! the simulator or on Linux: callers pass names, numbers and units.
 //!
-//! | module | does |
+//! | module | holds |
 //! |---|---|
-//! | [`chart`] | what a chart shows, and its SVG |
-//! | `canvas` | lines, boxes and texts, in SVG |
-//! | `draw`, `draw_series` | the parts of a chart, and what is inside its plot |
-//! | `scale` | units, ticks and places on an axis |
-//! | `labels` | where a text stands without covering another |
-//! | [`page`] | HTML |
-//! | `escape` | text that cannot become markup |
+//! | [`chart`] | the content of a chart |
+//! | `canvas` | lines, rectangles and texts in SVG |
+//! | `draw`, `draw_series` | the layout of a chart, and the content of its plot |
+//! | `scale` | units, ticks and positions on an axis |
+//! | `labels` | placement of labels without overlap |
+//! | [`page`], `table` | HTML |
+//! | `escape` | escaping of text |
 //!
 //! Worked example:
 //!
 //! ```
 //! use weir_report::{Axis, Chart, Page, Panel, Reference, Series, Unit, side_by_side};
 //!
-//! let mut chart = Chart::new(Axis::new("time", Unit::Time), Axis::new("bandwidth", Unit::Bandwidth));
+//! let (x, y) = (Axis::new("time", Unit::Time), Axis::new("bandwidth", Unit::Bandwidth));
+//! let mut chart = Chart::new(x, y);
 //! chart.series.push(Series::new("a", vec![(0.5, 298e6), (1.5, 301e6)]));
 //! chart.references.push(Reference::new("300 Mb/s", 300e6).of(0));
-//! let page = Page::new("Two bodies")
+//! let page = Page::new("Two backends")
 //!     .paragraph("The same scenario, simulated and on Linux.")
 //!     .push(side_by_side(&[Panel::new("Simulator", &chart), Panel::new("Linux", &chart)]))
 //!     .to_html();

@@ -1,8 +1,8 @@
-//! Self-contained pages.
+//! Self-contained HTML pages.
 //!
-//! A [`Page`] is a list of blocks in one HTML file: no script, no font, no image from elsewhere. On a wide
-//! screen panels stand side by side, on a narrow one below each other; colours follow the reader's choice
-//! of light or dark. All texts are escaped here, so callers hand over what they have.
+//! A [`Page`] is a list of blocks in one HTML file without scripts, fonts or external images.
+//! Panels are side by side on a wide screen, and below each other on a narrow one. Colours follow
+//! the reader's light or dark setting. All texts are escaped here, so callers pass plain text.
 
 use crate::canvas::{GRID, INK, MUTED, PALETTE, PAPER, SHADE};
 use crate::chart::Chart;
@@ -10,11 +10,11 @@ use crate::escape::escape;
 use crate::table::{Table, address};
 use plotters::style::RGBColor;
 
-/// A piece of a page. Only this module makes them, so they are sound HTML.
+/// A block of a page. Only this crate creates them, so they are well-formed HTML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Html(pub(crate) String);
 
-/// A page that is being put together.
+/// A page under construction.
 #[derive(Debug, Clone)]
 pub struct Page {
     title: String,
@@ -44,22 +44,23 @@ impl Page {
     pub fn paragraph(self, text: &str) -> Self {
         self.push(Html(format!("<p>{}</p>\n", escape(text))))
     }
-    /// Adds a paragraph that stands out.
+    /// Adds a highlighted paragraph.
     #[must_use]
     pub fn notice(self, text: &str) -> Self {
         self.push(Html(format!("<p class=\"notice\">{}</p>\n", escape(text))))
     }
-    /// Adds a paragraph that leads to the file at `path`, which is relative to the page, with `/` between its parts.
+    /// Adds a paragraph with a link to the file at `path`, relative to the page, with `/` as the
+    /// separator.
     #[must_use]
     pub fn link(self, text: &str, path: &str) -> Self {
         self.push(Html(format!("<p><a href=\"{}\">{}</a></p>\n", address(path), escape(text))))
     }
-    /// Adds a command line or another text in which every character counts.
+    /// Adds preformatted text, such as a command line.
     #[must_use]
     pub fn code(self, text: &str) -> Self {
         self.push(Html(format!("<pre><code>{}</code></pre>\n", escape(text))))
     }
-    /// Adds a chart over the whole width.
+    /// Adds a chart of full width.
     #[must_use]
     pub fn chart(self, chart: &Chart) -> Self {
         self.push(figure(chart, "", &chart.to_svg()))
@@ -69,7 +70,7 @@ impl Page {
     pub fn table(self, table: &Table) -> Self {
         self.push(table.to_html())
     }
-    /// The file.
+    /// The complete HTML file.
     pub fn to_html(&self) -> String {
         let style = style();
         format!(
@@ -83,7 +84,7 @@ impl Page {
     }
 }
 
-/// A chart with a name, beside others.
+/// A named chart of [`side_by_side`].
 #[derive(Debug, Clone, Copy)]
 pub struct Panel<'a> {
     name: &'a str,
@@ -97,8 +98,8 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Charts beside each other where the screen is wide enough. Those that count the same have the same axes,
-/// so that heights compare.
+/// Charts side by side, if the screen is wide enough. Charts with equal units have equal axes, so
+/// that they are comparable.
 pub fn side_by_side(panels: &[Panel<'_>]) -> Html {
     let mut html = String::from("<div class=\"panels\">\n");
     for panel in panels {
@@ -119,13 +120,14 @@ pub fn side_by_side(panels: &[Panel<'_>]) -> Html {
     Html(html)
 }
 
-/// A chart below its heading, at most a ninth larger than its size, so that texts are of one size on the whole page.
+/// A chart below its heading. It is scaled up by a ninth at most, so that texts have similar sizes
+/// on the whole page.
 fn figure(chart: &Chart, heading: &str, svg: &str) -> Html {
     let widest = chart.size.0 + chart.size.0 / 9;
     Html(format!("<figure style=\"max-width: {widest}px\">\n{heading}{svg}</figure>\n"))
 }
 
-/// The style sheet. In the dark, the charts' own colours are overridden one by one.
+/// The style sheet. In dark mode it overrides the charts' colours one by one.
 fn style() -> String {
     let hex = |RGBColor(r, g, b): RGBColor| format!("#{r:02X}{g:02X}{b:02X}");
     let mut style = String::from(STYLE);
@@ -146,8 +148,8 @@ fn style() -> String {
     style
 }
 
-/// The palette's blue is too dark on a dark ground; lightened, it would look like the palette's sky blue, which becomes
-/// lighter too.
+/// Colours that dark mode lightens: the palette's blue, which is too dark on a dark background, and
+/// its sky blue, which the lightened blue would resemble.
 const LIGHTER: [(RGBColor, &str); 2] = [(PALETTE[0], "#3A8BE0"), (PALETTE[5], "#A8DCFA")];
 
 const STYLE: &str = "\

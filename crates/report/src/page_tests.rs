@@ -1,10 +1,10 @@
-//! Pages are sound and complete.
+//! Tests of complete pages.
 
 use super::*;
 use crate::chart::{Axis, Series};
 use crate::scale::Unit;
 
-/// Panics unless every element is closed in order and no text holds a bare `<`.
+/// Panics unless all elements are closed in order and no text contains an unescaped `>`.
 pub(crate) fn assert_balanced(markup: &str) {
     let mut open: Vec<&str> = Vec::new();
     for part in markup.split('<').skip(1) {
@@ -27,7 +27,7 @@ fn chart(name: &str, value: f64) -> Chart {
 }
 
 #[test]
-fn a_page_is_sound_and_needs_nothing_else() {
+fn page_is_well_formed_and_self_contained() {
     let mut table = Table::new().text("service").number("mean");
     table.row(["<a>", "300 Mb/s"]);
     let (left, right) = (chart("a", 3e8), chart("a", 9e8));
@@ -53,14 +53,14 @@ fn a_page_is_sound_and_needs_nothing_else() {
     ] {
         assert!(html.contains(text), "{text} is missing");
     }
-    let from_elsewhere = html.replace("http://www.w3.org/2000/svg", "");
+    let without_namespace = html.replace("http://www.w3.org/2000/svg", "");
     for outside in ["http:", "https:", "url(", "src=", "<script", "@import"] {
-        assert!(!from_elsewhere.contains(outside), "{outside}");
+        assert!(!without_namespace.contains(outside), "{outside}");
     }
 }
 
 #[test]
-fn panels_have_the_same_axes() {
+fn panels_have_equal_axes() {
     let (left, right) = (chart("a", 3e8), chart("a", 9e8));
     let Html(html) = side_by_side(&[Panel::new("Simulator", &left), Panel::new("Linux", &right)]);
     assert_eq!(html.matches(">\n1000\n<").count(), 2, "{html}");

@@ -1,30 +1,31 @@
-//! Units, ticks and places on an axis.
+//! Units, ticks and positions on an axis.
 //!
-//! Problem: an axis of bit/s should read `0 200 400 600` with `Mb/s` said once. Approach: one prefix for the
-//! whole axis, chosen by its largest value; ticks at 1, 2 or 5 times a power of ten of that unit.
+//! Problem: an axis in bit/s should have ticks `0 200 400 600` and the unit `Mb/s` once. Approach:
+//! one prefix for the whole axis, chosen by its largest value, and ticks at multiples of 1, 2 or 5
+//! times a power of ten of that unit.
 //!
-//! Worked example: values up to 612 000 000 b/s are drawn in Mb/s, with ticks every 200 up to 800 when there
-//! is room for five ticks.
+//! Worked example: values up to 612 000 000 b/s are drawn in Mb/s, with ticks every 200 up to 800
+//! if there is space for five steps.
 //!
-//! A logarithmic axis has ticks at powers of ten, or at 1 and 3, or at 1, 2 and 5 times these where there is room; each says
-//! its own unit, since one axis may go from microseconds to seconds. Where it does not reach over a factor of
-//! five, its ticks are those of a linear one.
+//! A logarithmic axis has ticks at powers of ten; at 1 and 3, or at 1, 2 and 5 times these if there
+//! is space. Each tick has its own unit, since one axis may range from microseconds to seconds. If
+//! the range is less than a factor of five, the ticks are those of a linear axis.
 
-/// What an axis counts. Values are always given in the base unit.
+/// The unit of an axis. Values are always in the base unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unit {
-    /// Bit/s; drawn with the prefix that fits.
+    /// Bit/s; drawn with a suitable prefix.
     Bandwidth,
     /// Seconds; drawn as ns, µs, ms or s.
     Time,
-    /// Bytes; drawn with the prefix that fits.
+    /// Bytes; drawn with a suitable prefix.
     Size,
-    /// Anything else, drawn as it is; the text may be empty.
+    /// Another unit, drawn without a prefix; the text may be empty.
     Plain(String),
 }
 
 impl Unit {
-    /// The factor of the unit to draw `largest` in, and its name.
+    /// The factor and name of the unit in which values up to `largest` are drawn.
     pub(crate) fn prefix(&self, largest: f64) -> (f64, String) {
         let prefixes: &[(f64, &str)] = match self {
             Self::Bandwidth => &[(1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")],
@@ -34,7 +35,7 @@ impl Unit {
         };
         let fitting = prefixes.iter().find(|(factor, _)| largest >= *factor);
         let smallest = &prefixes[prefixes.len() - 1];
-        // Nothing but zeros: the unit people know.
+        // All values are zero: use the base unit.
         let (factor, name) = if largest > 0.0 { fitting.unwrap_or(smallest) } else { &(1.0, self.base()) };
         (*factor, (*name).to_owned())
     }
@@ -48,18 +49,18 @@ impl Unit {
         }
     }
 
-    /// One value with its unit, three decimals at most: `299.4 Mb/s`.
+    /// A value with its unit, with at most three decimals: `299.4 Mb/s`.
     pub fn format(&self, value: f64) -> String {
-        // 999.9996 Mb/s is written as 1 Gb/s.
+        // 999.9996 Mb/s is rounded to 1 Gb/s.
         let (factor, name) = self.prefix(value.abs() * (1.0 + 0.5e-6));
         let text = number(value / factor, 3);
         if name.is_empty() { text } else { format!("{text} {name}") }
     }
 
-    /// One value with its unit in four significant digits at most, for tables that are compared by eye:
-    /// `18.11 ms`, `836.3 µs`.
+    /// A value with its unit, with at most four significant digits, for tables that are compared
+    /// visually: `18.11 ms`, `836.3 µs`.
     pub fn format_short(&self, value: f64) -> String {
-        // 999.96 µs is written as 1 ms.
+        // 999.96 µs is rounded to 1 ms.
         let (factor, name) = self.prefix(value.abs() * (1.0 + 0.5e-4));
         let value = value / factor;
         let decimals = if value == 0.0 { 0 } else { (3 - value.abs().log10().floor() as i32).clamp(0, 9) };
@@ -68,21 +69,21 @@ impl Unit {
     }
 }
 
-/// A number with at most `decimals` decimals and no zeros at its end.
+/// A number with at most `decimals` decimals and without trailing zeros.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// Ticks and places of one axis.
+/// The range and ticks of one axis.
 #[derive(Debug, Clone)]
 pub(crate) struct Scale {
     pub(crate) from: f64,
     pub(crate) to: f64,
-    /// The place of each tick (in base units) with its text.
+    /// The value of each tick (in base units) with its text.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// The unit that the ticks are in; empty where each says its own.
+    /// The unit of the ticks; empty if each tick has its own unit.
     pub(crate) unit: String,
     log: bool,
 }
@@ -91,12 +92,12 @@ pub(crate) struct Scale {
 const NARROW: f64 = 5.0;
 
 impl Scale {
-    /// A scale over `from..=to` with at most `count` steps. Where `widen`, the end moves to a tick.
+    /// A scale over `from..=to` with at most `count` steps. `widen`: the end moves to a tick.
     pub(crate) fn new(unit: &Unit, (from, to): (f64, f64), count: usize, widen: bool) -> Self {
-        // A range of nothing still needs a width to be drawn on.
+        // An empty range is widened, so that it can be drawn.
         let to = if to > from { to } else { from + 1.0 };
         let (factor, name) = unit.prefix(from.abs().max(to.abs()));
-        // A hundred in quarters, as people divide it.
+        // Percentages are also divided in quarters.
         let quarters = matches!(unit, Unit::Plain(name) if name == "%");
         let step = step((to - from) / factor, count, quarters);
         let decimals = (0..12).find(|d| is_whole(step * 10f64.powi(*d))).unwrap_or(12) as usize;
@@ -109,15 +110,17 @@ impl Scale {
         Self { from, to: if widen { last * step * factor } else { to }, ticks, unit: name, log: false }
     }
 
-    /// A logarithmic scale over `from..=to`. Where `widen`, both ends move to 1, 2 or 5 times a power of ten.
+    /// A logarithmic scale over `from..=to`. `widen`: both ends move to 1, 2 or 5 times a power of
+    /// ten.
     pub(crate) fn log(unit: &Unit, (from, to): (f64, f64), count: usize, widen: bool) -> Self {
         let to = if to > 0.0 { to } else { 10.0 };
         let from = if from > 0.0 && from <= to { from } else { to / 10.0 };
         if to / from < NARROW {
-            // One value, or many that are alike, still need a width to be drawn on.
+            // A range of equal values is widened, so that it can be drawn.
             let to = if to / from < 1.0 + 1e-9 { from * 2.0 } else { to };
             let linear = Self::new(unit, (from, to), count, widen);
-            // Down to a tick, too: a line that rises right at the start would be taken for the axis.
+            // The start moves to a tick as well: a line that rises at the start would look like the
+            // axis.
             let below = match linear.ticks[..] {
                 [(first, _), (second, _), ..] if widen && first > from && 2.0 * first > second => 2.0 * first - second,
                 _ => from,
@@ -125,7 +128,7 @@ impl Scale {
             return Self { log: true, ..Self::new(unit, (below, to), count, widen) };
         }
         let decades = (from.log10().floor() as i32 - 1)..=(to.log10().ceil() as i32 + 1);
-        // Parsed, not multiplied: 5e-6 and not the number before it.
+        // Parsed, because a multiplication may give the float next to 5e-6.
         let tick = |mantissa: u32, decade: i32| format!("{mantissa}e{decade}").parse::<f64>().unwrap_or(1.0);
         let fine: Vec<f64> =
             decades.clone().flat_map(|decade| [1, 2, 5].map(|mantissa| tick(mantissa, decade))).collect();
@@ -156,7 +159,7 @@ impl Scale {
         Self { from, to, ticks, unit: name, log: true }
     }
 
-    /// The place of `value` between 0 and 1.
+    /// The position of `value`, between 0 and 1.
     pub(crate) fn place(&self, value: f64) -> f64 {
         if self.log {
             return (value.max(self.from) / self.from).ln() / (self.to / self.from).ln();
@@ -165,12 +168,13 @@ impl Scale {
     }
 }
 
-/// A number on an axis that may go over many powers of ten.
+/// A number on an axis that may extend over many powers of ten.
 fn plain(value: f64) -> String {
     if (1e-4..1e6).contains(&value) { number(value, 9) } else { format!("{value:e}") }
 }
 
-/// The smallest of 1, 2, 5 × 10^n (and 2.5 where `quarters`) that divides `range` into at most `count` steps.
+/// The smallest of 1, 2, 5 × 10^n (and 2.5 where `quarters`) that divides `range` into at most
+/// `count` steps.
 fn step(range: f64, count: usize, quarters: bool) -> f64 {
     let least = range / count.max(1) as f64;
     let power = 10f64.powf(least.log10().floor());
@@ -183,7 +187,7 @@ fn is_whole(value: f64) -> bool {
     (value - value.round()).abs() < 1e-6 * value.abs().max(1e-9)
 }
 
-/// A whole number with its thousands apart: `20,000`.
+/// A whole number with thousands separators: `20,000`.
 pub fn whole(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_in_the_unit_of_the_axis() {
+    fn ticks_are_round_numbers_in_the_axis_unit() {
         let scale = Scale::new(&Unit::Bandwidth, (0.0, 612e6), 5, true);
         assert_eq!(
             (texts(&scale), scale.unit.as_str(), scale.to),
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithmic_ticks() {
+    fn logarithmic_ticks_are_powers_of_ten_with_subdivisions() {
         let scale = Scale::log(&Unit::Time, (3e-6, 0.7), 10, true);
         assert_eq!(texts(&scale), ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"]);
         assert_eq!((scale.from, scale.to, scale.unit.as_str()), (2e-6, 1.0, ""));
@@ -250,13 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_is_a_scale_too() {
+    fn empty_range_has_a_valid_scale() {
         let scale = Scale::new(&Unit::Bandwidth, (0.0, 0.0), 5, true);
         assert!(scale.to > scale.from && scale.unit == "b/s");
     }
 
     #[test]
-    fn single_values_have_their_own_unit() {
+    fn single_values_are_formatted_with_a_suitable_unit() {
         assert_eq!(Unit::Bandwidth.format(299_412_345.0), "299.412 Mb/s");
         assert_eq!(Unit::Time.format(0.000_2), "200 µs");
         assert_eq!(Unit::Plain("%".into()).format(12.5), "12.5 %");

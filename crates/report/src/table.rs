@@ -1,24 +1,25 @@
-//! Tables.
+//! HTML tables.
 //!
-//! Numbers stand to the right, texts to the left, and a text may lead to another file beside the page. Nothing
-//! that a caller hands over becomes markup: texts are escaped, addresses are relative and encoded.
+//! Numbers are right-aligned, texts left-aligned. A text may link to a file relative to the page.
+//! Input of callers cannot become markup: texts are escaped, and addresses are relative and
+//! encoded.
 
 use crate::escape::escape;
 use crate::page::Html;
 
-/// Texts longer than this go over several lines of their cell.
+/// Texts with more characters than this are wrapped in their cell.
 const LONG: usize = 48;
 
-/// What is in a place of a table.
+/// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     text: String,
-    /// Where a click leads.
+    /// The target of its link, if any.
     address: Option<String>,
 }
 
 impl Cell {
-    /// A text that leads to the file at `path`, which is relative to the page, with `/` between its parts.
+    /// A text with a link to the file at `path`, relative to the page, with `/` as the separator.
     pub fn link(text: impl Into<String>, path: &str) -> Self {
         Self { text: text.into(), address: Some(address(path)) }
     }
@@ -30,7 +31,7 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A table; numbers stand to the right.
+/// A table under construction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
     columns: Vec<(String, bool)>,
@@ -57,14 +58,14 @@ impl Table {
     /// Adds a row with one cell for each column.
     ///
     /// # Panics
-    /// If there are more or fewer.
+    /// If the number of cells differs from the number of columns.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
         let row: Vec<Cell> = cells.into_iter().map(Into::into).collect();
         assert_eq!(row.len(), self.columns.len(), "one cell for each column");
         self.rows.push(row);
     }
 
-    /// The table as a block.
+    /// The table as a block of a page.
     pub fn to_html(&self) -> Html {
         let cell = |tag: &str, cell: &Cell, number: bool| {
             let text = escape(&cell.text);
@@ -91,9 +92,9 @@ impl Table {
     }
 }
 
-/// A relative path as an address: whatever has a meaning in addresses is written as `%` and its code.
+/// A relative path as a URL: reserved characters are percent-encoded.
 pub(crate) fn address(path: &str) -> String {
-    // Never another site's, however the path begins.
+    // The prefix keeps the URL relative, whatever the path begins with.
     let mut address = String::from("./");
     for byte in path.bytes() {
         match byte {
@@ -113,12 +114,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "one cell for each column")]
-    fn a_row_has_a_cell_for_each_column() {
+    fn row_with_a_wrong_number_of_cells_panics() {
         Table::new().text("a").row(["1", "2"]);
     }
 
     #[test]
-    fn links_lead_to_files_beside_the_page() {
+    fn links_are_relative_to_the_page() {
         let mut table = Table::new().text("run").number("flows");
         table.row([Cell::link("<1>", "points/1_load-20 %/report.html"), "5".into()]);
         let Html(html) = table.to_html();
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn no_path_is_markup_or_another_site() {
+    fn paths_become_neither_markup_nor_absolute_urls() {
         let addresses = ["//example.org/x", "javascript:alert(1)", "a\"b<c>", "é"].map(address);
         assert_eq!(addresses, [".///example.org/x", "./javascript%3Aalert%281%29", "./a%22b%3Cc%3E", "./%C3%A9"]);
     }

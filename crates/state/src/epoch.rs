@@ -1,18 +1,19 @@
-//! A number that grows with every start of a broker.
+//! Epochs: a number that increases with every start of a broker.
 //!
-//! Problem: whoever listens must tell a broker that restarted from a replayed message, although it counts its rounds
-//! from zero again. Approach: the epoch is the time of day in nanoseconds, or one more than the last epoch
-//! where the clock was set back meanwhile. The last one is kept in a file, replaced in one step, so that a
-//! crash leaves the old or the new number and nothing between.
+//! Problem: a receiver must distinguish a restarted broker, whose rounds begin at zero again, from
+//! a replayed message. Approach: the epoch is the time of day in nanoseconds, or the last epoch
+//! plus one if the clock was set back. The last epoch is kept in a file, which is replaced
+//! atomically, so that it holds the old or the new number after a crash.
 //!
-//! Worked example: after epoch 900 at a clock of 1000 comes 1000; at a clock that was set back to 500, 901.
+//! Worked example: the last epoch is 900. At a clock of 1000 the next epoch is 1000; at a clock
+//! that was set back to 500 it is 901.
 
 use crate::replace;
 use std::io;
 use std::path::Path;
 
-/// The next epoch, stored in `file` under `state` before it is returned. `above` is what it must exceed besides, for
-/// whoever knows of epochs that this host does not.
+/// Returns the next epoch, after storing it in `file` in the directory `state`. It also exceeds
+/// `above`: the epochs of other hosts, where the caller has them.
 pub fn next(state: &Path, file: &str, above: u64) -> io::Result<u64> {
     std::fs::create_dir_all(state)?;
     let file = state.join(file);
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grows_even_when_the_clock_goes_back() {
+    fn epoch_increases_when_the_clock_is_set_back() {
         let state = tempfile::tempdir().expect("a directory");
         let first = next(state.path(), "epoch-m1", 0).expect("an epoch");
         let future = first + 1_000_000_000_000_000;
@@ -52,15 +53,15 @@ mod tests {
     }
 
     #[test]
-    fn exceeds_what_another_host_had() {
+    fn epoch_exceeds_the_given_minimum() {
         let state = tempfile::tempdir().expect("a directory");
         let elsewhere = u64::MAX / 2;
         assert_eq!(next(state.path(), "epoch", elsewhere).expect("an epoch"), elsewhere + 1);
-        assert_eq!(next(state.path(), "epoch", 0).expect("an epoch"), elsewhere + 2, "it is remembered");
+        assert_eq!(next(state.path(), "epoch", 0).expect("an epoch"), elsewhere + 2, "it is stored");
     }
 
     #[test]
-    fn a_damaged_file_is_told() {
+    fn damaged_file_is_an_error() {
         let state = tempfile::tempdir().expect("a directory");
         std::fs::write(state.path().join("epoch-m1"), "7 apples").expect("written");
         let error = next(state.path(), "epoch-m1", 0).expect_err("no number");

@@ -1,13 +1,14 @@
-//! What daemons keep on disk.
+//! State of daemons on disk.
 //!
-//! Problem: an agent and a fabric broker must both survive a crash in the middle of a write, must not write where a
-//! planted link points, and must not use a secret that others can read. Approach: one place for each of the three.
+//! Problem: an agent and a fabric broker must survive a crash during a write, must not follow a
+//! symbolic link that another user has planted, and must not use a secret that other users can
+//! read. Approach: one module for each.
 //!
-//! | module | does |
+//! | module | holds |
 //! |---|---|
-//! | [`epoch`] | a number that grows with every start of a broker |
-//! | [`replace`] | a file that changes in one step |
-//! | [`secret`] | a file that only its owner reads |
+//! | [`epoch`] | a number that increases with every start of a broker |
+//! | [`replace`] | atomic replacement of a file |
+//! | [`secret`] | files that only their owner can read |
 
 pub mod epoch;
 pub mod replace;

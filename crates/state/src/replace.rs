@@ -1,10 +1,11 @@
-//! A file that changes in one step.
+//! Atomic replacement of a file.
 //!
-//! A reader sees the old content or the new one, also after a crash: the new one is written beside and
-//! renamed.
+//! A reader gets the old content or the new content, also after a crash: the new content is written
+//! to a temporary file in the same directory, which is then renamed.
 //!
-//! The directory may be one that others write to, so the file to rename must be new: a link that somebody planted
-//! under its name would have root write to wherever it points.
+//! Other users may have write permission for the directory. So the temporary file is created with
+//! `O_EXCL`: through a symbolic link planted under its name, root would overwrite the link's
+//! target.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -12,33 +13,33 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Replaces the file; a crash of the host may bring the old content back.
+/// Replaces the file. After a crash of the host the old content may reappear.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     replace(path, content, 0o666, |_| Ok(()))
 }
 
-/// Replaces the file. Once this returns, the new content outlives a crash of the host.
+/// Replaces the file. The new content survives a crash of the host once this has returned.
 pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
-    write_and_settle(path, content, 0o666)
+    write_and_sync(path, content, 0o666)
 }
 
-/// The same for a file that only its owner reads.
+/// The same with permissions for the owner only.
 pub(crate) fn write_secretly(path: &Path, content: &[u8]) -> io::Result<()> {
-    write_and_settle(path, content, 0o600)
+    write_and_sync(path, content, 0o600)
 }
 
-fn write_and_settle(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+fn write_and_sync(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     replace(path, content, mode, File::sync_all)?;
     sync_directory(path)
 }
 
-/// Makes the name of a file outlive a crash of the host.
+/// Syncs the directory of `path`, so that the file's name survives a crash of the host.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent)?.sync_all()
 }
 
-fn replace(path: &Path, content: &[u8], mode: u32, settle: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+fn replace(path: &Path, content: &[u8], mode: u32, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
     };
@@ -46,14 +47,14 @@ fn replace(path: &Path, content: &[u8], mode: u32, settle: impl FnOnce(&File) ->
     hidden.push(name);
     hidden.push(format!(".{}.new", std::process::id()));
     let temporary = path.with_file_name(hidden);
-    // What an earlier process with our number left; removing a link leaves what it points to.
+    // Left by an earlier process with this process id. Removing a link does not affect its target.
     match std::fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // O_CREAT with O_EXCL never follows a link, not even one that was planted since.
+    // O_CREAT with O_EXCL does not follow a link that was planted since.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
-    let written = file.write_all(content).and_then(|()| settle(&file));
+    let written = file.write_all(content).and_then(|()| sync(&file));
     let replaced = written.and_then(|()| std::fs::rename(&temporary, path));
     if replaced.is_err() {
         let _ = std::fs::remove_file(&temporary);
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_planted_link_is_not_followed_and_nothing_is_left_beside() {
+    fn planted_link_is_not_followed_and_no_temporary_file_remains() {
         let directory = tempfile::tempdir().expect("a directory");
         let at = |name: &str| directory.path().join(name);
         std::fs::write(at("victim"), "whole").expect("written");

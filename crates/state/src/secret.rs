@@ -1,7 +1,8 @@
-//! A file that only its owner reads.
+//! Files that only their owner can read.
 //!
-//! A key that others can read is no secret, so a file with permissions for group or others is refused, as ssh refuses
-//! its keys; and so is one of another user's, who could read and change it (root's is everybody's to trust). [`create`] makes a new one that only its owner can read, and never replaces one; [`replace`] does, in one step.
+//! [`read`] rejects a file with permissions for group or others, as ssh does for its keys. It also
+//! rejects a file of another user, who could read and change it; files of root are trusted.
+//! [`create`] makes a new file and never replaces one. [`replace()`] replaces a file atomically.
 
 use crate::replace;
 use std::fs::{File, OpenOptions};
@@ -9,19 +10,19 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Why there is no secret.
+/// Why a secret cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// It cannot be read or written.
+    /// Reading or writing failed.
     #[error("{path}: {error}")]
     Io {
         /// The file.
         path: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// Others could read it.
+    /// Other users can read the file.
     #[error("{path} can be read by others (mode {mode:o}); chmod 600 {path}")]
     Open {
         /// The file.
@@ -29,34 +30,35 @@ pub enum SecretError {
         /// Its permissions.
         mode: u32,
     },
-    /// Somebody else's.
+    /// The file belongs to another user.
     #[error("{path} belongs to user {owner}; chown {me} {path}")]
     Owner {
         /// The file.
         path: String,
-        /// Whose it is.
+        /// Its owner.
         owner: u32,
-        /// Who reads it.
+        /// The user of this process.
         me: u32,
     },
-    /// More than there can be in one.
+    /// The file is larger than a secret can be.
     #[error("{path} has more than {longest} bytes: is it the right file?")]
     Long {
         /// The file.
         path: String,
-        /// The most that it may have.
+        /// The maximum in bytes.
         longest: u64,
     },
 }
 
 impl SecretError {
-    /// Whether the file is not there.
+    /// Whether the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// Reads a text of at most `longest` bytes that only its owner can read: whoever runs this, or root.
+/// Reads a text of at most `longest` bytes from a file of this process's user or of root that no
+/// other user can read.
 pub fn read(path: &Path, longest: u64) -> Result<String, SecretError> {
     let name = || path.display().to_string();
     let io = |error| SecretError::Io { path: name(), error };
@@ -72,20 +74,22 @@ pub fn read(path: &Path, longest: u64) -> Result<String, SecretError> {
         return Err(SecretError::Owner { path: name(), owner: about.uid(), me });
     }
     let mut text = Vec::new();
-    // One more tells that there is more. Before it is taken for text, which may end in the middle of a letter there.
+    // Reads one byte more to detect a longer file. The length is checked before the encoding, since
+    // a longer file may be cut within a character.
     file.take(longest + 1).read_to_end(&mut text).map_err(io)?;
     if text.len() as u64 > longest {
         return Err(SecretError::Long { path: name(), longest });
     }
-    String::from_utf8(text).map_err(|_| io(io::Error::new(io::ErrorKind::InvalidData, "it is not a text")))
+    String::from_utf8(text).map_err(|_| io(io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text")))
 }
 
-/// Whether a file of `owner` may be believed by `me`.
+/// Whether the user `me` trusts a file of `owner`.
 fn is_trusted(owner: u32, me: u32) -> bool {
     owner == me || owner == 0
 }
 
-/// Writes a secret to a file that does not exist yet; nothing is left of it where that fails. Once this returns it outlives a crash of the host.
+/// Writes a secret to a file that does not exist yet. On failure the file is removed. The secret
+/// survives a crash of the host once this has returned.
 pub fn create(path: &Path, text: &str) -> Result<(), SecretError> {
     create_by(path, |file| file.write_all(text.as_bytes()))
 }
@@ -95,13 +99,13 @@ fn create_by(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Re
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
     let written = write(&mut file).and_then(|()| file.sync_all()).and_then(|()| replace::sync_directory(path));
     written.map_err(|error| {
-        // Half a secret would be refused by whoever reads it, and stand in the way of the next try.
+        // A partial secret would be rejected when it is read, and would block the next attempt.
         let _ = std::fs::remove_file(path);
         io(error)
     })
 }
 
-/// Replaces a secret in one step; the new one only its owner can read.
+/// Replaces a secret atomically. Only the owner can read the new file.
 pub fn replace(path: &Path, text: &str) -> Result<(), SecretError> {
     let io = |error| SecretError::Io { path: path.display().to_string(), error };
     replace::write_secretly(path, text.as_bytes()).map_err(io)
@@ -113,7 +117,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_is_created_is_read_and_not_overwritten() {
+    fn created_secret_is_readable_and_not_overwritten() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("secret");
         create(&path, "word").expect("created");
@@ -124,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_stays_secret() {
+    fn replaced_secret_keeps_its_permissions() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("secret");
         create(&path, "word").expect("created");
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused_and_not_cut_off() {
+    fn long_file_is_rejected_not_truncated() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("secret");
         create(&path, "words").expect("created");
@@ -144,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_another_users_is_refused() {
+    fn file_of_another_user_is_rejected() {
         assert!(is_trusted(1000, 1000) && is_trusted(0, 1000) && is_trusted(0, 0));
         assert!(!is_trusted(1000, 0) && !is_trusted(1000, 1001));
         let directory = tempfile::tempdir().expect("a directory");
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_what_cannot_be_written() {
+    fn failed_write_leaves_no_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("secret");
         let full = |file: &mut File| file.write_all(b"wo").and(Err(io::ErrorKind::StorageFull.into()));
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_read_is_refused() {
+    fn file_readable_by_others_is_rejected() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("secret");
         create(&path, "word").expect("created");

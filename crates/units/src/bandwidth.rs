@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 /// A rate in whole bit/s.
 ///
-/// Finite rates go from 0 to [`Bandwidth::MAX`] (1 Eb/s); [`Bandwidth::UNLIMITED`] sorts above all of
-/// them, so `min` with a limit does what one expects. Sums saturate at `UNLIMITED`.
+/// Finite rates range from 0 to [`Bandwidth::MAX`] (1 Eb/s). [`Bandwidth::UNLIMITED`] is greater
+/// than all of them, so `min` with a limit is correct. Sums saturate at `UNLIMITED`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bandwidth(u64);
 
@@ -26,18 +26,18 @@ const BITS: &[Unit] = &[
     unit("GB/s", 8_000_000_000),
     unit("TB/s", 8_000_000_000_000),
 ];
-/// How many of [`BITS`] are bit units: the ones used for printing.
+/// Number of units for printing: the first of [`BITS`], those in bits.
 const PRINTED: usize = 5;
 
 impl Bandwidth {
-    /// No bandwidth at all.
+    /// No bandwidth.
     pub const ZERO: Self = Self(0);
-    /// The largest finite rate, 1 Eb/s. It keeps every product in the allocator inside 128 bits.
+    /// The largest finite rate, 1 Eb/s. It keeps every product in the allocator within 128 bits.
     pub const MAX: Self = Self(1_000_000_000_000_000_000);
-    /// No limit, or a demand without bound. Greater than every finite rate.
+    /// No limit, or an unlimited demand. Greater than every finite rate.
     pub const UNLIMITED: Self = Self(u64::MAX);
 
-    /// A rate from bit/s. Anything above [`Bandwidth::MAX`] is `UNLIMITED`.
+    /// A rate from bit/s. A value above [`Bandwidth::MAX`] becomes `UNLIMITED`.
     pub const fn from_bps(bps: u64) -> Self {
         if bps > Self::MAX.0 { Self::UNLIMITED } else { Self(bps) }
     }
@@ -61,7 +61,7 @@ impl Bandwidth {
     pub const fn saturating_sub(self, other: Self) -> Self {
         if self.is_unlimited() { self } else { Self(self.0.saturating_sub(other.0)) }
     }
-    /// The average rate of `bytes` over `time`, rounded down; zero when no time passed.
+    /// The average rate of `bytes` over `time`, rounded down; zero if `time` is zero.
     pub fn from_transfer(bytes: Bytes, time: Duration) -> Self {
         if time.is_zero() {
             return Self::ZERO;
@@ -69,7 +69,7 @@ impl Bandwidth {
         let bits = u128::from(bytes.get()) * 8 * 1_000_000_000 / u128::from(time.nanos());
         Self::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
     }
-    /// How many whole bytes this rate carries in `time` (saturating).
+    /// The whole bytes that this rate carries in `time` (saturating).
     pub fn bytes_in(self, time: Duration) -> Bytes {
         let bytes = u128::from(self.0) * u128::from(time.nanos()) / 8_000_000_000;
         Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
@@ -89,7 +89,7 @@ impl AddAssign for Bandwidth {
 }
 impl Sub for Bandwidth {
     type Output = Self;
-    /// Panics in tests when the result would be negative; see [`Bandwidth::saturating_sub`].
+    /// Panics with debug assertions if the result is negative; see [`Bandwidth::saturating_sub`].
     fn sub(self, other: Self) -> Self {
         debug_assert!(self >= other, "{self} - {other} is negative");
         self.saturating_sub(other)
@@ -108,8 +108,8 @@ impl Sum for Bandwidth {
 
 impl FromStr for Bandwidth {
     type Err = QuantityError;
-    /// Reads `10Gb/s`, `1.5 Gb/s` or `12.5GB/s`. The word `unlimited` is not a rate; where it is allowed
-    /// the caller accepts it.
+    /// Parses `10Gb/s`, `1.5 Gb/s` or `12.5GB/s`. The text `unlimited` is not a rate: a caller that
+    /// allows it must check for it first.
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let bps = decimal::parse(text, BITS, "rate", "10Gb/s")?;
         if bps > Self::MAX.0 {
@@ -144,7 +144,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reads_what_people_write() {
+    fn rates_are_parsed() {
         for (text, bps) in [
             ("10Gb/s", 10_000_000_000),
             ("1.5Gb/s", 1_500_000_000),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_rest_with_cause_and_hint() {
+    fn invalid_rates_are_rejected_with_cause_and_hint() {
         for (text, cause) in [
             ("10", "`10` has no unit"),
             ("10Gbs", "`Gbs` is not a unit of a rate"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_as_people_write() {
+    fn rates_are_printed_with_the_largest_unit() {
         assert_eq!(Bandwidth::from_gbps(6).to_string(), "6 Gb/s");
         assert_eq!(Bandwidth::from_mbps(109_670).to_string(), "109.67 Gb/s");
         assert_eq!(Bandwidth::from_bps(1_000_001).to_string(), "1.000001 Mb/s");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn converts_with_time() {
+    fn rates_convert_to_and_from_bytes() {
         let rate = Bandwidth::from_transfer(Bytes::new(125_000_000), Duration::from_secs(1));
         assert_eq!(rate, Bandwidth::from_gbps(1));
         assert_eq!(rate.bytes_in(Duration::from_millis(1)), Bytes::new(125_000));
@@ -197,12 +197,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printing_and_reading_agree(bps in 0..=Bandwidth::MAX.bps()) {
+        fn printed_rate_parses_to_the_same_rate(bps in 0..=Bandwidth::MAX.bps()) {
             let rate = Bandwidth::from_bps(bps);
             prop_assert_eq!(rate.to_string().parse::<Bandwidth>(), Ok(rate));
         }
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,40}") {
+        fn any_text_is_parsed_or_rejected(text in ".{0,40}") {
             let _ = text.parse::<Bandwidth>();
         }
     }

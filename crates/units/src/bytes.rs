@@ -20,11 +20,11 @@ const UNITS: &[Unit] = &[
     unit("MiB", 1 << 20),
     unit("GiB", 1 << 30),
 ];
-/// How many of [`UNITS`] are powers of ten: the ones used for printing.
+/// Number of units for printing: the first of [`UNITS`], powers of ten.
 const PRINTED: usize = 5;
 
 impl Bytes {
-    /// Nothing.
+    /// No bytes.
     pub const ZERO: Self = Self(0);
     /// `bytes` bytes.
     pub const fn new(bytes: u64) -> Self {
@@ -53,7 +53,7 @@ impl AddAssign for Bytes {
 }
 impl Sub for Bytes {
     type Output = Self;
-    /// Panics in tests when the result would be negative; see [`Bytes::saturating_sub`].
+    /// Panics with debug assertions if the result is negative; see [`Bytes::saturating_sub`].
     fn sub(self, other: Self) -> Self {
         debug_assert!(self >= other, "{self} - {other} is negative");
         self.saturating_sub(other)
@@ -67,7 +67,7 @@ impl Sum for Bytes {
 
 impl FromStr for Bytes {
     type Err = QuantityError;
-    /// Reads `1500B`, `80 kB`, `1.5MB` (powers of 1000) or `64KiB` (powers of 1024).
+    /// Parses `1500B`, `80 kB`, `1.5MB` (powers of 1000) or `64KiB` (powers of 1024).
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         decimal::parse(text, UNITS, "size", "80kB").map(Self)
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints() {
+    fn sizes_are_parsed_and_printed() {
         assert_eq!("80kB".parse(), Ok(Bytes::new(80_000)));
         assert_eq!("64KiB".parse(), Ok(Bytes::new(65_536)));
         assert_eq!("1.5 MB".parse(), Ok(Bytes::new(1_500_000)));

@@ -1,16 +1,17 @@
-//! Exact decimal numbers with a unit behind them: the one parser that all quantities share.
+//! Exact decimal numbers with a unit: the common parser of all quantities.
 //!
-//! Problem: `1.5Gb/s` must become exactly 1,500,000,000 bit/s; going through a float would make some
-//! policies off by a bit and shares would no longer conserve. Approach: digits are read as an integer and
-//! a count of decimals, multiplied by the unit in 128 bits, and refused if a fraction is left over.
+//! Problem: `1.5Gb/s` must become exactly 1,500,000,000 bit/s. Floating-point arithmetic would
+//! round some rates, and the sum of shares would no longer equal the capacity. Approach: the digits
+//! are parsed as an integer with a number of decimals, and multiplied by the unit in 128 bits. A
+//! remaining fraction is an error.
 
 use std::fmt;
 
-/// Why a text is not a quantity. The message is for people; `hint` says what would be accepted.
+/// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct QuantityError {
-    /// What is wrong, in one clause without a final stop.
+    /// What is wrong, in one clause without a full stop.
     pub cause: String,
     /// What to write instead.
     pub hint: String,
@@ -22,7 +23,7 @@ impl QuantityError {
     }
 }
 
-/// A unit's spelling and how many base units it is.
+/// A unit: its spelling, and its size in base units.
 pub(crate) struct Unit {
     pub(crate) spelling: &'static str,
     pub(crate) factor: u64,
@@ -32,7 +33,7 @@ pub(crate) const fn unit(spelling: &'static str, factor: u64) -> Unit {
     Unit { spelling, factor }
 }
 
-/// Splits `text` into digits, number of decimals and the rest (the unit, trimmed).
+/// Splits `text` into digits, the number of decimals, and the unit (trimmed).
 fn split(text: &str) -> Option<(u128, u32, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
@@ -41,7 +42,7 @@ fn split(text: &str) -> Option<(u128, u32, &str)> {
         Some(_) => return None,
         None => (number, ""),
     };
-    // 20 digits hold any u64, and 20 + 12 digits stay well inside u128.
+    // 20 digits hold any u64, and 20 + 12 digits fit into u128.
     if whole.is_empty() || whole.len() > 20 || fraction.len() > 12 {
         return None;
     }
@@ -49,7 +50,8 @@ fn split(text: &str) -> Option<(u128, u32, &str)> {
     Some((digits, fraction.len() as u32, rest.trim()))
 }
 
-/// Reads a number with one of `units`; `what` names the quantity and `example` shows one in messages.
+/// Parses a number with one of `units`. Messages contain `what`, the name of the quantity, and
+/// `example`.
 pub(crate) fn parse(text: &str, units: &[Unit], what: &str, example: &str) -> Result<u64, QuantityError> {
     let text = text.trim();
     let spellings = || units.iter().map(|u| u.spelling).collect::<Vec<_>>().join(", ");
@@ -92,7 +94,7 @@ pub(crate) fn parse(text: &str, units: &[Unit], what: &str, example: &str) -> Re
     })
 }
 
-/// Writes `value` with the largest of `units` (ascending) that it reaches, keeping every digit that is not zero.
+/// Writes `value` exactly, with the largest of `units` (ascending) that is not larger than it.
 pub(crate) fn write(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt::Result {
     let unit = units.iter().rev().find(|u| value >= u.factor).unwrap_or(&units[0]);
     let (whole, rest) = (value / unit.factor, value % unit.factor);

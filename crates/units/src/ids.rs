@@ -1,4 +1,4 @@
-//! Names for things as small integers, and the two axes that every share is written along.
+//! Ids as small integers, and the two dimensions of every share: direction and contention point.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -10,7 +10,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The id as an index into the table that it belongs to.
+            /// The id as an index into its table.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -19,19 +19,20 @@ macro_rules! id {
 }
 
 id!(
-    /// A service of a policy: its place in the policy's canonical order (parents before children, siblings by name).
+    /// A service: its index in the policy's canonical order (parents before children, siblings by
+    /// name).
     ServiceId
 );
 id!(
-    /// A machine of a policy, in canonical order (by rack, then by name, numbers in names by value).
+    /// A machine: its index in canonical order (by rack, then by name; numbers in names by value).
     MachineId
 );
 id!(
-    /// A rack of a policy, in canonical order (by name, numbers in names by value).
+    /// A rack: its index in canonical order (by name; numbers in names by value).
     RackId
 );
 
-/// Which way traffic goes, seen from the machine (or, for a rack's uplink, from the rack).
+/// The direction of traffic, from the viewpoint of the machine (of the rack, for a rack's uplink).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// Transmit: leaving the machine or the rack.
@@ -43,7 +44,7 @@ pub enum Direction {
 impl Direction {
     /// Both directions, transmit first.
     pub const ALL: [Self; 2] = [Self::Tx, Self::Rx];
-    /// `tx` or `rx`, as files and tables write it.
+    /// `tx` or `rx`, the spelling in files and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tx => "tx",
@@ -58,7 +59,7 @@ impl fmt::Display for Direction {
     }
 }
 
-/// Where services contend for bandwidth (Parley §2): a level of the sharing hierarchy.
+/// A level of the sharing hierarchy at which services contend for bandwidth (Parley §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContentionPoint {
     /// A machine's network interface.
@@ -70,9 +71,9 @@ pub enum ContentionPoint {
 }
 
 impl ContentionPoint {
-    /// All points, from the machine up.
+    /// All points, beginning with the machine.
     pub const ALL: [Self; 3] = [Self::Machine, Self::Rack, Self::Fabric];
-    /// `machine`, `rack` or `fabric`, as the policy file writes it.
+    /// `machine`, `rack` or `fabric`, the spelling in the policy file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Machine => "machine",

@@ -1,8 +1,8 @@
 //! Quantities with units.
 //!
-//! Every rate, size, time, weight and id in Weir has a type of its own: an integer inside, parsed and
-//! printed the way people write it (`6 Gb/s`, `80 kB`, `200 µs`). A bare number is never a quantity, so a
-//! bit cannot be added to a byte and a second cannot be compared with a millisecond.
+//! Every rate, size, time, weight and id in Weir has its own type: an integer, parsed and printed
+//! in common notation (`6 Gb/s`, `80 kB`, `200 µs`). A plain number is never a quantity, so a bit
+//! cannot be added to a byte, and a second cannot be compared with a millisecond.
 //!
 //! | type | inside | range |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | [`SimTime`] | picoseconds, `u64` | 213 days |
 //! | [`Weight`] | thousandths, `u32` | 0.001 to 1,000,000 |
 //!
-//! Worked example: `"12.5GB/s".parse::<Bandwidth>()` is 100 Gb/s, since a capital `B` is bytes.
+//! Worked example: `"12.5GB/s".parse::<Bandwidth>()` is 100 Gb/s, since `B` stands for bytes.
 
 mod bandwidth;
 mod bytes;

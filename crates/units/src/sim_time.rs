@@ -1,20 +1,21 @@
 //! [`SimTime`]: the simulator's clock in picoseconds.
 //!
-//! Problem: a 64-byte frame at 100 Gb/s takes 5.12 ns, so links that counted nanoseconds would round every
-//! frame and run a few percent too fast or too slow. Approach: the simulator counts picoseconds in a `u64`
-//! (213 days), in which a byte takes a whole number at every common link speed (80 ps at 100 Gb/s, 800 ps
-//! at 10 Gb/s); the simulator's links carry the remainder for the others. Everything above the links (brokers,
-//! limiters, results) speaks [`Instant`] and [`Duration`] in nanoseconds.
+//! Problem: a 64-byte frame at 100 Gb/s takes 5.12 ns. With a resolution of nanoseconds, links
+//! would round each frame and run a few percent too fast or too slow. Approach: the simulator
+//! counts picoseconds in a `u64` (213 days). At every common link rate a byte takes a whole number
+//! of them (80 ps at 100 Gb/s, 800 ps at 10 Gb/s); at other rates links carry the remainder. The
+//! layers above the links (brokers, limiters, results) use [`Instant`] and [`Duration`] in
+//! nanoseconds.
 //!
-//! Example: 1514 bytes at 10 Gb/s take 1,211,200 ps.
+//! Worked example: 1514 bytes at 10 Gb/s take 1,211,200 ps.
 //!
-//! Source of the trick: htsim (`sim/config.h`) counts picoseconds for the same reason.
+//! Source: htsim (`sim/config.h`) counts picoseconds for the same reason.
 
 use crate::{Duration, Instant};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// Picoseconds since the start of the simulation; also a length of time between two such points.
+/// Picoseconds since the start of the simulation, or between two times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SimTime(u64);
 
@@ -24,7 +25,7 @@ const PS_PER_NS: u64 = 1_000;
 impl SimTime {
     /// The start of the simulation.
     pub const ZERO: Self = Self(0);
-    /// Later than everything: a timer that is off.
+    /// Later than all other times: an inactive timer.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// `picos` picoseconds.
@@ -51,11 +52,11 @@ impl SimTime {
     pub const fn picos(self) -> u64 {
         self.0
     }
-    /// The point as the rest of Weir counts it: whole nanoseconds, rounded down.
+    /// The time in whole nanoseconds, rounded down.
     pub const fn instant(self) -> Instant {
         Instant::from_nanos(self.0 / PS_PER_NS)
     }
-    /// The length as the rest of Weir counts it: whole nanoseconds, rounded down.
+    /// The length in whole nanoseconds, rounded down.
     pub const fn duration(self) -> Duration {
         Duration::from_nanos(self.0 / PS_PER_NS)
     }
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn converts_to_whole_nanoseconds() {
+    fn conversion_rounds_down_to_nanoseconds() {
         assert_eq!(SimTime::from_picos(1_999).instant(), Instant::from_nanos(1));
         assert_eq!(SimTime::from(Duration::from_micros(10)), SimTime::from_picos(10_000_000));
         assert_eq!(SimTime::from_millis(1_500).to_string(), "1.500000000000 s");

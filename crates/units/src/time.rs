@@ -1,8 +1,8 @@
 //! [`Duration`] and [`Instant`] in nanoseconds.
 //!
-//! The core never reads a clock: an [`Instant`] is handed in by whoever drives it, counted from an origin
-//! that the driver chose (the start of a simulation, the boot of a host). The simulator's links count
-//! picoseconds in a type of their own and hand over whole nanoseconds.
+//! The core never reads a clock. Its driver passes an [`Instant`], counted from an origin that the
+//! driver has chosen (the start of a simulation, the boot of a host). The simulator's links use
+//! picoseconds ([`SimTime`](crate::SimTime)) and pass whole nanoseconds.
 
 use crate::decimal::{self, QuantityError, Unit, unit};
 use std::fmt;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Duration(u64);
 
-/// A point in time: nanoseconds since the driver's origin. Never goes back.
+/// A point in time: nanoseconds since the driver's origin. It never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
@@ -25,11 +25,11 @@ const UNITS: &[Unit] = &[
     unit("us", 1_000),
     unit("min", 60_000_000_000),
 ];
-/// How many of [`UNITS`] are used for printing.
+/// Number of units for printing: the first of [`UNITS`].
 const PRINTED: usize = 4;
 
 impl Duration {
-    /// No time.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
@@ -55,7 +55,7 @@ impl Duration {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// Whether no time passes.
+    /// Whether the length is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -107,7 +107,7 @@ impl Add<Duration> for Instant {
 }
 impl Sub for Instant {
     type Output = Duration;
-    /// Panics in tests when `earlier` is later; see [`Instant::saturating_since`].
+    /// Panics with debug assertions if `earlier` is later; see [`Instant::saturating_since`].
     fn sub(self, earlier: Self) -> Duration {
         debug_assert!(self >= earlier, "time went back");
         self.saturating_since(earlier)
@@ -116,7 +116,7 @@ impl Sub for Instant {
 
 impl FromStr for Duration {
     type Err = QuantityError;
-    /// Reads `200µs` (or `200us`), `1.5 ms`, `10s`, `2min`.
+    /// Parses `200µs` (or `200us`), `1.5 ms`, `10s`, `2min`.
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         decimal::parse(text, UNITS, "time", "200us").map(Self)
     }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints() {
+    fn durations_are_parsed_and_printed() {
         assert_eq!("200us".parse(), Ok(Duration::from_micros(200)));
         assert_eq!("200µs".parse(), Ok(Duration::from_micros(200)));
         assert_eq!("1.5 ms".parse(), Ok(Duration::from_micros(1_500)));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_apart_by_durations() {
+    fn difference_of_instants_is_a_duration() {
         let t = Instant::ZERO + Duration::from_secs(3);
         assert_eq!(t - Instant::from_nanos(1_000_000_000), Duration::from_secs(2));
         assert_eq!(Instant::ZERO.saturating_since(t), Duration::ZERO);

@@ -1,14 +1,14 @@
-//! [`Weight`]: how large a part of what is left over a service takes.
+//! [`Weight`]: a service's relative share of the capacity that guarantees leave.
 
 use crate::decimal::QuantityError;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// A relative importance in thousandths, from 0.001 to 1,000,000; the default is 1.
+/// A relative weight in thousandths, from 0.001 to 1,000,000; the default is 1.
 ///
-/// Fixed point keeps shares exact; three decimals are finer than any policy that people write, and the
-/// bound keeps `rate × weight` and sums over millions of services inside the allocator's integers.
+/// Fixed point keeps shares exact. Three decimals are sufficient for policies. The maximum keeps
+/// `rate × weight`, and sums over millions of services, within the allocator's integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(NonZeroU32);
 
@@ -42,7 +42,7 @@ impl Default for Weight {
 
 impl FromStr for Weight {
     type Err = QuantityError;
-    /// Reads `2` or `0.5`: a number without a unit, with at most three decimals.
+    /// Parses `2` or `0.5`: a number without a unit, with at most three decimals.
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let text = text.trim();
         let hint = "a weight is a number from 0.001 to 1000000 without a unit, for example `2` or `0.5`";
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints() {
+    fn weights_are_parsed_and_printed() {
         for (text, thousandths, printed) in
             [("1", 1000, "1"), ("0.5", 500, "0.5"), ("2.125", 2125, "2.125"), ("3.000", 3000, "3")]
         {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_weight() {
+    fn invalid_weights_are_rejected_with_a_cause() {
         for (text, cause) in [
             ("0", "`0` is zero"),
             ("0.000", "`0.000` is zero"),

@@ -1,4 +1,4 @@
-//! The datagrams of the brokers.
+//! Datagrams of the brokers.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -8,21 +8,25 @@
 //! | 2 | number of rows |
 //! | 8 | fingerprint of the sender's policy |
 //! | 8, 8 | epoch and round: of the machine (1, 3) or the fabric broker (2, 4) |
-//! | 4 | the machine that speaks (1, 3), the rack that is limited (2, 4) |
+//! | 4 | the sending machine (1, 3), or the rack to which the limits apply (2, 4) |
 //! | 4, 4 | first and last service covered |
-//! | 2 | only in kind 2: the limits' age in hundredths of a second, rounded up |
+//! | 2 | only in kind 2: age of the limits in 10 ms, rounded up |
 //! | 7 to 11 each | rows: a service and two rates, see `rows.rs` |
-//! | 16 | tag over all before it, see [`crate::key`] |
+//! | 16 | tag over all preceding bytes, see [`crate::key`] |
 //!
-//! Fixed fields are big-endian. Nothing is read before the tag is verified, except what says that this is
-//! another version. A value has one spelling, so a datagram that decodes encodes to the same bytes. A datagram has at
-//! most 1232 bytes: with the headers of UDP and IPv6 it fits 1280, which every IPv6 path carries whole.
+//! Fixed fields are big-endian. Only the magic number and the version are read before the tag is
+//! verified. Each value has exactly one encoding, so a datagram that decodes encodes to the same
+//! bytes. A datagram has at most 1232 bytes: with the UDP and IPv6 headers it is 1280 bytes, the
+//! minimum MTU of IPv6.
 //!
-//! Replay: the tag says who could have made a datagram, not when. `(epoch, round)` says that; the brokers keep the
-//! newest of each sender and count what is older.
+//! Replay: the tag does not prove freshness, `(epoch, round)` does. Brokers keep the newest pair of
+//! each sender, and ignore and count older datagrams.
 //!
-//! Worked example: 1,000 busy services next to each other take 6 datagrams of 60 + 7 · 167 = 1229 bytes (the last
-//! 1215). Parley §6.2 reckons 8 bytes a service, one direction and no tag.
+//! Worked example: 1,000 active services with consecutive ids take 6 datagrams of 60 + 7 · 167 =
+//! 1229 bytes (the last one has 1215).
+//!
+//! Deviates from the paper in: both directions and a tag. Parley §6.2 estimates 8 bytes per
+//! service.
 
 use crate::key::{Key, TAG_LEN};
 use crate::rows::{self, FabricRow};
@@ -30,33 +34,33 @@ use weir_control::{FabricInput, Input, LimitsRelay, RackLimits, RackReport, Usag
 use weir_units::{Duration, MachineId, RackId, ServiceId};
 
 const MAGIC: &[u8; 4] = b"WEIR";
-/// The version of the format that this code speaks.
+/// The format version that this code encodes and decodes.
 pub const VERSION: u8 = 2;
-/// The most bytes of a datagram: 1280 less 40 of IPv6 and 8 of UDP.
+/// The maximum size of a datagram in bytes: 1280 less 40 of IPv6 and 8 of UDP.
 pub const LARGEST: usize = 1_232;
 const KIND_USAGE: u8 = 1;
 const KIND_RELAY: u8 = 2;
 const KIND_RACK_REPORT: u8 = 3;
 const KIND_RACK_LIMITS: u8 = 4;
 const HEADER_LEN: usize = 44;
-/// One step of a relay's age.
+/// The unit of a relay's age.
 const AGE_STEP: Duration = Duration::from_millis(10);
 
-/// What a datagram says.
+/// The content of a datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// From machine to machine of a rack: what services used.
+    /// From a machine to the others of its rack: the usage of services.
     Usage(UsageReport),
-    /// From machine to machine of a rack: what the fabric broker said.
+    /// From a machine to the others of its rack: the fabric broker's limits.
     Relay(LimitsRelay),
-    /// From a rack's leader to the fabric broker.
+    /// From a rack's leader to the fabric broker: the rack's demands.
     RackReport(RackReport),
-    /// From the fabric broker to a rack's leader.
+    /// From the fabric broker to a rack's leader: the rack's limits.
     RackLimits(RackLimits),
 }
 
 impl Message {
-    /// What a rack broker does with it; `None` for what only a fabric broker understands.
+    /// The message as an input of a rack broker; `None` if only a fabric broker accepts it.
     pub fn rack_input(&self) -> Option<Input<'_>> {
         match self {
             Self::Usage(report) => Some(Input::Report(report)),
@@ -65,7 +69,7 @@ impl Message {
             Self::RackReport(_) => None,
         }
     }
-    /// What the fabric broker does with it; `None` for what only rack brokers understand.
+    /// The message as an input of the fabric broker; `None` if only rack brokers accept it.
     pub fn fabric_input(&self) -> Option<FabricInput<'_>> {
         match self {
             Self::RackReport(report) => Some(FabricInput::Report(report)),
@@ -95,27 +99,27 @@ impl From<RackLimits> for Message {
     }
 }
 
-/// Why a datagram was not accepted. Each is counted under its own name and the datagram is ignored.
+/// Why a datagram was rejected. Each reason has its own counter, and the datagram is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Too short to be a broker's datagram.
-    #[error("the datagram is cut off")]
+    /// The datagram is shorter than the fixed fields.
+    #[error("the datagram is truncated")]
     Truncated,
-    /// It does not start like one.
+    /// The magic number is missing.
     #[error("not a broker's datagram")]
     Foreign,
     /// Another version of the format.
     #[error("format version {0}, this is version {VERSION}")]
     Version(u8),
-    /// The tag is not of this key: forged, altered, or another deployment's.
+    /// No key verifies the tag: the datagram is forged, altered, or of another deployment.
     #[error("the tag does not verify")]
     Forged,
-    /// The tag verifies but the content is not well-formed: a sender with a fault.
+    /// The tag verifies, but the content is not well-formed: the sender is faulty.
     #[error("malformed: {0}")]
     Malformed(&'static str),
 }
 
-/// The fields that all kinds have, after the kind.
+/// The fields after the kind, which all kinds have.
 struct Header {
     rows: u16,
     policy: u64,
@@ -187,10 +191,10 @@ impl Header {
     }
 }
 
-/// The datagram of a message.
+/// Encodes a message as a datagram with a tag.
 ///
 /// # Panics
-/// In tests, if the message has more rows than fit or they are not ascending within its range.
+/// With debug assertions, if the rows do not fit or do not ascend within the message's range.
 pub fn encode(message: &Message, key: &Key) -> Vec<u8> {
     let (kind, header) = Header::of(message);
     let mut out = Vec::with_capacity(LARGEST);
@@ -217,7 +221,7 @@ pub fn encode(message: &Message, key: &Key) -> Vec<u8> {
     out
 }
 
-/// The message in a datagram that any of the keys verifies: a [`Key`] or [`crate::Keys`].
+/// Decodes a datagram that one of the keys verifies. `keys` is a [`Key`] or [`crate::Keys`].
 pub fn decode(datagram: &[u8], keys: &(impl AsRef<[Key]> + ?Sized)) -> Result<Message, DecodeError> {
     if datagram.len() < 5 {
         return Err(DecodeError::Truncated);
@@ -239,44 +243,44 @@ pub fn decode(datagram: &[u8], keys: &(impl AsRef<[Key]> + ?Sized)) -> Result<Me
     let header = Header::take(&mut fields);
     let Header { policy, epoch, round, from, first, last, .. } = header;
     if first > last {
-        return Err(DecodeError::Malformed("an empty range of services"));
+        return Err(DecodeError::Malformed("empty range of services"));
     }
-    let counted = |rows: usize| {
-        let right = rows == usize::from(header.rows);
-        right.then_some(()).ok_or(DecodeError::Malformed("another number of rows than it says"))
+    let check_count = |rows: usize| {
+        let equal = rows == usize::from(header.rows);
+        equal.then_some(()).ok_or(DecodeError::Malformed("wrong number of rows"))
     };
     match message[5] {
         KIND_USAGE => {
             let rows = rows::take(fields.0, first, last)?;
-            counted(rows.len())?;
+            check_count(rows.len())?;
             let machine = MachineId(from);
             Ok(Message::Usage(UsageReport { machine, policy, epoch, round, first, last, rows }))
         }
         KIND_RELAY => {
             if fields.0.len() < 2 {
-                return Err(DecodeError::Malformed("a relay without an age"));
+                return Err(DecodeError::Malformed("relay without an age"));
             }
             let age = AGE_STEP * u64::from(fields.take(u16::from_be_bytes));
             let rows = rows::take(fields.0, first, last)?;
-            counted(rows.len())?;
+            check_count(rows.len())?;
             Ok(Message::Relay(LimitsRelay { age, limits: header.limits(rows) }))
         }
         KIND_RACK_REPORT => {
             let rows = rows::take::<FabricRow<false>>(fields.0, first, last)?;
-            counted(rows.len())?;
+            check_count(rows.len())?;
             let (machine, rows) = (MachineId(from), rows.into_iter().map(|row| row.0).collect());
             Ok(Message::RackReport(RackReport { machine, policy, epoch, round, first, last, rows }))
         }
         KIND_RACK_LIMITS => {
             let rows = rows::take(fields.0, first, last)?;
-            counted(rows.len())?;
+            check_count(rows.len())?;
             Ok(Message::RackLimits(header.limits(rows)))
         }
         _ => Err(DecodeError::Malformed("unknown kind")),
     }
 }
 
-/// Takes fixed fields off the front. The caller has checked that they are there.
+/// Reads fixed fields from the front. The caller has checked the length.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {

@@ -1,12 +1,14 @@
-//! The key that the agents of a deployment share.
+//! Shared keys of a deployment.
 //!
-//! Rack datagrams carry a tag that only holders of the key can make: HMAC-SHA-256 (RFC 2104), cut to 128 bits
-//! as RFC 4868 does. Whoever cannot read the key file can neither speak for a machine nor alter what one said.
+//! Each rack datagram carries a tag, which requires the key: HMAC-SHA-256 (RFC 2104), truncated to
+//! 128 bits as in RFC 4868. Without the key file a datagram can be neither forged nor altered.
 //!
-//! Problem: a key must be replaced without a moment in which two machines do not understand each other. Approach: a machine has
-//! several [`Keys`], of which the first signs and all verify. Worked example: all have `old`. Then all get `old, new`, one
-//! after the other: whoever has it still signs with `old`. Then all get `new, old`, at last `new`: at each moment any two
-//! machines verify what the other signs.
+//! Problem: during the replacement of a key, any two machines must accept each other's datagrams.
+//! Approach: a machine has several [`Keys`]. The first one signs, and all of them verify.
+//!
+//! Worked example: all machines have `old`. They are changed one by one to `old, new`, and still
+//! sign with `old`. Then they are changed to `new, old`, and finally to `new`. At each time any two
+//! machines verify each other's tags.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -19,16 +21,17 @@ pub const TAG_LEN: usize = 16;
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
-/// The derived key of feedback. It is not printed.
+/// The key of feedback, derived from a [`Key`]. It is not printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FeedbackSecret {
-    /// Which key it is, on the wire; two keys have the same one time in 65,536.
+    /// Identifies the key on the wire. Two keys have the same number with probability 1/65,536.
     pub number: u16,
     /// The key of SipHash.
     pub bytes: [u8; 16],
 }
 
-/// The most keys at a time: as many as the kernel's programs verify feedback with.
+/// The maximum number of keys: `WEIR_KEYS` of `bpf/tables.h`, with which the kernel verifies
+/// feedback.
 pub const KEYS_MAX: usize = 4;
 
 /// The keys of a machine, [`KEYS_MAX`] at most: the first signs, all verify. They are not printed.
@@ -36,7 +39,7 @@ pub const KEYS_MAX: usize = 4;
 pub struct Keys(Vec<Key>);
 
 impl Keys {
-    /// Keys in order. No two may be the same, or have the same number in feedback.
+    /// Keys in order, the signing key first. Two keys must not be equal or have the same number.
     pub fn new(keys: Vec<Key>) -> Result<Self, KeyError> {
         if keys.is_empty() {
             return Err(KeyError::None);
@@ -52,12 +55,12 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    /// Keys from a text with one in each line; empty lines and lines that start with `#` say nothing. An error names the line
-    /// that it is about, counted from 1, if it is about one.
+    /// Reads keys from a text with one key per line. Empty lines and lines that start with `#` are
+    /// ignored. An error has the number of its line, counted from 1, if it concerns a line.
     pub fn from_text(text: &str) -> Result<Self, (Option<usize>, KeyError)> {
-        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+        let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let key = |(at, line)| Key::from_hex(line).map_err(|error| (Some(at), error));
+        let key = |(number, line)| Key::from_hex(line).map_err(|error| (Some(number), error));
         let keys = lines.map(key).collect::<Result<_, _>>()?;
         Self::new(keys).map_err(|error| (None, error))
     }
@@ -67,7 +70,7 @@ impl Keys {
         &self.0[0]
     }
 
-    /// All of them, the one that signs first.
+    /// All keys, the signing key first.
     pub fn all(&self) -> &[Key] {
         &self.0
     }
@@ -91,23 +94,23 @@ impl fmt::Debug for FeedbackSecret {
     }
 }
 
-/// Why a text is not a key.
+/// Why a text does not hold valid keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The text is not 64 hexadecimal digits.
     #[error("a key is 64 hexadecimal digits (32 bytes)")]
     NotHex,
-    /// All bytes are zero, which is a forgotten default and no secret.
-    #[error("a key of zeros is no secret")]
+    /// All bytes are zero: a placeholder, not a secret.
+    #[error("a key must not be all zeros")]
     Zero,
-    /// There is no key at all.
-    #[error("there is no key in it")]
+    /// The text has no key.
+    #[error("it has no key")]
     None,
-    /// More than a machine can have.
+    /// More than [`KEYS_MAX`] keys.
     #[error("{0} keys, but a machine has {KEYS_MAX} at most")]
     TooMany(usize),
-    /// Two are the same, or receivers of feedback could not tell them apart: one time in 65,536.
-    #[error("two keys are the same, or have the same number in feedback")]
+    /// Two keys are equal, or have the same feedback number (probability 1/65,536).
+    #[error("two keys are equal or have the same feedback number")]
     Alike,
 }
 
@@ -117,7 +120,7 @@ impl Key {
         if bytes == [0; 32] { Err(KeyError::Zero) } else { Ok(Self(bytes)) }
     }
 
-    /// A key from 64 hexadecimal digits, space around them allowed.
+    /// A key from 64 hexadecimal digits. Surrounding whitespace is ignored.
     pub fn from_hex(text: &str) -> Result<Self, KeyError> {
         let text = text.trim().as_bytes();
         if text.len() != 64 {
@@ -131,8 +134,9 @@ impl Key {
         Self::new(bytes)
     }
 
-    /// What feedback is signed with, which the kernel checks: a key of its own, derived from this one, and the number by which
-    /// receivers know it. Whoever learns the derived key can forge feedback, but no datagram.
+    /// The key that signs feedback, and its number on the wire. It is derived from this key,
+    /// because the kernel holds it: disclosure of the derived key does not permit forging rack
+    /// datagrams.
     pub fn feedback(&self) -> FeedbackSecret {
         let derived = |purpose: &str| self.mac(purpose.as_bytes()).finalize().into_bytes();
         let (key, number) = (derived("weir feedback key 1"), derived("weir feedback number 1"));
@@ -149,7 +153,7 @@ impl Key {
         tag
     }
 
-    /// Whether `tag` is the message's, in a time that does not tell where they differ.
+    /// Whether `tag` is the tag of `message`. The comparison takes constant time.
     pub(crate) fn verify(&self, message: &[u8], tag: &[u8]) -> bool {
         tag.len() == TAG_LEN && self.mac(message).verify_truncated_left(tag).is_ok()
     }
@@ -172,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_64_digits() {
+    fn key_is_read_from_64_hex_digits() {
         let text = format!(" {}\n", "0a".repeat(32));
         assert_eq!(Key::from_hex(&text).expect("a key").0, [10; 32]);
         for bad in ["", "0a", &"zz".repeat(32), &"0a".repeat(33)] {
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn several_keys_come_in_order() {
+    fn keys_are_read_in_order_with_line_numbers_in_errors() {
         let line = |byte: u8| format!("{byte:02x}").repeat(32);
         let text = format!("# the new one\n{}\n\n  {}\n", line(7), line(8));
         let keys = Keys::from_text(&text).expect("two keys");
@@ -196,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_is_hmac_sha_256() {
-        // RFC 4231, test case 1 has a key of 20 bytes; HMAC pads keys with zeros to the block, so 32 bytes
-        // with 12 zeros at the end give the same tag.
+    fn tag_matches_rfc_4231_test_case_1() {
+        // RFC 4231, test case 1 has a key of 20 bytes; HMAC pads keys with zeros to the block, so
+        // 32 bytes with 12 zeros at the end give the same tag.
         let mut bytes = [0; 32];
         bytes[..20].fill(0x0b);
         let tag = Key::new(bytes).expect("a key").tag(b"Hi There");
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn feedback_has_a_key_of_its_own() {
+    fn feedback_uses_a_derived_key() {
         let of = |byte| Key::new([byte; 32]).expect("a key").feedback();
         assert_eq!(of(7), of(7));
         assert!(of(7).bytes != of(8).bytes && of(7).number != of(8).number);
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_printed() {
+    fn debug_output_hides_the_key() {
         let key = Key::new([7; 32]).expect("a key");
         assert_eq!(format!("{key:?}"), "Key(secret)");
     }

@@ -1,7 +1,11 @@
-//! Bytes on the wire: parse and emit, nothing else.
+//! Wire format of the brokers' messages: encode and decode only.
 //!
-//! [`datagram`] holds what brokers tell each other, within a rack and between racks and the fabric broker; [`key`] the
-//! shared key that tags it; `rows` and `varint` what is in it.
+//! | module | holds |
+//! |---|---|
+//! | [`datagram`] | the datagrams within a rack, and between racks and the fabric broker |
+//! | [`key`] | the shared keys and the tag of a datagram |
+//! | `rows` | the rows of a datagram: a service and two rates |
+//! | `varint` | integers of variable length |
 
 pub mod datagram;
 pub mod key;

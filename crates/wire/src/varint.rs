@@ -1,5 +1,5 @@
-//! Integers in as few bytes as they need (LEB128): seven bits to a byte, low bits first, the top bit set on
-//! all but the last byte. A 10 Gb/s rate takes 5 bytes instead of 8.
+//! Integers of variable length (LEB128): seven bits per byte, low bits first, the top bit set on
+//! all but the last byte. A rate of 10 Gb/s takes 5 bytes instead of 8.
 
 /// Appends `value`.
 pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -10,12 +10,14 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Takes a value off the front of `input`; `None` if it is cut off, too long, or longer than it needs to be.
+/// Removes a value from the front of `input`. Returns `None` if it is truncated, larger than 64
+/// bits, or not in its shortest encoding.
 pub(crate) fn take(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for (i, byte) in input.iter().enumerate().take(10) {
         let bits = u64::from(byte & 0x7f);
-        // The tenth byte holds the one bit that is left; a last byte of zero would spell the same value twice.
+        // The tenth byte has one bit of the value. A last byte of zero is a second encoding of the
+        // value.
         if (i == 9 && bits > 1) || (i > 0 && *byte == 0) {
             return None;
         }
@@ -35,7 +37,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_is_taken(value: u64, tail: Vec<u8>) {
+        fn encoded_value_decodes_and_leaves_the_tail(value: u64, tail: Vec<u8>) {
             let mut bytes = Vec::new();
             put(&mut bytes, value);
             bytes.extend(&tail);
@@ -44,7 +46,7 @@ mod tests {
             prop_assert_eq!(input, &tail[..]);
         }
         #[test]
-        fn each_value_has_one_spelling(bytes: Vec<u8>) {
+        fn each_value_has_one_encoding(bytes: Vec<u8>) {
             let mut input = &bytes[..];
             if let Some(value) = take(&mut input) {
                 let mut again = Vec::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * For a test only, never loaded: the machine shaper's headers as clang compiles them for the kernel. Each function
- * is called once, with nothing known about its arguments.
+ * Compile test of the machine shaper's headers for the BPF target; never loaded. Each function is
+ * called once, with arguments that the compiler cannot evaluate.
  */
 #include <linux/bpf.h>
 
@@ -23,7 +23,7 @@ struct state {
 	struct weir_destination destination;
 };
 
-__attribute__((section("classifier"), used)) int start(struct __sk_buff *skb)
+__attribute__((section("classifier"), used)) int initialize(struct __sk_buff *skb)
 {
 	struct state *state = (struct state *)(long)skb->data;
 
@@ -36,7 +36,7 @@ __attribute__((section("classifier"), used)) int start(struct __sk_buff *skb)
 	return 0;
 }
 
-__attribute__((section("classifier"), used)) int packet(struct __sk_buff *skb)
+__attribute__((section("classifier"), used)) int ingress(struct __sk_buff *skb)
 {
 	struct state *state = (struct state *)(long)skb->data;
 	u64 now = skb->tstamp;
@@ -53,28 +53,28 @@ __attribute__((section("classifier"), used)) int packet(struct __sk_buff *skb)
 	if (weir_destination_silent(&state->destination, now) == WEIR_DESTINATION_DROP)
 		return (int)weir_receive_meter_usage(&state->meter, now);
 	skb->tstamp = weir_limiter_departure(&state->destination.limiter, now, skb->len);
-	return weir_destination_asks(&state->destination, now);
+	return weir_destination_requests(&state->destination, now);
 }
 
 struct sending {
 	struct weir_pacing pacing;
 	struct weir_sending rules;
 	struct weir_sender sender;
-	struct weir_interface_meter level;
-	struct weir_machine machine;
+	struct weir_interface_meter meter;
+	struct weir_machine_egress machine;
 };
 
-__attribute__((section("classifier"), used)) int leave(struct __sk_buff *skb)
+__attribute__((section("classifier"), used)) int egress(struct __sk_buff *skb)
 {
 	struct sending *sending = (struct sending *)(long)skb->data;
 	u64 now = skb->tstamp, departure = now;
 	u32 leaves;
 
-	leaves = weir_sender_departure(&sending->sender, &sending->rules, &sending->pacing, &sending->level, &sending->machine,
-				       now, skb->len, skb->mark, &departure);
+	leaves = weir_sender_departure(&sending->sender, &sending->rules, &sending->pacing, &sending->meter,
+				       &sending->machine, now, skb->len, skb->mark, &departure);
 	if (leaves != WEIR_LEAVES_NEVER)
-		weir_machine_departure(&sending->machine, &sending->pacing, now, skb->len, leaves, &departure);
+		weir_machine_egress_departure(&sending->machine, &sending->pacing, now, skb->len, leaves, &departure);
 	skb->tstamp = departure;
-	weir_level_tick(&sending->level, now, skb->len, skb->hash, skb->mark);
+	weir_sending_tick(&sending->meter, now, skb->len, skb->hash, skb->mark);
 	return 0;
 }

@@ -80,7 +80,7 @@ struct Receiver {
     /// What the brokers let it receive.
     limit: Bandwidth,
     /// What it is entitled to of the interface.
-    entitled: Bandwidth,
+    committed: Bandwidth,
 }
 
 /// All services of a host together.
@@ -138,12 +138,12 @@ impl<O: Observer> World<O> {
             let class = place % self.classes;
             let parameters = config.services.get(class).map_or(config.parameters, |service| config.of(service));
             let meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, place as u32);
-            shaping.receivers.push(Receiver { meter, limit: Bandwidth::UNLIMITED, entitled: Bandwidth::ZERO });
+            shaping.receivers.push(Receiver { meter, limit: Bandwidth::UNLIMITED, committed: Bandwidth::ZERO });
         }
         for (host, receivers) in shaping.receivers.chunks_mut(self.classes).enumerate() {
             let entitlements = config.entitlements(MachineId(host as u32));
-            for (receiver, entitled) in receivers.iter_mut().zip(entitlements) {
-                receiver.entitled = entitled;
+            for (receiver, committed) in receivers.iter_mut().zip(entitlements) {
+                receiver.committed = committed;
             }
         }
         let bursts: Vec<_> = config.services.iter().map(|service| service.burst).collect();

@@ -27,12 +27,12 @@ impl<O: Observer> World<O> {
         let shaping = &mut self.shaping;
         let receiver = &mut shaping.receivers[place];
         // Whoever the brokers hold below that wants no more than they give.
-        let entitled = receiver.entitled.min(receiver.limit);
+        let committed = receiver.committed.min(receiver.limit);
         let interface = &mut shaping.interfaces[host.index()].receive;
         let config = &shaping.config;
         let share = &config.services[class.index()].shares.rx;
         interface.reach(&receiver.meter, now, bytes, share, receiver.limit, config.sharing);
-        let received = interface.receive(&mut receiver.meter, now, bytes, capable, marked, entitled);
+        let received = interface.receive(&mut receiver.meter, now, bytes, capable, marked, committed);
         if received.shares {
             self.share_receiving(host);
         }

@@ -14,7 +14,7 @@ impl Slot {
     /// When to look at the queue again whose first packet may leave at `departure`: then, or when nothing will have been heard for
     /// so long (`silence`) that the limiter is slowed or forgotten.
     fn wakes(&self, now: Instant, departure: Instant, silence: Duration) -> SimTime {
-        let silent = self.limiter.heard_at() + silence;
+        let silent = self.limiter.feedback_at() + silence;
         departure.min(if silent > now { silent } else { now + silence }).into()
     }
 }

@@ -49,9 +49,9 @@ fn rack_report() -> RackReport {
 }
 
 #[test]
-fn every_kind_survives_the_wire() {
+fn every_kind_survives_encoding() {
     let relay = LimitsRelay { age: Duration::from_millis(1_230), limits: limits() };
-    // 44 + rows + 16; a row has 7 bytes, one more where the distance is 128 or more.
+    // 44 + rows + 16. A row has 7 bytes, and 8 if the difference is 128 or more.
     let messages: [(Message, usize); 4] = [
         (report().into(), 44 + 14 + 16),
         (relay.into(), 46 + 15 + 16),
@@ -66,7 +66,7 @@ fn every_kind_survives_the_wire() {
 }
 
 #[test]
-fn only_who_can_use_a_message_gets_it() {
+fn messages_are_inputs_of_one_kind_of_broker_only() {
     let relay = LimitsRelay { age: Duration::ZERO, limits: limits() };
     let for_racks: [Message; 3] = [report().into(), relay.into(), limits().into()];
     assert!(for_racks.iter().all(|message| message.rack_input().is_some() && message.fabric_input().is_none()));
@@ -75,22 +75,22 @@ fn only_who_can_use_a_message_gets_it() {
 }
 
 #[test]
-fn an_age_is_never_told_younger_than_it_is() {
-    let told = |nanos: u64| {
+fn relay_age_is_rounded_up() {
+    let decoded_age = |nanos: u64| {
         let relay = LimitsRelay { age: Duration::from_nanos(nanos), limits: limits() };
         match decode(&encode(&relay.into(), &key()), &key()) {
             Ok(Message::Relay(relay)) => relay.age,
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(told(1), Duration::from_millis(10));
-    assert_eq!(told(10_000_000), Duration::from_millis(10));
-    // The largest is older than any timeout that makes sense.
-    assert_eq!(told(u64::MAX), Duration::from_millis(655_350));
+    assert_eq!(decoded_age(1), Duration::from_millis(10));
+    assert_eq!(decoded_age(10_000_000), Duration::from_millis(10));
+    // The maximum age exceeds any reasonable timeout.
+    assert_eq!(decoded_age(u64::MAX), Duration::from_millis(655_350));
 }
 
 #[test]
-fn the_largest_datagram_fits_the_smallest_path() {
+fn largest_datagram_fits_the_minimum_mtu() {
     let largest =
         Demand { usage: Bandwidth::from_bps(QuantisedRate::of(Bandwidth::MAX).bandwidth().bps()), backlogged: true };
     let rows: Vec<UsageRow> =
@@ -105,20 +105,20 @@ fn the_largest_datagram_fits_the_smallest_path() {
 }
 
 #[test]
-fn what_is_not_a_datagram_of_ours_is_named() {
-    let good = encode(&report().into(), &key());
+fn invalid_datagrams_are_rejected_with_their_reason() {
+    let valid = encode(&report().into(), &key());
     let altered = |at: usize, byte: u8| {
-        let mut bytes = good.clone();
+        let mut bytes = valid.clone();
         bytes[at] = byte;
         bytes
     };
     assert_eq!(decode(&[], &key()), Err(DecodeError::Truncated));
-    assert_eq!(decode(&good[..HEADER_LEN], &key()), Err(DecodeError::Truncated));
-    assert_eq!(decode(&good[..good.len() - 1], &key()), Err(DecodeError::Forged));
+    assert_eq!(decode(&valid[..HEADER_LEN], &key()), Err(DecodeError::Truncated));
+    assert_eq!(decode(&valid[..valid.len() - 1], &key()), Err(DecodeError::Forged));
     assert_eq!(decode(&altered(0, b'X'), &key()), Err(DecodeError::Foreign));
     assert_eq!(decode(&altered(4, 1), &key()), Err(DecodeError::Version(1)));
     assert_eq!(decode(&altered(30, 0xff), &key()), Err(DecodeError::Forged));
-    assert_eq!(decode(&good, &Key::new([2; 32]).expect("a key")), Err(DecodeError::Forged));
+    assert_eq!(decode(&valid, &Key::new([2; 32]).expect("a key")), Err(DecodeError::Forged));
 }
 
 fn tagged(mut message: Vec<u8>) -> Vec<u8> {
@@ -128,35 +128,32 @@ fn tagged(mut message: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn a_faulty_sender_with_the_key_is_refused_too() {
+fn malformed_content_with_a_valid_tag_is_rejected() {
     let alter = |message: Message, change: fn(&mut Vec<u8>)| {
         let mut bytes = encode(&message, &key());
         bytes.truncate(bytes.len() - TAG_LEN);
         change(&mut bytes);
         decode(&tagged(bytes), &key())
     };
-    let malformed = |words| Err(DecodeError::Malformed(words));
+    let malformed = |cause| Err(DecodeError::Malformed(cause));
     let usage = |change: fn(&mut Vec<u8>)| alter(report().into(), change);
     assert_eq!(usage(|m| m[5] = 9), malformed("unknown kind"));
-    assert_eq!(usage(|m| m.push(1)), malformed("a row is cut off"));
-    assert_eq!(usage(|m| m.extend([1, 0, 0, 0, 0, 0, 0])), malformed("another number of rows than it says"));
-    assert_eq!(usage(|m| m.extend([0, 0, 0, 0, 0, 0, 0])), malformed("a service twice"));
+    assert_eq!(usage(|m| m.push(1)), malformed("a row is truncated"));
+    assert_eq!(usage(|m| m.extend([1, 0, 0, 0, 0, 0, 0])), malformed("wrong number of rows"));
+    assert_eq!(usage(|m| m.extend([0, 0, 0, 0, 0, 0, 0])), malformed("duplicate service"));
     assert_eq!(usage(|m| m.resize(1_300, 1)), malformed("too many rows"));
-    assert_eq!(usage(|m| m[7] = 3), malformed("another number of rows than it says"));
-    assert_eq!(usage(|m| m[40..44].fill(0)), malformed("a service out of range"));
-    assert_eq!(
-        usage(|m| m[36..44].copy_from_slice(&[0, 0, 0, 9, 0, 0, 0, 1])),
-        malformed("an empty range of services")
-    );
-    // The code between the largest rate and unlimited, and unlimited where it may not stand.
-    assert_eq!(usage(|m| m[45..48].copy_from_slice(&[0x7f, 0xff, 0xfe])), malformed("a rate above the largest"));
-    assert_eq!(usage(|m| m[45..48].fill(0xff)), malformed("a demand without bound"));
+    assert_eq!(usage(|m| m[7] = 3), malformed("wrong number of rows"));
+    assert_eq!(usage(|m| m[40..44].fill(0)), malformed("service out of range"));
+    assert_eq!(usage(|m| m[36..44].copy_from_slice(&[0, 0, 0, 9, 0, 0, 0, 1])), malformed("empty range of services"));
+    // The code between the maximum rate and unlimited, and unlimited where it is not allowed.
+    assert_eq!(usage(|m| m[45..48].copy_from_slice(&[0x7f, 0xff, 0xfe])), malformed("rate above the maximum"));
+    assert_eq!(usage(|m| m[45..48].fill(0xff)), malformed("unlimited demand"));
     let rack = |change: fn(&mut Vec<u8>)| alter(rack_report().into(), change);
-    assert_eq!(rack(|m| m[45..48].copy_from_slice(&[0x7f, 0xff, 0xff])), malformed("a demand without bound"));
-    // A rate of the fabric has no bit for backlogged.
-    assert_eq!(rack(|m| m[45] |= 0x80), malformed("a rate above the largest"));
+    assert_eq!(rack(|m| m[45..48].copy_from_slice(&[0x7f, 0xff, 0xff])), malformed("unlimited demand"));
+    // Fabric rows have no backlogged bit.
+    assert_eq!(rack(|m| m[45] |= 0x80), malformed("rate above the maximum"));
     let relay = LimitsRelay { age: Duration::ZERO, limits: limits() };
-    assert_eq!(alter(relay.into(), |m| m.truncate(45)), malformed("a relay without an age"));
+    assert_eq!(alter(relay.into(), |m| m.truncate(45)), malformed("relay without an age"));
 }
 
 fn any_rate(unlimited: bool) -> impl Strategy<Value = Bandwidth> {
@@ -196,15 +193,19 @@ fn any_message() -> impl Strategy<Value = Message> {
 }
 
 proptest! {
-    /// What is said is heard.
+    /// Encoding and decoding returns the original message.
     #[test]
-    fn any_message_survives_the_wire(message in any_message()) {
+    fn any_message_survives_encoding(message in any_message()) {
         prop_assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
     }
 
-    /// Whatever arrives is decoded or refused, and what is decoded was spelled in the only way.
+    /// Arbitrary bytes are decoded or rejected, and a decoded message encodes to the same bytes.
     #[test]
-    fn any_bytes_are_decoded_or_refused(kind in 0u8..6, rows in 0u8..4, message in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_decoded_or_rejected(
+        kind in 0u8..6,
+        rows in 0u8..4,
+        message in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
         let _ = decode(&message, &key());
         let mut framed = encode(&report().into(), &key())[..8].to_vec();
         (framed[5], framed[7]) = (kind, rows);
@@ -217,7 +218,7 @@ proptest! {
 }
 
 #[test]
-fn any_of_several_keys_verifies() {
+fn any_configured_key_verifies() {
     let key = |byte| Key::new([byte; 32]).expect("a key");
     let keys = |bytes: &[u8]| crate::Keys::new(bytes.iter().map(|byte| key(*byte)).collect()).expect("keys");
     let message = Message::Usage(UsageReport {
@@ -229,7 +230,7 @@ fn any_of_several_keys_verifies() {
         last: ServiceId(u32::MAX),
         rows: vec![],
     });
-    // Each step of a rotation, and the step before it.
+    // The steps of a key rotation: machines at adjacent steps accept each other's datagrams.
     let steps = [keys(&[1]), keys(&[1, 2]), keys(&[2, 1]), keys(&[2])];
     for pair in steps.windows(2) {
         for (sender, receiver) in [(&pair[0], &pair[1]), (&pair[1], &pair[0])] {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::HashMap;
-use weir_datapath::{Address, Answers, RawAnswers, Told};
+use weir_datapath::{Address, Advertised, FeedbackSampler, abi};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId};
 
 /// A packet: nanoseconds since the one before, bytes, and how far off the time is by which it surely has come.
@@ -18,14 +18,14 @@ proptest! {
         interval in prop_oneof![Just(0u64), 1_000..1_000_000u64],
         seed in any::<u32>(),
     ) {
-        let start = RawAnswers { interval, bytes, answered_at: 0, unanswered: 0, draw: seed };
-        let (mut model, mut fast) = (Answers(start), Answers(start));
+        let start = abi::FeedbackSampler { interval, bytes, sent_at: 0, unsent_bytes: 0, draw: seed };
+        let (mut model, mut fast) = (FeedbackSampler(start), FeedbackSampler(start));
         let mut now = 0;
         for (gap, bytes, off) in packets {
             now += gap;
             let (at, bytes) = (Instant::from_nanos(now), Bytes::new(bytes));
             let answered = model.is_due(at, bytes);
-            if fast.waits(Instant::from_nanos(now + off), bytes) {
+            if fast.is_not_due(Instant::from_nanos(now + off), bytes) {
                 prop_assert!(!answered);
             } else {
                 prop_assert_eq!(fast.is_due(at, bytes), answered);
@@ -48,7 +48,7 @@ proptest! {
     fn only_who_was_told_is_spared(
         answers in prop::collection::vec((address(), address(), 0..3u32, 1..4u64, 0..400u64), 1..300),
     ) {
-        let mut told = Told::<16>::new(Duration::from_micros(1000));
+        let mut told = Advertised::<16>::new(Duration::from_micros(1000));
         let mut known: HashMap<(Address, Address, u32), (u64, u64, u32)> = HashMap::new();
         let mut now = 10_000;
         for (source, destination, service, rate, on) in answers {
@@ -70,7 +70,7 @@ proptest! {
 
 #[test]
 fn a_sender_is_told_a_rate_once_in_a_while() {
-    let mut told = Told::<256>::new(Duration::from_micros(1000));
+    let mut told = Advertised::<256>::new(Duration::from_micros(1000));
     let hosts: Vec<Address> = (1..=32u64).map(|host| [0, (0x0a4d_0000 + host).swap_bytes() | 0xffff_0000]).collect();
     let mut count = |rate: fn(u64) -> u64| {
         let mut answers = 0;
@@ -93,7 +93,7 @@ fn a_sender_is_told_a_rate_once_in_a_while() {
 fn slow_meters_tell_before_their_senders_take_it_for_silence() {
     // Intervals of 10 us to 1 s; silence is a second.
     for interval in [10, 200, 20_000, 62_500, 100_000, 500_000, 1_000_000] {
-        let mut told = Told::<16>::new(Duration::from_micros(2 * interval));
+        let mut told = Advertised::<16>::new(Duration::from_micros(2 * interval));
         let ends: (Address, Address) = ([0, 1], [0, 2]);
         let tells = |at: &u64| {
             !told.repeats(
@@ -112,11 +112,17 @@ fn slow_meters_tell_before_their_senders_take_it_for_silence() {
 #[test]
 fn most_packets_wait() {
     // 64 B packets each 100 ns, ticks of 200 us, the product's 10 kB and T.
-    let mut answers = Answers(RawAnswers { interval: 200_000, bytes: 10_000, answered_at: 0, unanswered: 0, draw: 7 });
+    let mut answers = FeedbackSampler(abi::FeedbackSampler {
+        interval: 200_000,
+        bytes: 10_000,
+        sent_at: 0,
+        unsent_bytes: 0,
+        draw: 7,
+    });
     let (mut asked, mut answered) = (0, 0);
     for i in 0..1_000_000u64 {
         let (now, tick) = (i * 100, (i * 100 / 200_000 + 1) * 200_000);
-        if !answers.waits(Instant::from_nanos(tick), Bytes::new(64)) {
+        if !answers.is_not_due(Instant::from_nanos(tick), Bytes::new(64)) {
             asked += 1;
             answered += u32::from(answers.is_due(Instant::from_nanos(now), Bytes::new(64)));
         }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weir_datapath::{Batch, Grant, Limiter, Pacer, PacingConfig};
+use weir_datapath::{CpuBatch, Lease, Limiter, Pacer, PacingConfig};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
@@ -58,8 +58,8 @@ proptest! {
             pacer.set_limit(0, Bandwidth::from_mbps(root));
         }
         let mut limiters = [Limiter::new(limit, Bytes::new(burst(mbps))), Limiter::new(limit, Bytes::new(burst(mbps)))];
-        let mut grants = [Grant::default(); 2];
-        let mut batches = [(Batch::default(), 0); CPUS];
+        let mut grants = [Lease::default(); 2];
+        let mut batches = [(CpuBatch::default(), 0); CPUS];
         let mut events = BinaryHeap::new();
         let mut order = 0u64;
         for (socket, (_, _, window, _)) in sockets.iter().enumerate() {
@@ -133,7 +133,7 @@ proptest! {
     ) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
-        let (mut batches, mut looks, mut packets, mut now) = ([Batch::default(); CPUS], 0, 0usize, 1_000_000u64);
+        let (mut batches, mut looks, mut packets, mut now) = ([CpuBatch::default(); CPUS], 0, 0usize, 1_000_000u64);
         // A tenth more than the limit: all wait from 11 ms on.
         while now < 25_000_000 {
             now += u64::from(FRAME) * 8_000 * 10 / 11 / mbps;
@@ -155,7 +155,7 @@ proptest! {
     fn what_nobody_comes_back_to_is_forgotten(mbps in 1_000u64..10_000, silent in 2u32..24) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
-        let place = || (Batch::default(), Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Grant::default());
+        let place = || (CpuBatch::default(), Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());
         let mut places: Vec<_> = (0..=silent).map(|_| place()).collect();
         let mut now = 1_000_000u64;
         let (mut taken, mut packets) = (0, 0);
@@ -180,10 +180,10 @@ proptest! {
     fn what_comes_back_at_once_is_an_eighth(mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
-        let unlimited = || (Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Grant::default());
-        let mut destinations: Vec<(Limiter, Grant)> = (0..places).map(|_| unlimited()).collect();
+        let unlimited = || (Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());
+        let mut destinations: Vec<(Limiter, Lease)> = (0..places).map(|_| unlimited()).collect();
         // Each on a CPU of its own, which has no batch while what is sent waits.
-        let mut batches = vec![Batch::default(); places];
+        let mut batches = vec![CpuBatch::default(); places];
         let (mut now, mut left) = (1_000_000u64, Vec::new());
         let mut send = |place: usize, now: u64, bytes: u32| {
             let (limiter, grant) = &mut destinations[place];

@@ -1,0 +1,151 @@
+//! Compiles the per-packet code and generates its Rust interface, both from `bpf/tables.h`.
+//!
+//! bindgen reads the headers with libclang and writes two files: `abi.rs`, which [`interface::rewrite`] turns into Rust
+//! names and safe signatures, and `abi.c`, one exported function for each `static inline` function that Rust calls.
+
+mod interface;
+mod version;
+
+use bindgen::callbacks::{AttributeInfo, DeriveInfo, IntKind, ParseCallbacks};
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Functions whose pointer arguments each name one valid object, distinct from what the others name. Rust calls them
+/// without `unsafe`, by reference.
+const SAFE: &[&str] = &[
+    "weir_advertised_slot",
+    "weir_control_kind",
+    "weir_cpu_batch_end",
+    "weir_cpu_batch_pass",
+    "weir_destination_feedback",
+    "weir_destination_init",
+    "weir_destination_requests",
+    "weir_destination_silent",
+    "weir_ecn_arrive_ipv4",
+    "weir_ecn_arrive_ipv6",
+    "weir_ecn_leave_ipv4",
+    "weir_ecn_leave_ipv6",
+    "weir_feedback_due",
+    "weir_feedback_ipv4",
+    "weir_feedback_ipv6",
+    "weir_feedback_newer",
+    "weir_feedback_not_due",
+    "weir_feedback_read",
+    "weir_feedback_repeats",
+    "weir_feedback_subject",
+    "weir_feedback_tag",
+    "weir_feedback_write_as",
+    "weir_interface_meter_init",
+    "weir_interface_meter_packet",
+    "weir_interface_meter_reach",
+    "weir_interface_meter_set_capacity",
+    "weir_interface_meter_share",
+    "weir_law_floor",
+    "weir_law_marked_usage",
+    "weir_lease_take",
+    "weir_limiter_departure",
+    "weir_limiter_earliest",
+    "weir_limiter_set_burst",
+    "weir_limiter_set_rate",
+    "weir_machine_egress_departure",
+    "weir_meter_add",
+    "weir_pacing_pass",
+    "weir_rate_law",
+    "weir_receive_meter_init",
+    "weir_receive_meter_packet",
+    "weir_receive_meter_set_capacity",
+    "weir_receive_meter_set_interval",
+    "weir_receive_meter_usage",
+    "weir_receive_packet",
+    "weir_segments",
+    "weir_sender_departure",
+    "weir_sending_tick",
+    "weir_tick_interface",
+    "weir_tick_marks",
+    "weir_tick_meter",
+    "weir_tick_take",
+    "weir_wire_bytes",
+];
+/// Functions with pointers that may be null, alias, or name several objects.
+const UNSAFE: &[&str] =
+    &["weir_classify", "weir_depart", "weir_departure_tick_time", "weir_header_bytes", "weir_parse", "weir_siphash"];
+
+/// The structure of event counters, which status and metrics read by name.
+const COUNTERS: &str = "weir_counts";
+
+#[derive(Debug)]
+struct Callbacks;
+
+impl ParseCallbacks for Callbacks {
+    fn int_macro(&self, name: &str, _: i64) -> Option<IntKind> {
+        match name {
+            // Bits of fields of one byte.
+            "WEIR_FEEDBACK_ECN_ACK" => Some(IntKind::U8),
+            name if name.starts_with("WEIR_HAS_") || name.starts_with("WEIR_RULE_") => Some(IntKind::U8),
+            name if name.ends_with("_PORT") => Some(IntKind::U16),
+            _ => None,
+        }
+    }
+
+    fn add_derives(&self, of: &DeriveInfo<'_>) -> Vec<String> {
+        let derives: &[&str] = match of.name {
+            // Holds a pointer.
+            "weir_bytes" => &[],
+            COUNTERS => &["bytemuck::Pod", "bytemuck::Zeroable", "serde::Serialize", "serde::Deserialize"],
+            _ => &["bytemuck::Pod", "bytemuck::Zeroable"],
+        };
+        derives.iter().map(|derive| (*derive).to_owned()).collect()
+    }
+
+    fn add_attributes(&self, of: &AttributeInfo<'_>) -> Vec<String> {
+        // A status file of an older agent lacks newer counters.
+        if of.name == COUNTERS { vec!["#[serde(default)]".to_owned()] } else { Vec::new() }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
+    let (datapath, bpf) = (Path::new("../../datapath"), Path::new("../../bpf"));
+    for watched in [datapath, bpf, Path::new("build")] {
+        println!("cargo::rerun-if-changed={}", watched.display());
+    }
+    let target = bindgen::RustTarget::stable(85, 0).map_err(|error| error.to_string())?;
+    let bindings = bindgen::Builder::default()
+        .header(bpf.join("tables.h").to_string_lossy())
+        .clang_args(["-I", &datapath.to_string_lossy(), "-fparse-all-comments"])
+        .allowlist_type("weir_.*")
+        .allowlist_var("WEIR_.*")
+        // Rust has these; bindgen takes the second for -1.
+        .blocklist_item("WEIR_U(32|64)_MAX")
+        .allowlist_function([SAFE, UNSAFE].concat().join("|"))
+        .wrap_static_fns(true)
+        .wrap_static_fns_path(out.join("abi.c"))
+        .array_pointers_in_arguments(true)
+        .derive_default(true)
+        .derive_eq(true)
+        // A secret is not printed.
+        .no_debug("weir_sip_key")
+        .rust_target(target)
+        .rust_edition(bindgen::RustEdition::Edition2024)
+        .parse_callbacks(Box::new(Callbacks))
+        .generate()?;
+    let (bindings, maps) = (bindings.to_string(), fs::read_to_string(bpf.join("maps.h"))?);
+    let mut abi = interface::rewrite(&bindings, UNSAFE, COUNTERS)?;
+    let (version, names) = (version::version(&maps, &bindings)?, version::names(&maps));
+    writeln!(abi, "/// The version of the pinned maps.\npub const VERSION: u64 = {version:#x};")?;
+    writeln!(abi, "/// The names of the pinned maps.\npub const MAPS: [&str; {}] = {names:?};", names.len())?;
+    fs::write(out.join("abi.rs"), abi)?;
+    cc::Build::new()
+        .file(out.join("abi.c"))
+        .include(datapath)
+        .include(".")
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        // A simulation spends its time here, also when the rest is built for debugging.
+        .opt_level(2)
+        .compile("weir_datapath");
+    Ok(())
+}
