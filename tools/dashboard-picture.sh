@@ -3,6 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-command -v chromium >/dev/null || { echo "error: the dashboard's picture needs chromium (sudo apt-get install chromium)" >&2; exit 1; }
+command -v chromium >/dev/null || {
+    echo "error: the dashboard's picture needs chromium (sudo apt-get install chromium)" >&2
+    exit 1
+}
 WEIR_PICTURE=$PWD/docs/pictures/dashboard.png \
     cargo test --locked -p weir-dashboard --test browser the_picture_of_the_documents

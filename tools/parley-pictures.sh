@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Draws docs/pictures/parley-*.svg anew, except the mechanism, which is drawn by hand, and the two of `make demo`: reproduces
-# experiments in their quick setting, runs two scenarios, and takes the charts. Needs the built program (`make build`; another one
-# may be given as WEIR=path) and takes some minutes, most of them for table 3. With arguments only these pictures:
-# tools/parley-pictures.sh fig13 table3. The same program gives the same bytes.
+# Redraws docs/pictures/parley-*.svg, except the mechanism, which is drawn by hand, and the two of `make demo`:
+# reproduces experiments in their quick setting, runs two scenarios, and extracts the charts. Needs the built program
+# (`make build`; WEIR=path names another one) and takes some minutes, most of them for table 3. Arguments select
+# pictures: tools/parley-pictures.sh fig13 table3. The same program gives the same bytes.
 set -euo pipefail
 source "$(dirname "$0")/pictures.sh"
 
@@ -12,14 +12,17 @@ for name in "$@"; do
     [[ $pictures == *" $name "* ]] || { echo "error: no picture is called $name; there are:$pictures" >&2; exit 2; }
 done
 
-# wants NAME: whether this picture is to be drawn.
+# wants NAME: whether this picture is selected.
 wants() { [ "$wanted" = "  " ] || [[ $wanted == *" $1 "* ]]; }
 
-# figure NAME FIGURE: a figure of the experiment parley-NAME. One in which something differs from what is expected ends with 1,
-# and has its figures nevertheless.
+# figure NAME FIGURE: a figure of the experiment parley-NAME. An experiment with a value that differs from its
+# expectation ends with 1, and writes its figures nevertheless.
 figure() {
     wants "$1" || return 0
-    "$weir" reproduce "parley-$1" --report "$out/$1" > "$out/$1.log" 2>&1 || [ $? = 1 ] || { cat "$out/$1.log" >&2; exit 1; }
+    "$weir" reproduce "parley-$1" --report "$out/$1" > "$out/$1.log" 2>&1 || [ $? = 1 ] || {
+        cat "$out/$1.log" >&2
+        exit 1
+    }
     keep "$out/$1/$2-sim.svg" "parley-$1"
 }
 

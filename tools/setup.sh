@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building, testing and the demo need, where it is missing and may be installed; otherwise says
-# what is missing and how to get it. A second run installs nothing. With `edt`, also what `make test-edt` needs.
+# Installs the missing packages for building, testing and the demo if it may; otherwise names the missing packages and
+# the command to install them. A second run installs nothing. With `edt`, also the packages for `make test-edt`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ fail() { printf 'error: %s\n' "$1" >&2; shift; for hint in "$@"; do printf 'hint
 # A plain user's PATH lacks the directories where Debian keeps ip and tc.
 PATH=$PATH:/usr/sbin:/sbin
 
-# What is needed, by what shows that it is there, and the Debian package that has it.
+# Requirements: a check of each, and its Debian package.
 build=() lab=() edt=()
 command -v cc    >/dev/null || build+=(gcc)
 command -v clang >/dev/null || build+=(clang)
@@ -22,9 +22,9 @@ command -v tc     >/dev/null || lab+=(iproute2)
 command -v iperf3 >/dev/null || lab+=(iperf3)
 command -v redis-server >/dev/null || lab+=(redis-server)
 command -v etcd   >/dev/null || lab+=(etcd-server)
-# The units are run by a real systemd, which need not have booted this machine.
+# Tests run the units by a real systemd, which need not have booted this machine.
 [ -x /lib/systemd/systemd ]   || lab+=(systemd)
-# The dashboard is tested in a real browser.
+# Tests run the dashboard in a real browser.
 command -v chromium >/dev/null || lab+=(chromium)
 if [ "${1:-}" = edt ]; then
     command -v qemu-system-x86_64 >/dev/null || edt+=(qemu-system-x86)
@@ -40,11 +40,12 @@ if [ $((${#build[@]} + ${#lab[@]} + ${#edt[@]})) -gt 0 ]; then
     if [ $installer = apt ]; then
         echo "installing ${missing[*]}"
         "${sudo[@]}" apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+        DEBIAN_FRONTEND=noninteractive "${sudo[@]}" \
+            apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
     elif [ $((${#build[@]} + ${#edt[@]})) -gt 0 ]; then
         fail "missing: ${missing[*]} (names of Debian packages)" "sudo apt-get install ${missing[*]}"
     else
-        # Building works without these; what they are for says so itself and is left out.
+        # Building works without these; the tests that need them report that and are skipped.
         echo "missing for the lab: ${lab[*]} (sudo apt-get install ${lab[*]}); the simulator works without"
     fi
 fi

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Draws docs/pictures/sim-*.svg anew: runs scenarios and takes the charts out of their reports. Needs the built program
-# (`make build`; another one may be given as WEIR=path) and takes about two minutes. The same program gives the same bytes.
+# Redraws docs/pictures/sim-*.svg: runs scenarios and extracts the charts from their reports. Needs the built program
+# (`make build`; WEIR=path names another one) and takes about two minutes. The same program gives the same bytes.
 set -euo pipefail
 source "$(dirname "$0")/pictures.sh"
 
-# picture FILE NAME TITLE: the chart of that title in NAME's report.
+# picture FILE NAME TITLE: writes the chart with that title of NAME's report.
 picture() {
     chart "$out/$2/report.html" "$3" > "$out/picture.svg"
     keep "$out/picture.svg" "sim-$1"
@@ -24,7 +24,8 @@ simulate failure scenarios/link-failure.scenario.yaml
 picture link-failure-goodput failure Goodput
 
 loads='traffic[0].load=20%,40%,60%,80%'
-simulate load scenarios/leafspine-websearch.scenario.yaml --sweep seed=1..5 --sweep "$loads" --sweep transport.protocol=cubic,dctcp
+simulate load scenarios/leafspine-websearch.scenario.yaml --sweep seed=1..5 --sweep "$loads" \
+    --sweep transport.protocol=cubic,dctcp
 picture load-dctcp load 'Slowdown, all sizes'
 simulate pfabric scenarios/leafspine-pfabric.scenario.yaml --sweep seed=1..5 --sweep "$loads"
 picture load-pfabric pfabric 'Slowdown, all sizes'

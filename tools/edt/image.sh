@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # image.sh IMAGE MODULES LIST [WEIR]: writes the guest's whole file system, an initramfs: busybox, the tools that the
-# tests call, the modules, the program WEIR at its own path (tests name it by that) and the tests of LIST, whose lines
-# are: file of the program, time limit, arguments. An image that was made of the same things stays.
+# tests call, the modules, the program WEIR at its own path (tests use that path) and the tests of LIST, whose lines
+# are: file of the program, time limit, arguments. An image of the same input is not rebuilt.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 image=$1 modules=$2 list=$3 weir=${4:-}
@@ -12,7 +12,8 @@ tools=()
 for tool in ip tc ss iperf3; do tools+=("$(command -v "$tool")") || fail "$tool is not on the PATH"; done
 mapfile -t programs < <(cut -d ' ' -f 1 "$list")
 busybox=$(command -v busybox)
-stamp=$(stat -L -c '%n %s %Y' "$here"/* "$modules"/* "${tools[@]}" "${programs[@]}" ${weir:+"$weir"} "$busybox"; cat "$list")
+stamp=$(stat -L -c '%n %s %Y' "$here"/* "$modules"/* "${tools[@]}" "${programs[@]}" ${weir:+"$weir"} "$busybox"
+    cat "$list")
 if [ -e "$image" ] && [ -e "$image.stamp" ] && [ "$(cat "$image.stamp")" = "$stamp" ]; then exit 0; fi
 
 root=$(mktemp -d "$image.XXXXXX")
@@ -32,7 +33,7 @@ for tool in "${tools[@]}"; do
     install -D "$tool" "$root/usr/sbin/$(basename "$tool")"
     libraries "$tool"
 done
-# Without debugging information, which is nine tenths of them.
+# Programs are stripped: debugging information is nine tenths of their size.
 if [ -n "$weir" ]; then
     mkdir -p "$root$(dirname "$weir")"
     strip -o "$root$weir" "$weir"

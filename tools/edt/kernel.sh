@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # kernel.sh DIRECTORY PACKAGE: fetches Debian's kernel without installing it: DIRECTORY/vmlinuz, DIRECTORY/version and
 # DIRECTORY/modules/NN-name.ko, numbered in the order in which they load. PACKAGE may be a name that depends on the
-# kernel proper, such as linux-image-amd64. What is there already stays, unless the list of modules has changed.
+# kernel proper, such as linux-image-amd64. Existing files stay, unless the list of modules has changed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$1 package=$2
@@ -12,9 +12,10 @@ if ! compgen -G "$out/*.deb" >/dev/null; then
     command -v apt-get >/dev/null ||
         fail "the guest's kernel is Debian's package $package, and this host has no apt-get" \
              "put the .deb of a kernel (linux-image-VERSION-amd64) into $out"
-    # Lists may be missing (a fresh container) or old (the version they name is gone): then root gets new ones.
+    # Package lists may be missing (a fresh container) or outdated: then root updates them.
     get() {
-        real=$(apt-cache depends "$package" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+        real=$(apt-cache depends "$package" 2>/dev/null |
+            sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
         (cd "$out" && apt-get download -qq "${real:-$package}")
     }
     get 2>/dev/null || { { [ "$(id -u)" != 0 ] || apt-get update -qq; } && get; } ||
@@ -24,7 +25,8 @@ fi
 debs=("$out"/*.deb)
 [ ${#debs[@]} = 1 ] || fail "$out holds more than one kernel: ${debs[*]##*/}" "leave one"
 
-stamp=$(basename "${debs[0]}") stamp+=" $(sha256sum <"$here/modules" | cut -d ' ' -f 1) $(sha256sum <"$0" | cut -d ' ' -f 1)"
+stamp=$(basename "${debs[0]}")
+stamp+=" $(sha256sum <"$here/modules" | cut -d ' ' -f 1) $(sha256sum <"$0" | cut -d ' ' -f 1)"
 if [ -e "$out/stamp" ] && [ "$(cat "$out/stamp")" = "$stamp" ]; then exit 0; fi
 
 tree=$(mktemp -d "$out/unpacked.XXXXXX")
@@ -36,7 +38,7 @@ version=$(basename "$tree"/lib/modules/*)
 busybox depmod -b "$tree" "$version"
 modules=$tree/lib/modules/$version
 
-# Prints a module's file after those of all that it depends on.
+# Prints a module's file after the files of its dependencies.
 with_dependencies() {
     local file needed
     # shellcheck disable=SC2013  # file names of modules have no spaces
