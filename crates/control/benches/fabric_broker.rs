@@ -74,8 +74,8 @@ fn next_period(broker: &mut FabricBroker, now: &mut Instant) {
 }
 
 #[divan::bench(args = [1, 10], sample_count = 10, sample_size = 1)]
-fn period(bencher: Bencher<'_, '_>, one_held_in: u32) {
-    let (mut broker, mut now) = loaded(one_held_in);
+fn period(bencher: Bencher<'_, '_>, one_limited_in: u32) {
+    let (mut broker, mut now) = loaded(one_limited_in);
     bencher.bench_local(|| next_period(&mut broker, &mut now));
 }
 
@@ -98,7 +98,7 @@ fn report(bencher: Bencher<'_, '_>) {
 }
 
 #[divan::bench]
-fn answer(bencher: Bencher<'_, '_>) {
+fn limits(bencher: Bencher<'_, '_>) {
     let (mut broker, mut now) = loaded(1);
     bencher.bench_local(|| {
         for _ in 0..6 {

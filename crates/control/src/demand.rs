@@ -25,7 +25,7 @@
 //! A meter counts in lumps: whatever a sender hands to its interface at once. So a period may show [`BURST`] less than was let through,
 //! which in a short period or under a low limit is much of it. What would fill the limit with one lump more counts as backlogged, too,
 //! from half of the limit on. Not where the limit lets less than a lump through in a period: there it would be half of every
-//! limit that stays unused, and senders in lumps are seen in one period and not in the next all the same.
+//! limit that stays unused, and senders in lumps are with_burst in one period and not in the next all the same.
 //!
 //! The price: a service that wants between nine tenths of its limit and the whole keeps a limit that it does not
 //! fill, so up to a tenth of a limit and a lump in a period (half a megabit per second) can stay unused.
@@ -105,7 +105,7 @@ pub fn is_throttled(before: &NetworkReading, after: &NetworkReading, usage: Band
 }
 
 /// The demand of what the network held back under a runtime `limit`: [`Demand::usage`] is then more than was used.
-pub fn throttled(demand: Demand, limit: Bandwidth) -> Demand {
+pub fn throttled_demand(demand: Demand, limit: Bandwidth) -> Demand {
     let more = u128::from(demand.usage.bps()) * THROTTLED_PERCENT / 100;
     // The usage is rounded already: half of a limit is not less than half.
     let backlogged = demand.backlogged || fills(demand.usage, rounded(limit), BACKLOGGED_TENTHS_THROTTLED);
@@ -126,9 +126,9 @@ pub fn estimate(before: Bytes, after: Bytes, time: Duration, limit: Bandwidth, l
     let bytes = if after >= before { after - before } else { after };
     let usage = Bandwidth::from_transfer(bytes, time);
     let burst = if limit.bytes_in(time) < BURST { Bytes::ZERO } else { BURST };
-    let seen = Bandwidth::from_transfer(bytes + burst, time);
-    let most = lowered || fills(seen, limit, BACKLOGGED_TENTHS);
-    let backlogged = !time.is_zero() && fills(usage, limit, BACKLOGGED_TENTHS_AT_FIRST) && most;
+    let with_burst = Bandwidth::from_transfer(bytes + burst, time);
+    let nearly_full = lowered || fills(with_burst, limit, BACKLOGGED_TENTHS);
+    let backlogged = !time.is_zero() && fills(usage, limit, BACKLOGGED_TENTHS_AT_FIRST) && nearly_full;
     Demand { usage: rounded(usage), backlogged }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_demand_below_nine_tenths_of_the_limit() {
+    fn usage_below_nine_tenths_of_the_limit_is_the_demand() {
         let limit = Bandwidth::from_mbps(100);
         let reported = |mbps| rounded(Bandwidth::from_mbps(mbps));
         // With a lump, 89.5 Mb/s.
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lump_that_was_not_counted_yet_does_not_hide_a_backlog() {
+    fn uncounted_burst_does_not_hide_a_backlog() {
         let limit = Bandwidth::from_mbps(8);
         let quarter = |bytes| estimate(Bytes::ZERO, Bytes::new(bytes), Duration::from_millis(250), limit, false);
         // Worked example, as measured; and the bounds: nine tenths of 250,000 bytes less a lump.
         assert!(quarter(202_000).backlogged && !quarter(225_000 - 65_536 - 1).backlogged);
         assert!(quarter(225_000 - 65_536).backlogged);
-        // Of 66 kB in a second half has to be seen; of less, nine tenths.
+        // Of 66 kB in a second half has to be with_burst; of less, nine tenths.
         let low = |kbps: u64, bytes| {
             estimate(Bytes::ZERO, Bytes::new(bytes), SECOND, Bandwidth::from_bps(kbps * 1_000), false)
         };
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn half_is_enough_just_after_the_limit_was_lowered() {
+    fn half_of_a_just_lowered_limit_counts_as_backlogged() {
         let (gigabit, megabits) = (Bandwidth::from_gbps(1), Bandwidth::from_mbps);
         assert!(is_lowered(Bandwidth::UNLIMITED, gigabit) && is_lowered(gigabit, megabits(899)));
         assert!(!is_lowered(gigabit, megabits(900)) && !is_lowered(megabits(900), gigabit));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_marked_holds_back() {
+    fn marks_on_a_quarter_of_packets_mean_throttled() {
         let reading =
             |packets, marked, mbps| NetworkReading { packets, marked, rate: Some(Bandwidth::from_mbps(mbps)) };
         let usage = Bandwidth::from_mbps(1000);
@@ -198,26 +198,26 @@ mod tests {
         assert!(!is_throttled(&before, &reading(2600, 1000, 10), usage, false));
         // Started anew: 100 of 200.
         assert!(is_throttled(&before, &reading(200, 100, 10), usage, false));
-        let demand = throttled(Demand { usage, backlogged: false }, Bandwidth::UNLIMITED);
+        let demand = throttled_demand(Demand { usage, backlogged: false }, Bandwidth::UNLIMITED);
         assert_eq!(demand, Demand { usage: rounded(Bandwidth::from_mbps(1500)), backlogged: false });
     }
 
     #[test]
-    fn half_of_a_limit_is_enough_while_held_back() {
+    fn half_of_a_limit_counts_as_backlogged_while_throttled() {
         let usage = Bandwidth::from_mbps(1000);
-        let under = |mbps| throttled(Demand { usage, backlogged: false }, Bandwidth::from_mbps(mbps));
+        let under = |mbps| throttled_demand(Demand { usage, backlogged: false }, Bandwidth::from_mbps(mbps));
         assert!(under(2000).backlogged && !under(2001).backlogged);
-        assert!(throttled(Demand { usage, backlogged: true }, Bandwidth::from_mbps(2001)).backlogged);
+        assert!(throttled_demand(Demand { usage, backlogged: true }, Bandwidth::from_mbps(2001)).backlogged);
     }
 
     #[test]
-    fn a_counter_that_started_anew_counts_from_zero() {
+    fn restarted_counter_counts_from_zero() {
         let demand = estimate(Bytes::new(1_000_000_000), Bytes::new(125_000), SECOND, Bandwidth::UNLIMITED, false);
         assert_eq!(demand.usage, rounded(Bandwidth::from_mbps(1)));
     }
 
     #[test]
-    fn no_time_no_usage() {
+    fn zero_time_gives_zero_demand() {
         let demand = estimate(Bytes::ZERO, Bytes::new(125_000), Duration::ZERO, Bandwidth::from_mbps(1), false);
         assert_eq!(demand, Demand::default());
     }

@@ -6,7 +6,7 @@
 //! that reach their share. A service below its share is not limited.
 //!
 //! - Of reports within one period the larger counts, service by service: a rack may report twice, and two of its
-//!   machines may believe that they lead while they see different parts of it.
+//!   machines may believe that they lead while they see different entries of it.
 //! - A rack that fell silent keeps its last word ([`Stale::Keep`]) or counts as idle after the timeout, 50 s
 //!   ([`Stale::Forget`]); a rack that hears nothing for as long goes back to its own policy. Nobody answers a rack
 //!   after the timeout: there is nobody to hear it.
@@ -15,27 +15,27 @@
 //! - Reports older than what their machine said before are replays and are counted. What was said before the
 //!   broker's own start it does not know: the first allocation comes a period after the start, when every leader has
 //!   reported again.
-//! - Answers are ordered by `(epoch, round)`, so a broker that starts anew needs a higher epoch, as a rack's.
+//! - LimitsQueue are ordered by `(epoch, round)`, so a broker that starts anew needs a higher epoch, as a rack's.
 //!
 //! Size: rates are kept as [coded](crate::rate), 16 bytes for each rack and service (its demands and limits in both
 //! directions): 160 MB for 10,000 racks and 1,000 services.
 //!
-//! Order of calls: as all brokers. Answers are made one by one while the driver fetches them, so that 60,000 datagrams
+//! Order of calls: as all brokers. LimitsQueue are made one by one while the driver fetches them, so that 60,000 datagrams
 //! need not be held at once; what is not fetched before the next period is dropped and counted.
 //!
 //! Worked example: `a` at most 10 Gb/s in all. Two racks report 8 each: both are limited to 5. Then the first reports
 //! 3: it is not limited, and the second may have 7.
 
-mod answers;
 mod interface;
+mod limits_queue;
 mod racks;
 
 pub use interface::{FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
 
+use crate::policy_update::{self, IncompatiblePolicy};
 use crate::rack_broker::Stale;
 use crate::rate::QuantisedRate;
-use crate::same_names::{self, OtherNames};
-use answers::Answers;
+use limits_queue::LimitsQueue;
 use racks::Rack;
 use std::sync::Arc;
 use weir_alloc::{FabricAllocator, RackRows};
@@ -55,7 +55,7 @@ pub struct FabricBroker {
     /// By leaf, then by rack.
     demands: PerDirection<Vec<QuantisedRate>>,
     limits: PerDirection<Vec<QuantisedRate>>,
-    answers: Answers,
+    pending_limits: LimitsQueue,
     counters: FabricBrokerCounters,
 }
 
@@ -64,7 +64,7 @@ impl FabricBroker {
     /// one period from `now`.
     pub fn new(policy: &Arc<Policy>, epoch: u64, config: FabricBrokerConfig, now: Instant) -> Self {
         let allocator = FabricAllocator::new(policy);
-        let parts = allocator.leaves().len() * allocator.racks();
+        let entries = allocator.leaves().len() * allocator.racks();
         Self {
             config,
             epoch,
@@ -72,9 +72,9 @@ impl FabricBroker {
             now,
             next_period: now + config.period,
             racks: vec![Rack::new(allocator.leaves().len()); allocator.racks()],
-            demands: PerDirection::both(vec![QuantisedRate::ZERO; parts]),
-            limits: PerDirection::both(vec![QuantisedRate::UNLIMITED; parts]),
-            answers: Answers::default(),
+            demands: PerDirection::both(vec![QuantisedRate::ZERO; entries]),
+            limits: PerDirection::both(vec![QuantisedRate::UNLIMITED; entries]),
+            pending_limits: LimitsQueue::default(),
             counters: FabricBrokerCounters::default(),
             allocator,
         }
@@ -82,11 +82,11 @@ impl FabricBroker {
 
     /// Puts another policy for the same racks, machines and services in place, from the next period on. What was
     /// reported stays known; racks whose machines still have the old policy are not listened to.
-    pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), OtherNames> {
-        same_names::check(self.allocator.policy(), policy)?;
+    pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), IncompatiblePolicy> {
+        policy_update::check_compatible(self.allocator.policy(), policy)?;
         self.allocator = FabricAllocator::new(policy);
-        // Answers that are not fetched yet were computed from the old one.
-        self.counters.dropped_outputs += self.answers.clear();
+        // LimitsQueue that are not fetched yet were computed from the old one.
+        self.counters.dropped_outputs += self.pending_limits.clear();
         Ok(())
     }
 
@@ -118,18 +118,18 @@ impl FabricBroker {
     }
     /// How many racks reported within the timeout.
     pub fn racks_reporting(&self) -> usize {
-        self.racks.iter().filter(|rack| rack.is_heard(self.now, self.config.timeout)).count()
+        self.racks.iter().filter(|rack| rack.is_alive(self.now, self.config.timeout)).count()
     }
     /// What a rack asks for of the `leaf`-th leaf service.
     pub fn demand(&self, rack: RackId, leaf: usize, direction: Direction) -> Bandwidth {
-        self.demands[direction][self.part(leaf, rack)].bandwidth()
+        self.demands[direction][self.index(leaf, rack)].bandwidth()
     }
     /// The limit of a rack on the `leaf`-th leaf service, as computed last; [`Bandwidth::UNLIMITED`] when none.
     pub fn limit(&self, rack: RackId, leaf: usize, direction: Direction) -> Bandwidth {
-        self.limits[direction][self.part(leaf, rack)].bandwidth()
+        self.limits[direction][self.index(leaf, rack)].bandwidth()
     }
 
-    fn part(&self, leaf: usize, rack: RackId) -> usize {
+    fn index(&self, leaf: usize, rack: RackId) -> usize {
         leaf * self.racks.len() + rack.index()
     }
 
@@ -139,7 +139,7 @@ impl FabricBroker {
         }
         self.next_period = self.now + self.config.period;
         self.round += 1;
-        self.counters.dropped_outputs += self.answers.clear();
+        self.counters.dropped_outputs += self.pending_limits.clear();
         if self.config.stale == Stale::Forget {
             self.forget_stale();
         }
@@ -161,7 +161,7 @@ impl FabricBroker {
                 },
             );
         }
-        self.answers.begin(&mut self.racks, self.now, self.config.timeout);
+        self.pending_limits.fill(&mut self.racks, self.now, self.config.timeout);
     }
 }
 

@@ -15,16 +15,16 @@ pub mod demand;
 pub mod fabric_broker;
 pub mod fabric_message;
 pub mod parts;
+mod policy_update;
 pub mod rack_broker;
 pub mod rate;
 pub mod report;
-mod same_names;
 
 pub use fabric_broker::{FabricBroker, FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
 pub use fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow};
+pub use policy_update::IncompatiblePolicy;
 pub use rack_broker::{
     Input, MeterReading, Mode, NetworkReading, Output, RackBroker, RackBrokerConfig, RackBrokerCounters, RuntimeLimit,
     Stale,
 };
 pub use report::{Demand, UsageReport, UsageRow};
-pub use same_names::OtherNames;

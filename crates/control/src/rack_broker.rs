@@ -14,7 +14,7 @@
 //!   without its broker, and forgetting it under-estimates the uplink, which is how one of the paper's runs got
 //!   84.62 ms) or is forgotten after the timeout ([`Stale::Forget`]: a dead host's share is used at once).
 //! - Reports older than what is known are replays and are counted.
-//! - A broker that starts where an earlier one ended goes on with its limits until it knows as much (`resuming.rs`).
+//! - A broker that starts where an earlier one ended goes on with its limits until it knows as much (`graceful_restart.rs`).
 //! - Where the policy speaks of the fabric, one machine leads the rack towards the fabric broker (`leader.rs`), and
 //!   the fabric broker's limits on the rack's services are part of the allocation: the most constrained point wins.
 //!   No word from it for its timeout (50 s): the rack's policy alone holds. While a service is limited by the fabric,
@@ -28,24 +28,24 @@
 //! reports nothing. Both machines compute A 30, B nothing. Machine 1 limits A to 30. In the next period A
 //! uses 29.5 of 30: backlogged. B starts and uses 50: A 30 and B 30 (rule `fill`); machine 2 limits B to 30.
 
-mod fabric_limits_relay;
-mod growing;
+mod demand_extrapolation;
+mod fabric_limits;
+mod graceful_restart;
 mod interface;
 mod leader;
-mod measuring;
+mod measurement;
 mod peers;
-mod resuming;
 
 pub use interface::{
     Input, MeterReading, Mode, NetworkReading, Output, RackBrokerConfig, RackBrokerCounters, RuntimeLimit, Stale,
 };
 
 use crate::demand::is_lowered;
-use crate::same_names::{self, OtherNames};
-use fabric_limits_relay::FabricRelay;
-use growing::Growth;
-use leader::Lead;
-use measuring::Meters;
+use crate::policy_update::{self, IncompatiblePolicy};
+use demand_extrapolation::Extrapolation;
+use fabric_limits::FabricLimits;
+use leader::LeaderState;
+use measurement::Meters;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_alloc::{RackAllocator, RackShares, speaks_of_fabric};
@@ -62,8 +62,8 @@ pub struct RackBroker {
     config: RackBrokerConfig,
     allocator: RackAllocator,
     machine: MachineId,
-    /// This machine's place in the rack.
-    place: usize,
+    /// This machine's index in the rack.
+    index: usize,
     epoch: u64,
     round: u64,
     started: Instant,
@@ -71,8 +71,8 @@ pub struct RackBroker {
     next_period: Instant,
     awaiting_meters: bool,
     meters: Meters,
-    /// By place: when it was last heard.
-    received: Vec<Option<Instant>>,
+    /// By index: when it was last heard.
+    last_reports: Vec<Option<Instant>>,
     /// By instance: which (epoch, round) its demand is from.
     stamps: Vec<(u64, u64)>,
     demands: PerDirection<Vec<Bandwidth>>,
@@ -81,12 +81,12 @@ pub struct RackBroker {
     limits: PerDirection<Vec<Bandwidth>>,
     /// By leaf: whether the last period's end lowered the limit much.
     lowered: PerDirection<Vec<bool>>,
-    fabric: FabricRelay,
-    lead: Lead,
-    growth: Growth,
+    fabric: FabricLimits,
+    leader: LeaderState,
+    extrapolation: Extrapolation,
     mode: Mode,
     /// Whether [`Self::limits`] are an earlier broker's.
-    resumes: bool,
+    resuming: bool,
     outputs: VecDeque<Output>,
     counters: RackBrokerCounters,
 }
@@ -97,13 +97,13 @@ impl RackBroker {
     pub fn new(policy: &Arc<Policy>, machine: MachineId, epoch: u64, config: RackBrokerConfig, now: Instant) -> Self {
         let allocator = RackAllocator::new(policy, policy.network().machine(machine).rack());
         let machines = allocator.machines();
-        let place = machines.iter().position(|id| *id == machine).expect("a machine is in its rack");
+        let index = machines.iter().position(|id| *id == machine).expect("a machine is in its rack");
         let (leaves, instances, machines) = (allocator.leaves().len(), allocator.instance_count(), machines.len());
         Self {
             config,
             allocator,
             machine,
-            place,
+            index,
             epoch,
             round: 0,
             started: now,
@@ -111,33 +111,33 @@ impl RackBroker {
             next_period: now,
             awaiting_meters: false,
             meters: Meters::new(leaves),
-            received: vec![None; machines],
+            last_reports: vec![None; machines],
             stamps: vec![(0, 0); instances],
             demands: PerDirection::both(vec![Bandwidth::ZERO; instances]),
             shares: PerDirection::default(),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]),
             lowered: PerDirection::both(vec![false; leaves]),
-            fabric: FabricRelay::new(leaves),
-            lead: Lead::new(policy, leaves, now, config.fabric_period),
-            growth: Growth::new(leaves),
+            fabric: FabricLimits::new(leaves),
+            leader: LeaderState::new(policy, leaves, now, config.fabric_period),
+            extrapolation: Extrapolation::new(leaves),
             mode: if machines == 1 { Mode::Runtime } else { Mode::Static },
-            resumes: false,
+            resuming: false,
             outputs: VecDeque::new(),
             counters: RackBrokerCounters::default(),
         }
     }
 
-    /// Puts another policy for the same racks, machines and services in place, from the next period on. What was
+    /// Puts another policy for the same racks, machines and services in index, from the next period on. What was
     /// heard stays known. Machines with different policies do not listen to each other meanwhile.
-    pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), OtherNames> {
-        same_names::check(self.allocator.policy(), policy)?;
+    pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), IncompatiblePolicy> {
+        policy_update::check_compatible(self.allocator.policy(), policy)?;
         self.allocator = RackAllocator::new(policy, self.allocator.rack());
-        self.lead.concerned = speaks_of_fabric(policy);
-        if !self.lead.concerned {
+        self.leader.uses_fabric = speaks_of_fabric(policy);
+        if !self.leader.uses_fabric {
             self.fabric.clear();
         }
         // What grew did so under another policy.
-        self.growth = Growth::new(policy.services().leaves().count());
+        self.extrapolation = Extrapolation::new(policy.services().leaves().count());
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl RackBroker {
     }
     /// How many other machines spoke within the timeout.
     pub fn peers_alive(&self) -> usize {
-        (0..self.received.len()).filter(|place| self.is_heard(*place)).count()
+        (0..self.last_reports.len()).filter(|index| self.is_alive(*index)).count()
     }
     /// The allocator, for the order of instances.
     pub fn allocator(&self) -> &RackAllocator {
@@ -206,7 +206,7 @@ impl RackBroker {
     }
 
     fn is_alone(&self) -> bool {
-        self.received.len() == 1
+        self.last_reports.len() == 1
     }
 
     fn start_period(&mut self) {
@@ -214,7 +214,7 @@ impl RackBroker {
             return;
         }
         // A driver that was late (a suspended host) goes on from now; it does not catch up missed periods.
-        self.next_period = self.now + self.period();
+        self.next_period = self.now + self.period_length();
         self.counters.dropped_outputs += self.outputs.len() as u64;
         self.outputs.clear();
         self.awaiting_meters = true;
@@ -228,8 +228,8 @@ impl RackBroker {
         self.round += 1;
         let rows = self.measure(readings);
         // Of the first reading no usage is known, and the others know the last of the broker that this one took over from.
-        if !(self.resumes && self.round == 1) {
-            self.tell(&rows);
+        if !(self.resuming && self.round == 1) {
+            self.broadcast_usage(&rows);
         }
         self.choose_mode();
         self.forget_stale();
@@ -238,24 +238,24 @@ impl RackBroker {
             let fabric = self.fabric.in_force(direction);
             self.allocator.allocate(direction, &self.demands[direction], fabric, &mut self.shares[direction]);
         }
-        self.limit_own();
-        self.lead();
+        self.set_own_limits();
+        self.run_leader();
     }
 
-    fn limit_own(&mut self) {
-        let stay = self.stays();
+    fn set_own_limits(&mut self) {
+        let stay = self.keeps_inherited_limits();
         let mut limits = Vec::with_capacity(2 * self.allocator.leaves().len());
         for leaf in 0..self.allocator.leaves().len() {
             for direction in Direction::ALL {
                 let shares = &self.shares[direction];
-                let own = shares.instances[self.allocator.instance(leaf, self.place)];
+                let own = shares.instances[self.allocator.instance(leaf, self.index)];
                 let fabric = self.fabric.limit(direction, leaf);
                 let limit = match self.mode {
                     _ if stay => self.limits[direction][leaf],
                     Mode::Static => Bandwidth::UNLIMITED,
                     Mode::Runtime if own.decided_by.is_limit() => own.share.max(LOWEST_LIMIT),
                     Mode::Runtime if fabric.is_unlimited() => Bandwidth::UNLIMITED,
-                    Mode::Runtime => self.allocator.room(direction, leaf, self.place, fabric, shares).max(LOWEST_LIMIT),
+                    Mode::Runtime => self.allocator.room(direction, leaf, self.index, fabric, shares).max(LOWEST_LIMIT),
                 };
                 // A demand that the fabric shares must not be more than there is: its limits last ten periods.
                 self.lowered[direction][leaf] =
@@ -269,11 +269,11 @@ impl RackBroker {
 }
 
 #[cfg(test)]
+mod demand_extrapolation_tests;
+#[cfg(test)]
 mod fabric_tests;
 #[cfg(test)]
-mod growing_tests;
-#[cfg(test)]
-mod resuming_tests;
+mod graceful_restart_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn small_rates_and_the_ends_are_exact() {
+    fn small_rates_and_the_bounds_are_exact() {
         for bps in [0, 1, 131_071, 131_072, 262_143] {
             assert_eq!(rounded(Bandwidth::from_bps(bps)).bps(), bps);
         }
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_error_is_at_most_a_131072nd(bits in 0u32..60, low: u64) {
+        fn rounding_error_is_at_most_one_part_in_131072(bits in 0u32..60, low: u64) {
             let rate = Bandwidth::from_bps((1 << bits | low & ((1 << bits) - 1)).min(Bandwidth::MAX.bps()));
             let reported = rounded(rate);
             prop_assert!(reported <= rate);
@@ -107,7 +107,7 @@ mod tests {
             prop_assert_eq!(rounded(reported), reported);
         }
         #[test]
-        fn codes_are_rates_in_order(a in 0..=QuantisedRate::of(Bandwidth::MAX).bits(), b in 0..=QuantisedRate::of(Bandwidth::MAX).bits()) {
+        fn codes_sort_as_their_rates(a in 0..=QuantisedRate::of(Bandwidth::MAX).bits(), b in 0..=QuantisedRate::of(Bandwidth::MAX).bits()) {
             let (a, b) = (QuantisedRate::from_bits(a).expect("a code"), QuantisedRate::from_bits(b).expect("a code"));
             prop_assert_eq!(QuantisedRate::of(a.bandwidth()), a);
             prop_assert_eq!(a.cmp(&b), a.bandwidth().cmp(&b.bandwidth()));

@@ -44,8 +44,8 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
         let now = Instant::ZERO + Duration::from_secs(second);
         if second > 0 && second % STEP_SECONDS == 0 {
             let changed = policy(CAPS[(second / STEP_SECONDS) as usize]);
-            racks.iter_mut().for_each(|rack| rack.set_policy(&changed).expect("the same names"));
-            fabric.set_policy(&changed).expect("the same names");
+            racks.iter_mut().for_each(|rack| rack.set_policy(&changed).expect("a compatible policy"));
+            fabric.set_policy(&changed).expect("a compatible policy");
         }
         for (broker, sent) in racks.iter_mut().zip(&sent) {
             broker.handle_input(now, Input::Timeout);
@@ -60,7 +60,7 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
                         );
                     }
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),
-                    Output::Broadcast(_) | Output::Relay(_) => panic!("there is nobody to hear it"),
+                    Output::Broadcast(_) | Output::Relay(_) => panic!("each rack has one machine"),
                     Output::SetLimits(_) => {}
                 }
             }
@@ -80,7 +80,7 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
     }
     for broker in &racks {
         let counters = broker.counters();
-        assert!(broker.leads() && broker.receives_fabric());
+        assert!(broker.leads() && broker.has_fabric_limits());
         assert_eq!((counters.limits_malformed, counters.limits_replayed, counters.limits_other_rack), (0, 0, 0));
     }
     assert_eq!((fabric.counters().malformed, fabric.counters().replayed), (0, 0));
@@ -111,7 +111,7 @@ fn bursts_of_5_s_stay_below_each_cap() {
 }
 
 #[test]
-fn all_racks_in_step_stay_below_each_cap() {
+fn synchronised_racks_stay_below_each_cap() {
     // The worst case: all are silent at the same time, also when all report.
     let sums = run(|_, second| second % 7 < 5);
     check(&sums, 0.9 * 5.0 / 7.0);

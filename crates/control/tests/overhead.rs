@@ -71,7 +71,7 @@ fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
     const SECONDS: u64 = 41;
     for second in 0..SECONDS {
         let now = Instant::ZERO + Duration::from_secs(second);
-        let mut said = Vec::new();
+        let mut broadcasts = Vec::new();
         for m in 0..2 {
             for output in period(&mut brokers[m], m as u64, second) {
                 match output {
@@ -79,7 +79,7 @@ fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
                         let bits = on_the_wire(report.clone()) * peers;
                         // The first second has nothing to tell yet.
                         usage[m] += if second == 0 { 0 } else { bits };
-                        said.push((m, report));
+                        broadcasts.push((m, report));
                     }
                     Output::Relay(relay) => relays += on_the_wire(relay) * peers,
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),
@@ -87,7 +87,7 @@ fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
                 }
             }
         }
-        for (m, report) in &said {
+        for (m, report) in &broadcasts {
             brokers[1 - m].handle_input(now, Input::Report(report));
         }
         fabric.handle_input(now, FabricInput::Timeout);
@@ -104,7 +104,7 @@ fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
     let follower = mbps(usage[1]);
     let leader = mbps(usage[0] + relays);
     println!("usage reports: {follower:.3} Mb/s a machine; the leader with relayed limits {leader:.3} Mb/s");
-    assert!(brokers[0].counters().limits_accepted >= 18, "the fabric spoke three times in six parts");
+    assert!(brokers[0].counters().limits_accepted >= 18, "three rounds of limits in six parts arrived");
     assert!((2.3..3.0).contains(&follower), "{follower} Mb/s");
     assert!(leader > follower && leader < 3.0, "{leader} Mb/s with relays");
 }

@@ -55,7 +55,7 @@ pub struct FabricBrokerCounters {
     pub other_policy: u64,
     /// Reports whose rows contradict the policy or themselves.
     pub malformed: u64,
-    /// Answers that the driver did not fetch within a period, counted in racks.
+    /// LimitsQueue that the driver did not fetch within a period, counted in racks.
     pub dropped_outputs: u64,
     /// Times that a silent rack's last word was forgotten.
     pub forgotten: u64,

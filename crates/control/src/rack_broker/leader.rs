@@ -14,7 +14,7 @@
 //! computed exactly (that would be a sharing for each service that is held, with all limits but its own): it is what
 //! its machines ask for, at most its maximum and the uplink. Too large a demand does no harm: if the rack has less for
 //! it than the fabric then allows, the rack holds it, and it is reported as what it gets. What grows as the fabric holds
-//! others is told with what it will have (`growing.rs`).
+//! others is told with what it will have (`demand_extrapolation.rs`).
 //!
 //! When it says it: a part of a fabric period after the fabric broker's last word, so that the next word is made from
 //! what is a few seconds old, whatever the two clocks say; and without an answer again, sooner than a period later.
@@ -70,28 +70,28 @@ pub(super) fn part(period: Duration, (of, whole): (u64, u64)) -> Duration {
 
 /// The interval that the next report covers.
 #[derive(Debug)]
-pub(super) struct Lead {
+pub(super) struct LeaderState {
     /// Whether the policy speaks of the fabric at all.
-    pub(super) concerned: bool,
-    leads: bool,
+    pub(super) uses_fabric: bool,
+    was_leader: bool,
     next_report: Instant,
     /// Whether the fabric broker spoke in the interval.
-    acknowledged: bool,
+    limits_received: bool,
     /// When the interval began: the last report, whether it was this machine's or another's to make.
-    since: Instant,
+    interval_start: Instant,
     /// By leaf: the largest demand at the fabric of any period since the last report.
-    pub(super) offered: PerDirection<Vec<Bandwidth>>,
+    pub(super) peak_demands: PerDirection<Vec<Bandwidth>>,
 }
 
-impl Lead {
+impl LeaderState {
     pub(super) fn new(policy: &Policy, leaves: usize, now: Instant, period: Duration) -> Self {
         Self {
-            concerned: speaks_of_fabric(policy),
-            leads: false,
+            uses_fabric: speaks_of_fabric(policy),
+            was_leader: false,
             next_report: now + period,
-            acknowledged: false,
-            since: now,
-            offered: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
+            limits_received: false,
+            interval_start: now,
+            peak_demands: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
         }
     }
 }
@@ -100,36 +100,36 @@ impl RackBroker {
     /// Whether this machine speaks for its rack at the fabric.
     pub fn leads(&self) -> bool {
         let listened = self.now.saturating_since(self.started) >= self.config.timeout;
-        listened && self.mode == Mode::Runtime && !(0..self.place).any(|place| self.is_heard(place))
+        listened && self.mode == Mode::Runtime && !(0..self.index).any(|index| self.is_alive(index))
     }
 
     /// The leader's part of a period.
-    pub(super) fn lead(&mut self) {
-        if !self.lead.concerned {
+    pub(super) fn run_leader(&mut self) {
+        if !self.leader.uses_fabric {
             return;
         }
-        self.offer();
+        self.update_peak_demands();
         let leads = self.leads();
-        let led = std::mem::replace(&mut self.lead.leads, leads);
+        let led = std::mem::replace(&mut self.leader.was_leader, leads);
         let begins = leads && !led;
-        let due = self.now >= self.lead.next_report;
-        let interval = (begins && !due).then(|| self.lead.offered.clone());
-        if due && self.lead.acknowledged {
-            self.report_growth();
+        let due = self.now >= self.leader.next_report;
+        let interval = (begins && !due).then(|| self.leader.peak_demands.clone());
+        if due && self.leader.limits_received {
+            self.extrapolate_demands();
         } else if due || begins {
-            self.repeat_growth();
+            self.repeat_reported_demands();
         }
         if leads && (due || begins) {
             self.report_rack();
         }
         if let Some(interval) = interval {
-            self.lead.offered = interval;
+            self.leader.peak_demands = interval;
         }
         if due {
-            self.lead.since = self.now;
-            self.lead.acknowledged = false;
-            self.lead.next_report = self.now + part(self.config.fabric_period, RETRY);
-            Direction::ALL.iter().for_each(|direction| self.lead.offered[*direction].fill(Bandwidth::ZERO));
+            self.leader.interval_start = self.now;
+            self.leader.limits_received = false;
+            self.leader.next_report = self.now + part(self.config.fabric_period, RETRY);
+            Direction::ALL.iter().for_each(|direction| self.leader.peak_demands[*direction].fill(Bandwidth::ZERO));
         }
         if leads {
             self.repeat_limits();
@@ -137,37 +137,37 @@ impl RackBroker {
     }
 
     /// The fabric broker computed `age` ago, as a new word of it shows. What is told next is for the next time.
-    pub(super) fn fabric_computed(&mut self, age: Duration) {
-        self.lead.acknowledged = true;
+    pub(super) fn fabric_round_received(&mut self, age: Duration) {
+        self.leader.limits_received = true;
         let period = self.config.fabric_period;
         let racks = self.allocator.policy().network().racks().len() as u64;
-        let place = (self.allocator.rack().index() as u64, racks);
+        let position = (self.allocator.rack().index() as u64, racks);
         let (first, last) = (part(period, FIRST), part(period, LAST));
-        let after = first + part(last.saturating_sub(first), place);
-        let longest = self.lead.since + part(period, LONGEST);
-        self.lead.next_report = (self.now + after.saturating_sub(age)).min(longest);
+        let after = first + part(last.saturating_sub(first), position);
+        let longest = self.leader.interval_start + part(period, LONGEST);
+        self.leader.next_report = (self.now + after.saturating_sub(age)).min(longest);
     }
 
     /// Adds this period to the interval.
-    fn offer(&mut self) {
+    fn update_peak_demands(&mut self) {
         for direction in Direction::ALL {
             let shares = &self.shares[direction];
-            for (leaf, offered) in self.lead.offered[direction].iter_mut().enumerate() {
+            for (leaf, peak) in self.leader.peak_demands[direction].iter_mut().enumerate() {
                 let now = if shares.is_limited_by_fabric(&self.allocator, leaf) {
                     self.allocator.most(direction, leaf, &self.demands[direction])
                 } else {
                     shares.of_service(&self.allocator, leaf)
                 };
-                *offered = now.max(*offered);
+                *peak = now.max(*peak);
             }
         }
     }
 
     fn report_rack(&mut self) {
-        let offered = &self.lead.offered;
+        let peak_demands = &self.leader.peak_demands;
         let row = |leaf: usize| RateRow {
             service: self.allocator.leaves()[leaf],
-            rates: PerDirection { tx: rounded(offered.tx[leaf]), rx: rounded(offered.rx[leaf]) },
+            rates: PerDirection { tx: rounded(peak_demands.tx[leaf]), rx: rounded(peak_demands.rx[leaf]) },
         };
         let rows: Vec<RateRow> = (0..self.allocator.leaves().len())
             .map(row)

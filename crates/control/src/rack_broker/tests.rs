@@ -57,7 +57,7 @@ impl Host {
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
                 Output::Broadcast(report) => reports.push(report),
-                Output::Relay(_) | Output::ReportRack(_) => panic!("the policy does not speak of the fabric"),
+                Output::Relay(_) | Output::ReportRack(_) => panic!("the policy has no fabric section"),
                 Output::SetLimits(all) => {
                     for limit in all.iter().filter(|limit| limit.direction == Direction::Tx) {
                         limits[limit.service.index()] = limit.limit;
@@ -108,12 +108,12 @@ fn worked_example() {
 }
 
 #[test]
-fn silence_returns_the_static_policy_and_a_word_ends_it() {
+fn silence_of_all_peers_restores_the_static_policy_until_a_report_arrives() {
     let (mut m1, mut m2) = (Host::new(M1), Host::new(M2));
     assert_eq!(m1.broker.mode(), Mode::Static);
     m1.period(at(0), [0, 0]);
-    let (limits, _) = m2.period(at(0), [0, 0]);
-    m1.receive(at(0), &limits);
+    let (reports, _) = m2.period(at(0), [0, 0]);
+    m1.receive(at(0), &reports);
     for second in 1..5 {
         let (_, limits) = m1.period(at(second), [80, 0]);
         assert_eq!((m1.broker.mode(), limits[0]), (Mode::Runtime, GBPS(30)), "at {second} s");
@@ -123,14 +123,14 @@ fn silence_returns_the_static_policy_and_a_word_ends_it() {
     assert_eq!(m1.broker.counters().fallbacks, 1);
     // The other restarts: a new epoch whose rounds begin again.
     let mut m2 = Host { broker: RackBroker::new(&policy(), M2, 2, RackBrokerConfig::default(), at(6)), sent: [0, 0] };
-    let (limits, _) = m2.period(at(6), [0, 0]);
-    m1.receive(at(6), &limits);
+    let (reports, _) = m2.period(at(6), [0, 0]);
+    m1.receive(at(6), &reports);
     let (_, limits) = m1.period(at(6), [80, 0]);
     assert_eq!((m1.broker.mode(), limits[0]), (Mode::Runtime, GBPS(30)));
 }
 
 #[test]
-fn a_machine_without_peers_keeps_the_rack_policy_by_itself() {
+fn machine_without_peers_enforces_the_rack_policy() {
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 5Gb/s, machines: [m1] } } }\n\
                 services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
     let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
@@ -143,7 +143,9 @@ fn a_machine_without_peers_keeps_the_rack_policy_by_itself() {
             at(second),
             Input::Meters(&[MeterReading { service: A, bytes, network: Default::default() }]),
         );
-        let Some(Output::SetLimits(limits)) = broker.poll_output() else { panic!("it tells nobody") };
+        let Some(Output::SetLimits(limits)) = broker.poll_output() else {
+            panic!("a machine without peers broadcasts nothing")
+        };
         let expected = if second == 0 { Bandwidth::UNLIMITED } else { GBPS(5) };
         assert_eq!(limits[0].limit, expected);
     }
@@ -151,7 +153,7 @@ fn a_machine_without_peers_keeps_the_rack_policy_by_itself() {
 }
 
 #[test]
-fn a_timeout_that_is_not_due_and_meters_that_were_not_asked_for_do_nothing() {
+fn early_timeout_and_unrequested_meters_are_no_ops() {
     let mut broker = Host::new(M1).broker;
     broker.handle_input(at(0), Input::Timeout);
     assert_eq!(broker.poll_timeout(), Some(at(1)));
@@ -165,7 +167,7 @@ fn a_timeout_that_is_not_due_and_meters_that_were_not_asked_for_do_nothing() {
 }
 
 #[test]
-fn what_cannot_be_used_is_counted() {
+fn rejected_reports_are_counted() {
     let (mut m1, mut m2) = (Host::new(M1), Host::new(M2));
     m2.period(at(0), [0, 0]);
     let (old, _) = m2.period(at(1), [1, 0]);
@@ -199,7 +201,7 @@ fn what_cannot_be_used_is_counted() {
 }
 
 #[test]
-fn a_driver_that_fetches_nothing_gets_no_heap_of_outputs() {
+fn unfetched_outputs_are_dropped_at_the_next_period() {
     let mut broker = Host::new(M1).broker;
     for second in 0..100 {
         broker.handle_input(at(second), Input::Timeout);
@@ -210,7 +212,7 @@ fn a_driver_that_fetches_nothing_gets_no_heap_of_outputs() {
 }
 
 #[test]
-fn many_services_take_several_reports_that_cover_all_between_them() {
+fn reports_of_many_services_are_split_and_cover_all() {
     let services: String =
         (0..400).map(|i| format!("  s{i}: {{ match: [ {{ protocol: tcp, port: {} }} ] }}\n", i + 1)).collect();
     let text = format!(
@@ -248,7 +250,7 @@ fn many_services_take_several_reports_that_cover_all_between_them() {
 }
 
 /// A machine alone behind 5 of its 10 Gb/s, which receives `gbps` each second, and how its service's limit goes.
-fn receives(seconds: impl IntoIterator<Item = (u64, NetworkReading)>) -> Vec<Bandwidth> {
+fn limits_when_receiving(seconds: impl IntoIterator<Item = (u64, NetworkReading)>) -> Vec<Bandwidth> {
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 5Gb/s, machines: [m1] } } }\n\
                 services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
     let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
@@ -260,32 +262,34 @@ fn receives(seconds: impl IntoIterator<Item = (u64, NetworkReading)>) -> Vec<Ban
         assert_eq!(broker.poll_output(), Some(Output::ReadMeters));
         let bytes = PerDirection { tx: Bytes::ZERO, rx: Bytes::new(received) };
         broker.handle_input(at(second), Input::Meters(&[MeterReading { service: A, bytes, network }]));
-        let Some(Output::SetLimits(set)) = broker.poll_output() else { panic!("it tells nobody") };
+        let Some(Output::SetLimits(set)) = broker.poll_output() else {
+            panic!("a machine without peers broadcasts nothing")
+        };
         limits.extend(set.iter().filter(|limit| limit.direction == Direction::Rx).map(|limit| limit.limit));
     }
     limits
 }
 
 #[test]
-fn what_the_network_holds_back_wants_half_more() {
+fn demand_of_a_throttled_service_is_raised_by_half() {
     let reading = |packets, marked| NetworkReading { packets, marked, rate: Some(Bandwidth::from_mbps(10)) };
     // 4.1 Gb/s of 5: no limit; with a quarter of each second's packets marked 6.1 are wanted, and the limit holds.
-    let calm = receives([(0, reading(0, 0)), (4100, reading(1000, 240)), (4100, reading(2000, 480))]);
+    let calm = limits_when_receiving([(0, reading(0, 0)), (4100, reading(1000, 240)), (4100, reading(2000, 480))]);
     assert_eq!(calm, [Bandwidth::UNLIMITED; 3]);
-    let limited = receives([(0, reading(0, 0)), (4100, reading(1000, 250)), (4100, reading(2000, 500))]);
+    let limited = limits_when_receiving([(0, reading(0, 0)), (4100, reading(1000, 250)), (4100, reading(2000, 500))]);
     assert_eq!(limited, [Bandwidth::UNLIMITED, GBPS(5), GBPS(5)]);
     // The limit empties the queue to a sixteenth: it stays. Below that it goes.
     let seconds =
         [(0, reading(0, 0)), (4100, reading(1600, 400)), (4100, reading(3200, 500)), (4100, reading(4800, 599))];
-    assert_eq!(receives(seconds), [Bandwidth::UNLIMITED, GBPS(5), GBPS(5), Bandwidth::UNLIMITED]);
+    assert_eq!(limits_when_receiving(seconds), [Bandwidth::UNLIMITED, GBPS(5), GBPS(5), Bandwidth::UNLIMITED]);
 }
 
 #[test]
-fn a_limit_just_lowered_is_kept_at_half_its_use() {
+fn just_lowered_limit_stays_while_half_used() {
     let none = NetworkReading::default();
     // 9 of 5 Gb/s: limited. Senders come back from below with 2.6: kept. The same a period later: let go.
-    let limits = receives([(0, none), (9000, none), (2600, none), (2600, none)]);
+    let limits = limits_when_receiving([(0, none), (9000, none), (2600, none), (2600, none)]);
     assert_eq!(limits, [Bandwidth::UNLIMITED, GBPS(5), GBPS(5), Bandwidth::UNLIMITED]);
     // With less than half it is let go at once.
-    assert_eq!(receives([(0, none), (9000, none), (2400, none)])[2], Bandwidth::UNLIMITED);
+    assert_eq!(limits_when_receiving([(0, none), (9000, none), (2400, none)])[2], Bandwidth::UNLIMITED);
 }

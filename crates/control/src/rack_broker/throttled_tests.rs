@@ -76,7 +76,7 @@ impl Rack {
                     Output::ReadMeters => broker.handle_input(now, Input::Meters(&self.meters[m])),
                     Output::Broadcast(report) if m < MACHINES - self.silent => reports.push(report),
                     Output::Broadcast(_) | Output::SetLimits(_) => {}
-                    Output::Relay(_) | Output::ReportRack(_) => panic!("the policy does not speak of the fabric"),
+                    Output::Relay(_) | Output::ReportRack(_) => panic!("the policy has no fabric section"),
                 }
             }
         }
@@ -116,7 +116,7 @@ fn limited() -> Rack {
 }
 
 #[test]
-fn limits_stay_while_marks_hold_half_of_them_back_and_end_with_the_marks() {
+fn limits_used_by_half_stay_while_packets_are_marked() {
     let mut rack = limited();
     let before = rack.limits();
     // Half more than 3 is 4.5 Gb/s: all ten machines' together are 45 of 60 Gb/s.
@@ -137,7 +137,7 @@ fn limits_stay_while_marks_hold_half_of_them_back_and_end_with_the_marks() {
 }
 
 #[test]
-fn a_limit_of_which_marks_leave_less_than_half_is_let_go() {
+fn limit_used_by_less_than_half_is_lifted() {
     // A queue far away leaves a tenth of the limit. Others must not lose the rest for as long as it marks.
     let mut rack = limited();
     for _ in 0..2 {
@@ -147,7 +147,7 @@ fn a_limit_of_which_marks_leave_less_than_half_is_let_go() {
 }
 
 #[test]
-fn a_cap_is_found_with_three_of_ten_machines_silent_and_not_with_four() {
+fn cap_is_enforced_with_three_of_ten_machines_silent_but_not_with_four() {
     // 97 % of the cap arrive, from all ten machines alike.
     let received = |_| [CAP.bps() / 1_000_000 * 97 / 100 / MACHINES as u64, 0];
     for silent in 0..=4 {
@@ -162,7 +162,7 @@ fn a_cap_is_found_with_three_of_ten_machines_silent_and_not_with_four() {
 }
 
 #[test]
-fn marks_from_elsewhere_cost_others_at_most_half_of_what_the_marked_service_uses() {
+fn remote_marks_cost_other_services_at_most_half_of_the_marked_usage() {
     // `a` on four machines is slowed by a queue that no limit here can empty. `b` asks for all that it can get on six.
     for used in [0, 500, 2_000, 4_000, 6_000] {
         let received = |m| if m < 4 { [used, 0] } else { [0, 9_900] };

@@ -15,10 +15,10 @@
 //! - `cargo test -p weir-control --test faults -- --seeds 100000`: more of both.
 
 mod checkers;
+mod compliance;
 mod draw;
 mod fabric;
 mod network;
-mod obedience;
 mod throttled;
 mod world;
 
@@ -26,9 +26,9 @@ use network::Marks;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a run saw that not every run must see.
+/// What a run run that not every run must see.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Observed {
     /// Whether anybody was ever limited.
     limited: bool,
     marks: Marks,
@@ -44,8 +44,8 @@ struct Kind {
     /// Seeds that a plain run tries.
     seeds: u64,
     drawn: fn(u64) -> String,
-    /// What was seen, or what was wrong.
-    run: fn(u64, bool) -> Result<Seen, String>,
+    /// What was observed, or what was wrong.
+    run: fn(u64, bool) -> Result<Observed, String>,
 }
 
 const KINDS: [Kind; 2] = [
@@ -92,8 +92,8 @@ fn main() {
         passed += seeds.saturating_sub(failures);
         failed += failures;
     }
-    let limits = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {limits}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out");
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out");
     if failed > 0 {
         std::process::exit(1);
     }
@@ -112,7 +112,7 @@ fn replay(kind: &Kind, seed: u64) {
 fn search(kind: &Kind, seeds: u64) -> u64 {
     println!("running {seeds} seeds of {} under faults", kind.name);
     let next = AtomicU64::new(0);
-    let (failures, seen) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let (failures, observed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
             scope.spawn(|| {
@@ -122,8 +122,8 @@ fn search(kind: &Kind, seeds: u64) -> u64 {
                         break;
                     }
                     let failure = match std::panic::catch_unwind(|| (kind.run)(seed, false)) {
-                        Ok(Ok(saw)) => {
-                            seen.lock().expect("no thread panics while it holds the lock").push(saw);
+                        Ok(Ok(run)) => {
+                            observed.lock().expect("no thread panics while it holds the lock").push(run);
                             continue;
                         }
                         Ok(Err(failure)) => failure,
@@ -140,27 +140,27 @@ fn search(kind: &Kind, seeds: u64) -> u64 {
         println!("\n{} seed {seed} FAILED: {failure}\n{}", kind.name, (kind.drawn)(*seed));
         println!("again: cargo test -p weir-control --test faults -- {} {seed}", kind.argument);
     }
-    let seen = seen.into_inner().expect("no thread panics while it holds the lock");
-    let idle = idle(&seen);
-    idle.iter().for_each(|failure| println!("{}: {failure}", kind.name));
-    (failures.len() + idle.len()) as u64
+    let observed = observed.into_inner().expect("no thread panics while it holds the lock");
+    let uncovered = uncovered(&observed);
+    uncovered.iter().for_each(|failure| println!("{}: {failure}", kind.name));
+    (failures.len() + uncovered.len()) as u64
 }
 
-/// What too few of the worlds saw, since checkers that watch nothing pass everything.
-fn idle(seen: &[Seen]) -> Vec<String> {
+/// What too few of the worlds run, since checkers that watch nothing pass everything.
+fn uncovered(observed: &[Observed]) -> Vec<String> {
     let mut failures = Vec::new();
     // Loads are small and losses large in some worlds.
-    let without_limits = seen.iter().filter(|saw| !saw.limited).count();
-    if without_limits > 1 + seen.len() / 20 {
-        failures.push(format!("in {without_limits} of {} worlds nobody was ever limited", seen.len()));
+    let without_limits = observed.iter().filter(|run| !run.limited).count();
+    if without_limits > 1 + observed.len() / 20 {
+        failures.push(format!("in {without_limits} of {} worlds no service was limited", observed.len()));
     }
     for marks in Marks::ALL {
-        let worlds = seen.iter().filter(|saw| saw.marks == marks);
-        let (throttled, worlds) = (worlds.clone().filter(|saw| saw.throttled).count(), worlds.count());
-        println!("{marks}: somebody was held back in {throttled} of {worlds} worlds");
+        let worlds = observed.iter().filter(|run| run.marks == marks);
+        let (throttled, worlds) = (worlds.clone().filter(|run| run.throttled).count(), worlds.count());
+        println!("{marks}: a service was throttled in {throttled} of {worlds} worlds");
         // Loads are too small to fill a queue in some.
-        if marks.holds_back() && worlds >= 20 && throttled * 2 < worlds {
-            failures.push(format!("only in {throttled} of {worlds} worlds with {marks} was anybody held back"));
+        if marks.throttles() && worlds >= 20 && throttled * 2 < worlds {
+            failures.push(format!("only {throttled} of {worlds} worlds with {marks} throttled a service"));
         }
     }
     failures

@@ -53,7 +53,7 @@ impl Marks {
     }
 
     /// Whether marks hold traffic back, somebody's in a fair part of these worlds.
-    pub(crate) fn holds_back(self) -> bool {
+    pub(crate) fn throttles(self) -> bool {
         match self {
             Self::None | Self::Few => false,
             Self::Uplink | Self::BelowCapacity | Self::Elsewhere => true,
@@ -80,7 +80,7 @@ impl Marks {
 
     /// Whether brokers can find all that is sent to a rack above its capacity. They find what arrives, and what a queue marks.
     /// What a queue at the capacity holds back with few marks is to them a service that wants as much as it gets.
-    pub(crate) fn show_overload(self, policy: &Policy, rack: RackId) -> bool {
+    pub(crate) fn reveal_overload(self, policy: &Policy, rack: RackId) -> bool {
         match self {
             Self::None | Self::Uplink | Self::BelowCapacity | Self::Elsewhere => true,
             Self::Few => {

@@ -47,15 +47,15 @@ pub(crate) struct Throttled {
     readings: Vec<Option<Reading>>,
     periods: Vec<Option<Period>>,
     /// When it last told more.
-    more: Vec<Option<u64>>,
+    over_reported: Vec<Option<u64>>,
     /// When anybody last began to.
     began: Option<u64>,
 }
 
 impl Throttled {
     pub(crate) fn new(instances: usize) -> Self {
-        let nothing = vec![None; instances];
-        Self { readings: vec![None; instances], periods: vec![None; instances], more: nothing, began: None }
+        let none = vec![None; instances];
+        Self { readings: vec![None; instances], periods: vec![None; instances], over_reported: none, began: None }
     }
 
     /// The broker of these was started anew: its first reading shows no period.
@@ -81,18 +81,18 @@ impl Throttled {
         let reported = u128::from(demand.usage.bps());
         let more = reported * 100 > period.usage * MORE + 100 * MEASURED;
         if reported * 100 > period.usage * MOST + 100 * MEASURED {
-            return Err(format!("{demand:?} was told of {period:?}"));
+            return Err(format!("{demand:?} was reported for {period:?}"));
         }
         if more && period.marked * 16 + 16 * PACKETS < period.received {
-            return Err(format!("{demand:?} was told of {period:?}, of which nothing holds back"));
+            return Err(format!("{demand:?} was reported for {period:?} without throttling"));
         }
         // R is compared with a usage that may be measured 2 % too low.
         let shared = period.rate.is_some_and(|rate| u128::from(rate.bps()) * 100 < period.usage * 97);
         if !more && shared && period.marked * 4 > period.received + 4 * PACKETS {
-            return Err(format!("only {demand:?} was told of {period:?}, which is held back"));
+            return Err(format!("only {demand:?} was reported for {period:?}, which is throttled"));
         }
         if more {
-            let before = self.more[instance].replace(now);
+            let before = self.over_reported[instance].replace(now);
             if before.is_none_or(|before| now - before > IN_FORCE) {
                 self.began = Some(now);
             }
@@ -101,8 +101,8 @@ impl Throttled {
     }
 
     /// Whether limits may be in force that come of what an instance told more than it used.
-    pub(crate) fn counts(&self, instance: usize, now: u64) -> bool {
-        self.more[instance].is_some_and(|reported| now - reported <= IN_FORCE)
+    pub(crate) fn affects_limits(&self, instance: usize, now: u64) -> bool {
+        self.over_reported[instance].is_some_and(|reported| now - reported <= IN_FORCE)
     }
 
     /// When anybody began last to tell more than it used; never where nothing was held back.

@@ -6,7 +6,7 @@
 //! longest that a datapath may go on with a dead broker's rates. (The limits of this version's agent go with it at
 //! once, which for the others is the milder case.)
 
-use crate::Seen;
+use crate::Observed;
 use crate::checkers::Checkers;
 use crate::draw::{Drawn, FAULTY_SECONDS, MACHINES};
 use crate::network::{Arrival, Marks};
@@ -24,7 +24,7 @@ const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 /// After the last fault: until everybody knows what all others said after it, and acts on it. Two periods, one until the
 /// last speaks and one until the last listens, by clocks that run up to 2 % slow; and a delivery.
-pub(crate) const KNOW_WITHIN: u64 = 2_045 * MILLISECOND;
+pub(crate) const PROPAGATE_WITHIN: u64 = 2_045 * MILLISECOND;
 /// And until all shares are the same and traffic obeys them. Two periods carry the last changes of load to
 /// all machines and a limit's effect back into a demand, twice over, since a limit that is lifted or
 /// set can move another service's share; one more for clocks that run apart, and the timeout of a
@@ -55,8 +55,8 @@ pub(crate) struct Machine {
     dead_since: Option<u64>,
     pub(crate) offered: PerDirection<Vec<Bandwidth>>,
     pub(crate) limits: PerDirection<Vec<Bandwidth>>,
-    /// What the broker found when it began, and when that was by its own clock.
-    pub(crate) found: (PerDirection<Vec<Bandwidth>>, Instant),
+    /// What the broker inherited when it began, and when that was by its own clock.
+    pub(crate) inherited: (PerDirection<Vec<Bandwidth>>, Instant),
     /// Bits × 10^9 sent and received so far, so that nothing is lost to rounding.
     counted: PerDirection<Vec<u128>>,
     /// The same of what it received in marked packets.
@@ -76,7 +76,7 @@ impl Machine {
         let ticks = u128::from(local.nanos().saturating_sub(self.clock_offset));
         (ticks * 1_000_000).div_ceil(u128::from(self.clock_speed)) as u64
     }
-    /// What a service wants to send now, or to receive.
+    /// What a service demand to send now, or to receive.
     fn wanted(&self, direction: Direction, leaf: usize) -> Bandwidth {
         self.offered[direction][leaf].min(self.limits[direction][leaf])
     }
@@ -131,17 +131,17 @@ pub(crate) struct World {
     key: Key,
     pub(crate) now: u64,
     faulty: bool,
-    /// When the queue before the rack was last full and found new rates.
+    /// When the queue before the rack was last full and inherited new rates.
     full_at: Option<u64>,
     /// Datagrams heard by an attacker.
     received: Vec<Vec<u8>>,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    bodies: Vec<Option<Event>>,
+    payloads: Vec<Option<Event>>,
     verbose: bool,
 }
 
 /// Runs one seed: what was seen, or what was wrong.
-pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
+pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
     let end = (FAULTY_SECONDS + AGREE_WITHIN_SECONDS) * SECOND;
@@ -149,16 +149,16 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
     // Somebody may still be in the middle of a period at the end, so the last comparison is repeated.
     let mut until = end + 3 * SECOND;
     let mut late = None;
-    while let Some(Reverse((at, _, body))) = world.events.pop() {
+    while let Some(Reverse((at, _, payload))) = world.events.pop() {
         if at > until {
             break;
         }
         world.now = at;
-        let event = world.bodies[body].take().expect("an event happens once");
-        let reported = |failure: String| format!("at {:.3} s: {failure}", at as f64 / 1e9);
-        world.step(event, &mut checkers).map_err(reported)?;
-        if at > FAULTY_SECONDS * SECOND + KNOW_WITHIN {
-            checkers.knowledge(&world).map_err(reported)?;
+        let event = world.payloads[payload].take().expect("an event happens once");
+        let with_time = |failure: String| format!("at {:.3} s: {failure}", at as f64 / 1e9);
+        world.step(event, &mut checkers).map_err(with_time)?;
+        if at > FAULTY_SECONDS * SECOND + PROPAGATE_WITHIN {
+            checkers.propagation(&world).map_err(with_time)?;
         }
         if at > end {
             match checkers.agreement(&world) {
@@ -166,13 +166,13 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
                     late = Some(at);
                     until = at + 3 * SECOND;
                 }
-                agreed => agreed.map_err(reported)?,
+                agreed => agreed.map_err(with_time)?,
             }
         }
     }
     match late {
         Some(at) => Err(format!("all agree, but not before {:.3} s", at as f64 / 1e9)),
-        None => checkers.something_happened(&world),
+        None => checkers.check_coverage(&world),
     }
 }
 
@@ -193,7 +193,7 @@ impl World {
             dead_since: None,
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves.len()]),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves.len()]),
-            found: (PerDirection::default(), Instant::ZERO),
+            inherited: (PerDirection::default(), Instant::ZERO),
             counted: PerDirection::both(vec![0; leaves.len()]),
             marked: vec![0; leaves.len()],
             counted_until: 0,
@@ -215,7 +215,7 @@ impl World {
             full_at: None,
             received: Vec::new(),
             events: BinaryHeap::new(),
-            bodies: Vec::new(),
+            payloads: Vec::new(),
             verbose,
         };
         for machine in 0..MACHINES {
@@ -238,7 +238,7 @@ impl World {
     }
 
     /// Whether the queue before the rack slowed anybody since the bound on agreement began to run.
-    pub(crate) fn was_full_lately(&self) -> bool {
+    pub(crate) fn was_full_recently(&self) -> bool {
         self.is_full() || self.full_at.is_some_and(|full| self.now - full < AGREE_WITHIN_SECONDS * SECOND)
     }
 
@@ -268,9 +268,9 @@ impl World {
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
-        self.bodies.push(Some(event));
-        let body = self.bodies.len() - 1;
-        self.events.push(Reverse((at, body as u64, body)));
+        self.payloads.push(Some(event));
+        let payload = self.payloads.len() - 1;
+        self.events.push(Reverse((at, payload as u64, payload)));
     }
 
     /// Somewhere around `mean_ms` from now; never if zero.
@@ -310,8 +310,8 @@ impl World {
                 if self.machines[machine].broker.is_some() && !cut_off {
                     match weir_wire::decode(&datagram, &self.key) {
                         Ok(Message::Usage(report)) => self.drive(machine, Some(report), checkers)?,
-                        Ok(other) => return Err(format!("nobody sent {other:?}")),
-                        Err(error) => checkers.refused(&datagram, error)?,
+                        Ok(other) => return Err(format!("a message that no broker sent: {other:?}")),
+                        Err(error) => checkers.rejected(&datagram, error)?,
                     }
                 }
             }
@@ -392,7 +392,7 @@ impl World {
         if dead.is_some_and(|dead| dead < self.config.timeout.nanos()) {
             broker.resume(&in_force(&m.limits));
         }
-        m.found = (m.limits.clone(), m.local(now));
+        m.inherited = (m.limits.clone(), m.local(now));
         m.broker = Some(broker);
         self.log(|| format!("m{} starts", machine + 1));
         checkers.restarted(machine);
@@ -401,7 +401,7 @@ impl World {
 
     /// Does what the agent's loop does: an input, then all outputs, then the next timer.
     fn drive(&mut self, machine: usize, report: Option<UsageReport>, checkers: &mut Checkers) -> Result<(), String> {
-        let mut broker = self.machines[machine].broker.take().expect("the caller knows that it lives");
+        let mut broker = self.machines[machine].broker.take().expect("the broker is present");
         let local = self.machines[machine].local(self.now);
         match &report {
             Some(report) => broker.handle_input(local, Input::Report(report)),
@@ -418,7 +418,7 @@ impl World {
                     self.broadcast(machine, &report);
                 }
                 Output::Relay(_) | Output::ReportRack(_) => {
-                    return Err("the policy does not speak of the fabric, the broker does".to_owned());
+                    return Err("a fabric message under a policy without a fabric section".to_owned());
                 }
                 Output::SetLimits(limits) => {
                     self.log(|| format!("m{} {:?} {:?}", machine + 1, broker.mode(), limits));
@@ -448,9 +448,9 @@ impl World {
         Ok(())
     }
 
-    fn read_meters(&mut self, place: usize, checkers: &mut Checkers) -> Vec<MeterReading> {
+    fn read_meters(&mut self, index: usize, checkers: &mut Checkers) -> Vec<MeterReading> {
         let now = self.now;
-        let machine = &mut self.machines[place];
+        let machine = &mut self.machines[index];
         machine.count(now);
         let bytes = |bits: u128| Bytes::new((bits / (8 * u128::from(SECOND))) as u64);
         let leaves = self.leaves.iter().enumerate();
@@ -458,7 +458,7 @@ impl World {
             .map(|(leaf, service)| {
                 let (received, marked) = (machine.counted.rx[leaf], machine.marked[leaf]);
                 let network = machine.marks.reading(received, marked, machine.usage(Direction::Rx, leaf));
-                checkers.read(place, leaf, now, received, marked, &network);
+                checkers.read(index, leaf, now, received, marked, &network);
                 let bytes = PerDirection { tx: bytes(machine.counted.tx[leaf]), rx: bytes(received) };
                 MeterReading { service: *service, bytes, network }
             })

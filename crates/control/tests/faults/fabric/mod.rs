@@ -5,9 +5,9 @@
 //! What must hold is in [`checkers`].
 
 mod checkers;
+mod compliance;
 mod draw;
 mod node;
-mod obedience;
 mod world;
 
 pub(crate) use draw::Drawn;

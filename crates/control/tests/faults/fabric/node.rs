@@ -42,8 +42,8 @@ pub(crate) struct Node {
     pub(crate) partition: u8,
     /// When its broker crashed, while it is gone.
     pub(crate) crashed: Option<u64>,
-    /// The limits that its broker found when it began.
-    pub(crate) found: PerDirection<Vec<Bandwidth>>,
+    /// The limits that its broker inherited when it began.
+    pub(crate) inherited: PerDirection<Vec<Bandwidth>>,
     pub(crate) started: u64,
 }
 
@@ -100,7 +100,7 @@ impl Traffic {
         }
     }
     /// Whether a queue holds back some of what is sent to it.
-    pub(crate) fn is_slowed(&self) -> bool {
+    pub(crate) fn is_throttled(&self) -> bool {
         self.arrival.rates != self.arrival.sent
     }
     /// From now on this arrives.

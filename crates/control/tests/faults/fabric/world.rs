@@ -3,7 +3,7 @@
 use super::checkers::Checkers;
 use super::draw::{Drawn, FAULTY_SECONDS, MACHINES, PER_RACK, RACKS};
 use super::node::{Broker, Clock, Flight, Node, SECOND, Traffic};
-use crate::Seen;
+use crate::Observed;
 use crate::world::in_force;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -23,21 +23,21 @@ const MILLISECOND: u64 = 1_000_000;
 pub(crate) const FABRIC: usize = MACHINES;
 /// After the last fault, until all machines of all racks have limits in force that were computed from what all racks said
 /// after it: two fabric periods. How they are made up of the brokers' periods says `leader.rs`.
-pub(crate) const KNOW_WITHIN_SECONDS: u64 = 20;
+pub(crate) const PROPAGATE_WITHIN_SECONDS: u64 = 20;
 /// And until traffic obeys. The word that is in force by then shows each rack what its services have under limits that were
 /// computed from all. What grows as others are held is told with at least what it gets from the third report after it
-/// on (`growing.rs`: as it is, with as much more again, with the most). That takes three more words, each a period of
+/// on (`demand_extrapolation.rs`: as it is, with as much more again, with the most). That takes three more words, each a period of
 /// 10.2 s by a clock that runs 2 % slow: 30.6 s. The rest is for what such growth moves in turn.
-pub(crate) const OBEY_WITHIN_SECONDS: u64 = 52;
+pub(crate) const COMPLY_WITHIN_SECONDS: u64 = 52;
 /// Where queues before racks mark, limits that are final by then may fill one (as much of a rack's traffic as the fabric just let
 /// go, the last word being the first to do so) and what it holds back tells half more. The next word shares that, and what grows of
 /// it is told from above once more: a report as it is, one with as much more, one with the most. Three more words of 10.2 s,
 /// and a rack's period.
 ///
 /// That is the latest. What a queue begins to hold back is to the brokers a load that changes, so traffic obeys also
-/// [`OBEY_WITHIN_SECONDS`] after that happened last. And it is so for what is received through such a queue alone: what is
+/// [`COMPLY_WITHIN_SECONDS`] after that happened last. And it is so for what is received through such a queue alone: what is
 /// sent is not marked at all, and what is marked elsewhere is so all the time, as a load that stays.
-pub(crate) const OBEY_MARKED_WITHIN_SECONDS: u64 = OBEY_WITHIN_SECONDS + 32;
+pub(crate) const COMPLY_MARKED_WITHIN_SECONDS: u64 = COMPLY_WITHIN_SECONDS + 32;
 
 enum Event {
     Timer { node: usize, incarnation: u64 },
@@ -63,50 +63,49 @@ pub(crate) struct World {
     rng: SmallRng,
     key: Key,
     faulty: bool,
-    /// When the queue before a rack was last full and found new rates.
+    /// When the queue before a rack was last full and inherited new rates.
     full_at: [Option<u64>; RACKS],
     /// Datagrams that an attacker heard.
     received: Vec<Arc<[u8]>>,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    bodies: Vec<Option<Event>>,
+    payloads: Vec<Option<Event>>,
     verbose: bool,
 }
 
 /// Runs one seed: what was seen, or what was wrong.
-pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
+pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
     let at = |seconds: u64| (FAULTY_SECONDS + seconds) * SECOND;
-    let obeys_within = match world.drawn.marks.holds_back() {
-        false => OBEY_WITHIN_SECONDS,
-        true => OBEY_MARKED_WITHIN_SECONDS,
+    let complies_within = match world.drawn.marks.throttles() {
+        false => COMPLY_WITHIN_SECONDS,
+        true => COMPLY_MARKED_WITHIN_SECONDS,
     };
-    let end = at(obeys_within + 3);
-    while let Some(Reverse((time, _, body))) = world.events.pop() {
+    let end = at(complies_within + 3);
+    while let Some(Reverse((time, _, payload))) = world.events.pop() {
         if time > end {
             break;
         }
         world.now = time;
-        let event = world.bodies[body].take().expect("an event happens once");
-        let reported = |failure: String| format!("at {:.3} s: {failure}", time as f64 / 1e9);
-        world.step(event, &mut checkers).map_err(reported)?;
-        if time > at(KNOW_WITHIN_SECONDS) {
-            checkers.knowledge(&world).map_err(reported)?;
+        let event = world.payloads[payload].take().expect("an event happens once");
+        let with_time = |failure: String| format!("at {:.3} s: {failure}", time as f64 / 1e9);
+        world.step(event, &mut checkers).map_err(with_time)?;
+        if time > at(PROPAGATE_WITHIN_SECONDS) {
+            checkers.propagation(&world).map_err(with_time)?;
         }
-        if time > at(OBEY_WITHIN_SECONDS) {
-            checkers.obedience(&world, Direction::Tx).map_err(reported)?;
+        if time > at(COMPLY_WITHIN_SECONDS) {
+            checkers.compliance(&world, Direction::Tx).map_err(with_time)?;
         }
-        let received = match checkers.throttled_since() {
-            Some(since) if world.drawn.marks.at_racks() => {
-                (since + OBEY_WITHIN_SECONDS * SECOND).clamp(at(OBEY_WITHIN_SECONDS), at(OBEY_MARKED_WITHIN_SECONDS))
-            }
-            _ => at(OBEY_WITHIN_SECONDS),
+        let rx_from = match checkers.throttled_since() {
+            Some(since) if world.drawn.marks.at_racks() => (since + COMPLY_WITHIN_SECONDS * SECOND)
+                .clamp(at(COMPLY_WITHIN_SECONDS), at(COMPLY_MARKED_WITHIN_SECONDS)),
+            _ => at(COMPLY_WITHIN_SECONDS),
         };
-        if time > received {
-            checkers.obedience(&world, Direction::Rx).map_err(reported)?;
+        if time > rx_from {
+            checkers.compliance(&world, Direction::Rx).map_err(with_time)?;
         }
     }
-    checkers.something_happened(&world)
+    checkers.check_coverage(&world)
 }
 
 impl World {
@@ -126,7 +125,7 @@ impl World {
             epoch: 0,
             partition: 0,
             crashed: None,
-            found: PerDirection::default(),
+            inherited: PerDirection::default(),
             started: 0,
         });
         let nodes = nodes.collect();
@@ -143,7 +142,7 @@ impl World {
             full_at: [None; RACKS],
             received: Vec::new(),
             events: BinaryHeap::new(),
-            bodies: Vec::new(),
+            payloads: Vec::new(),
             verbose,
             drawn,
         };
@@ -163,9 +162,9 @@ impl World {
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
-        self.bodies.push(Some(event));
-        let body = self.bodies.len() - 1;
-        self.events.push(Reverse((at, body as u64, body)));
+        self.payloads.push(Some(event));
+        let payload = self.payloads.len() - 1;
+        self.events.push(Reverse((at, payload as u64, payload)));
     }
 
     /// Somewhere around `mean_ms` from now; never if zero.
@@ -193,14 +192,14 @@ impl World {
     }
 
     fn is_full(&self, rack: usize) -> bool {
-        self.traffic[rack * PER_RACK..(rack + 1) * PER_RACK].iter().any(Traffic::is_slowed)
+        self.traffic[rack * PER_RACK..(rack + 1) * PER_RACK].iter().any(Traffic::is_throttled)
     }
 
-    /// Whether a queue before a rack that does not show it slowed anybody since the bound on obedience began to run.
-    pub(crate) fn was_hidden_lately(&self) -> bool {
-        let lately = |at: u64| self.now - at < OBEY_WITHIN_SECONDS * SECOND;
-        let hidden = |rack: usize| !self.drawn.marks.show_overload(&self.policy, RackId(rack as u32));
-        (0..RACKS).any(|rack| hidden(rack) && (self.is_full(rack) || self.full_at[rack].is_some_and(lately)))
+    /// Whether a queue before a rack that does not show it slowed anybody since the bound on compliance began to run.
+    pub(crate) fn had_hidden_overload_recently(&self) -> bool {
+        let recently = |at: u64| self.now - at < COMPLY_WITHIN_SECONDS * SECOND;
+        let hidden = |rack: usize| !self.drawn.marks.reveal_overload(&self.policy, RackId(rack as u32));
+        (0..RACKS).any(|rack| hidden(rack) && (self.is_full(rack) || self.full_at[rack].is_some_and(recently)))
     }
 
     /// Traffic of a rack finds its new rates after a load or a limit changed.
@@ -309,8 +308,8 @@ impl World {
         } else {
             let mut broker = RackBroker::new(&policy, MachineId(node as u32), n.epoch, self.config, local);
             if n.crashed.take().is_some_and(|at| self.now - at < self.config.timeout.nanos()) {
-                n.found = self.traffic[node].limits.clone();
-                broker.resume(&in_force(&n.found));
+                n.inherited = self.traffic[node].limits.clone();
+                broker.resume(&in_force(&n.inherited));
             }
             Broker::Rack(Box::new(broker))
         });
@@ -321,7 +320,7 @@ impl World {
 
     /// An input (a message, or time), then all outputs, then the next timer.
     fn drive(&mut self, node: usize, message: Option<Message>, checkers: &mut Checkers) -> Result<(), String> {
-        let mut broker = self.nodes[node].broker.take().expect("the caller knows that it lives");
+        let mut broker = self.nodes[node].broker.take().expect("the broker is present");
         let local = self.nodes[node].clock.local(self.now);
         let next = match &mut broker {
             Broker::Rack(rack) => {
@@ -329,7 +328,7 @@ impl World {
                     None => rack.handle_input(local, Input::Timeout),
                     Some(message) => match message.rack_input() {
                         Some(input) => rack.handle_input(local, input),
-                        None => return Err(self.put_back(node, broker, "a rack report at a machine")),
+                        None => return Err(self.restore(node, broker, "a rack report at a machine")),
                     },
                 }
                 while let Some(output) = rack.poll_output() {
@@ -346,17 +345,17 @@ impl World {
                         Some(input) => {
                             fabric.handle_input(local, input);
                             if let (FabricInput::Report(report), false) = (input, self.faulty) {
-                                checkers.fabric_reported(report.machine.index());
+                                checkers.report_delivered(report.machine.index());
                             }
                         }
-                        None => return Err(self.put_back(node, broker, "a rack's message at the fabric broker")),
+                        None => return Err(self.restore(node, broker, "a rack's message at the fabric broker")),
                     },
                 }
                 if message.is_none() {
                     checkers.allocated(self, fabric)?;
                 }
                 while let Some(FabricOutput::SendLimits { to, limits }) = fabric.poll_output() {
-                    checkers.acknowledged(self.now, &limits);
+                    checkers.limits_sent(self.now, &limits);
                     self.send(node, to.index(), &limits.into());
                 }
                 checkers.fabric_step(fabric)?;
@@ -376,7 +375,7 @@ impl World {
         Ok(())
     }
 
-    fn put_back(&mut self, node: usize, broker: Broker, failure: &str) -> String {
+    fn restore(&mut self, node: usize, broker: Broker, failure: &str) -> String {
         self.nodes[node].broker = Some(broker);
         failure.to_owned()
     }

@@ -17,9 +17,9 @@ use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection};
 
 /// The last word of the fabric broker.
 #[derive(Debug)]
-pub(super) struct FabricRelay {
+pub(super) struct FabricLimits {
     /// By leaf.
-    leaves: Vec<LeafRelay>,
+    leaves: Vec<LeafLimits>,
     /// The limits in force, by leaf; empty where there are none. Renewed at each period's end.
     in_force: PerDirection<Vec<FabricLimit>>,
     /// Whether any word is fresh.
@@ -31,18 +31,18 @@ pub(super) struct FabricRelay {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct LeafRelay {
+struct LeafLimits {
     stamp: (u64, u64),
     until: Instant,
     limits: PerDirection<Bandwidth>,
 }
 
-impl FabricRelay {
+impl FabricLimits {
     pub(super) fn new(leaves: usize) -> Self {
-        let nothing =
-            LeafRelay { stamp: (0, 0), until: Instant::ZERO, limits: PerDirection::both(Bandwidth::UNLIMITED) };
+        let unlimited =
+            LeafLimits { stamp: (0, 0), until: Instant::ZERO, limits: PerDirection::both(Bandwidth::UNLIMITED) };
         Self {
-            leaves: vec![nothing; leaves],
+            leaves: vec![unlimited; leaves],
             in_force: PerDirection::default(),
             fresh: false,
             newest: Vec::new(),
@@ -70,7 +70,7 @@ impl FabricRelay {
     pub(super) fn renew(&mut self, now: Instant) -> bool {
         for direction in Direction::ALL {
             let limit =
-                |entry: &LeafRelay| if now < entry.until { entry.limits[direction] } else { Bandwidth::UNLIMITED };
+                |entry: &LeafLimits| if now < entry.until { entry.limits[direction] } else { Bandwidth::UNLIMITED };
             let any = self.leaves.iter().any(|entry| !limit(entry).is_unlimited());
             let limits = self
                 .leaves
@@ -134,7 +134,7 @@ impl RackBroker {
             Some(&mut self.counters.limits_other_policy)
         } else if limits.rack != self.allocator.rack() {
             Some(&mut self.counters.limits_other_rack)
-        } else if !self.lead.concerned
+        } else if !self.leader.uses_fabric
             || !well_formed(limits.first, limits.last, &limits.rows)
             || !limits.rows.iter().all(leaf)
         {
@@ -161,13 +161,13 @@ impl RackBroker {
             if entry.stamp < stamp {
                 is_new = true;
                 let limits = row.map_or(PerDirection::both(Bandwidth::UNLIMITED), |row| row.rates);
-                *entry = LeafRelay { stamp, until, limits };
+                *entry = LeafLimits { stamp, until, limits };
             }
         }
         if is_new {
             self.counters.limits_accepted += 1;
             if self.fabric.keep(limits, until) {
-                self.fabric_computed(age);
+                self.fabric_round_received(age);
             }
         } else if known {
             self.counters.limits_known += 1;
@@ -199,7 +199,7 @@ impl RackBroker {
     }
 
     /// Whether limits of the fabric are in force here.
-    pub fn receives_fabric(&self) -> bool {
+    pub fn has_fabric_limits(&self) -> bool {
         self.mode == Mode::Runtime && self.fabric.fresh
     }
 }

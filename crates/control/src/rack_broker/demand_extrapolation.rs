@@ -15,10 +15,10 @@
 //! the fabric's capacity is kept. What is told too much is unused for one period, and is in proportion to the growth where
 //! that was a chance.
 //!
-//! A report that no word came before repeats what was told (`repeat_growth`).
+//! A report that no word came before repeats what was told (`repeat_reported_demands`).
 //!
 //! Worked example: interfaces of 10, a fabric of 12 of which `a` is guaranteed 10; `a` and `b` ask for 8 each on one machine, `b`
-//! for 8 in another rack. `a` has 5, and the fabric leaves `b` 7 / 2 here; so `a` has 6.5. Told 6.5, `b` is left 5.5 / 2, and
+//! for 8 in another rack. `a` has 5, and the fabric leaves `b` 7 / 2 here; so `a` has 6.5. Reported 6.5, `b` is left 5.5 / 2, and
 //! `a` has 7.25, and so on in halves. It grew, so it tells 7.25 + 0.75 = 8; `b` is left 2 in each rack, `a` has its 8, and
 //! nothing changes any more.
 //!
@@ -28,13 +28,13 @@ use super::RackBroker;
 use weir_alloc::{Constraint, FabricLimit, RackShares};
 use weir_units::{Bandwidth, Direction, PerDirection};
 
-/// Growth below this part of what was told is no growth: by as much a steady load varies, and by as much in all services
+/// Extrapolation below this part of what was told is no growth: by as much a steady load varies, and by as much in all services
 /// the fabric is exceeded at most.
 const GROWTH_PART: u64 = 1_000;
 
 /// What was told of a service that its rack held next to one that the fabric held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Told {
+struct Reported {
     rate: Bandwidth,
     /// In how many reports in a row it had grown.
     grown: u8,
@@ -42,12 +42,12 @@ struct Told {
 
 /// What was told last.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(super) struct Extrapolation {
     /// By leaf; `None` where the service was not held, or by the fabric itself.
-    reported: PerDirection<Vec<Option<Told>>>,
+    reported: PerDirection<Vec<Option<Reported>>>,
 }
 
-impl Growth {
+impl Extrapolation {
     pub(super) fn new(leaves: usize) -> Self {
         Self { reported: PerDirection::both(vec![None; leaves]) }
     }
@@ -55,13 +55,13 @@ impl Growth {
 
 impl RackBroker {
     /// Makes what the next report tells of what the interval showed: the first since a word of the fabric broker.
-    pub(super) fn report_growth(&mut self) {
+    pub(super) fn extrapolate_demands(&mut self) {
         for direction in Direction::ALL {
             let limited = self.limited_by_fabric(direction);
-            let now: Vec<Option<Told>> = (0..limited.len())
+            let now: Vec<Option<Reported>> = (0..limited.len())
                 .map(|leaf| {
-                    let rate = self.lead.offered[direction][leaf];
-                    let grown = match self.growth.reported[direction][leaf] {
+                    let rate = self.leader.peak_demands[direction][leaf];
+                    let grown = match self.extrapolation.reported[direction][leaf] {
                         Some(reported)
                             if rate > reported.rate + Bandwidth::from_bps(reported.rate.bps() / GROWTH_PART) =>
                         {
@@ -69,14 +69,14 @@ impl RackBroker {
                         }
                         _ => 0,
                     };
-                    self.is_next_to_limited(direction, leaf, &limited).then_some(Told { rate, grown })
+                    self.shares_with_limited(direction, leaf, &limited).then_some(Reported { rate, grown })
                 })
                 .collect();
             let grows = now.iter().flatten().any(|reported| reported.grown > 0);
-            let most = if grows { self.without_held(direction, &limited) } else { RackShares::default() };
+            let most = if grows { self.shares_without_limited(direction, &limited) } else { RackShares::default() };
             for (leaf, now) in now.into_iter().enumerate() {
-                let before = std::mem::replace(&mut self.growth.reported[direction][leaf], now);
-                let (Some(before), Some(reported)) = (before, &mut self.growth.reported[direction][leaf]) else {
+                let before = std::mem::replace(&mut self.extrapolation.reported[direction][leaf], now);
+                let (Some(before), Some(reported)) = (before, &mut self.extrapolation.reported[direction][leaf]) else {
                     continue;
                 };
                 let most = || most.of_service(&self.allocator, leaf).max(reported.rate);
@@ -85,7 +85,7 @@ impl RackBroker {
                     1 => (reported.rate + (reported.rate - before.rate)).min(most()),
                     _ => most(),
                 };
-                self.lead.offered[direction][leaf] = reported.rate;
+                self.leader.peak_demands[direction][leaf] = reported.rate;
             }
         }
     }
@@ -93,14 +93,14 @@ impl RackBroker {
     /// The same of a report that no word came before: a repetition, or that of a machine that begins to lead after its own was
     /// due. The fabric's limits are what they were, so what the interval shows is no growth that they brought; it tells at
     /// least what was told last. By what it shows alone, a lost report would have the growth begin anew.
-    pub(super) fn repeat_growth(&mut self) {
+    pub(super) fn repeat_reported_demands(&mut self) {
         for direction in Direction::ALL {
             let limited = self.limited_by_fabric(direction);
             for leaf in 0..limited.len() {
-                let before = self.growth.reported[direction][leaf]
-                    .filter(|_| self.is_next_to_limited(direction, leaf, &limited));
-                self.growth.reported[direction][leaf] = before;
-                let offered = &mut self.lead.offered[direction][leaf];
+                let before = self.extrapolation.reported[direction][leaf]
+                    .filter(|_| self.shares_with_limited(direction, leaf, &limited));
+                self.extrapolation.reported[direction][leaf] = before;
+                let offered = &mut self.leader.peak_demands[direction][leaf];
                 *offered = before.map_or(*offered, |reported| reported.rate.max(*offered));
             }
         }
@@ -113,7 +113,7 @@ impl RackBroker {
     }
 
     /// Whether the rack holds a service that shares with one that the fabric holds.
-    fn is_next_to_limited(&self, direction: Direction, leaf: usize, limited: &[bool]) -> bool {
+    fn shares_with_limited(&self, direction: Direction, leaf: usize, limited: &[bool]) -> bool {
         !limited[leaf] && limited.contains(&true) && self.is_limited_in_rack(direction, leaf)
     }
 
@@ -121,12 +121,12 @@ impl RackBroker {
     fn is_limited_in_rack(&self, direction: Direction, leaf: usize) -> bool {
         let instances = &self.shares[direction].instances;
         (0..self.allocator.machines().len())
-            .map(|place| instances[self.allocator.instance(leaf, place)].decided_by)
+            .map(|index| instances[self.allocator.instance(leaf, index)].decided_by)
             .any(|decided_by| decided_by.is_limit() && decided_by != Constraint::Fabric)
     }
 
     /// The rack's shares if the fabric left nothing to the services that it holds, and held nobody else.
-    fn without_held(&self, direction: Direction, limited: &[bool]) -> RackShares {
+    fn shares_without_limited(&self, direction: Direction, limited: &[bool]) -> RackShares {
         let nothing = FabricLimit { limit: Bandwidth::ZERO, decided_by: Constraint::Fabric };
         let limits: Vec<FabricLimit> =
             limited.iter().map(|limited| if *limited { nothing } else { FabricLimit::NONE }).collect();

@@ -9,14 +9,14 @@ use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirectio
 
 /// What is left to send of the last period's limits.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct LimitsQueue {
     /// Racks with the machines that lead them.
     racks: VecDeque<(RackId, Vec<MachineId>)>,
     /// What the rack in hand is told.
     parts: VecDeque<(MachineId, RackLimits)>,
 }
 
-impl Answers {
+impl LimitsQueue {
     /// Drops what is left: how many racks it was for.
     pub(super) fn clear(&mut self) -> u64 {
         let left = self.racks.len() + usize::from(!self.parts.is_empty());
@@ -26,11 +26,11 @@ impl Answers {
     }
 
     /// Lists whom to answer, and begins the racks' next period.
-    pub(super) fn begin(&mut self, racks: &mut [Rack], now: Instant, timeout: Duration) {
-        for (place, rack) in racks.iter_mut().enumerate() {
-            let machines = rack.to_answer(now, timeout);
+    pub(super) fn fill(&mut self, racks: &mut [Rack], now: Instant, timeout: Duration) {
+        for (index, rack) in racks.iter_mut().enumerate() {
+            let machines = rack.recipients(now, timeout);
             if !machines.is_empty() {
-                self.racks.push_back((RackId(place as u32), machines));
+                self.racks.push_back((RackId(index as u32), machines));
             }
             rack.next_period();
         }
@@ -40,14 +40,14 @@ impl Answers {
 impl FabricBroker {
     /// What to do next, rack after rack.
     pub fn poll_output(&mut self) -> Option<FabricOutput> {
-        if self.answers.parts.is_empty() {
-            let (rack, machines) = self.answers.racks.pop_front()?;
+        if self.pending_limits.parts.is_empty() {
+            let (rack, machines) = self.pending_limits.racks.pop_front()?;
             let parts = self.limits_of(rack);
             for machine in machines {
-                self.answers.parts.extend(parts.iter().map(|limits| (machine, limits.clone())));
+                self.pending_limits.parts.extend(parts.iter().map(|limits| (machine, limits.clone())));
             }
         }
-        let (to, limits) = self.answers.parts.pop_front()?;
+        let (to, limits) = self.pending_limits.parts.pop_front()?;
         Some(FabricOutput::SendLimits { to, limits })
     }
 

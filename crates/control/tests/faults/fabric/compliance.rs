@@ -14,15 +14,16 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, RackId};
 
 impl Checkers {
     /// Whether maxima and caps hold over all machines, and in each rack.
-    pub(crate) fn obedience(&self, world: &World, direction: Direction) -> Result<(), String> {
+    pub(crate) fn compliance(&self, world: &World, direction: Direction) -> Result<(), String> {
         let policy = &world.policy;
         // A thousandth: what grows by less is not told as growth.
-        let spare = |of: Bandwidth| {
+        let tolerance = |of: Bandwidth| {
             let skew = of.bps() / 1_000 * world.drawn.skew_per_mille;
             LOWEST_LIMIT.bps() * (MACHINES * self.leaves.len()) as u64 + skew + of.bps() / 1_000
         };
-        let exceeds = |rate: Bandwidth, most: Bandwidth| rate.bps() > most.bps().saturating_add(spare(most.min(rate)));
-        if direction == Direction::Rx && world.was_hidden_lately() {
+        let exceeds =
+            |rate: Bandwidth, most: Bandwidth| rate.bps() > most.bps().saturating_add(tolerance(most.min(rate)));
+        if direction == Direction::Rx && world.had_hidden_overload_recently() {
             return Ok(());
         }
         let sent = |machine: usize, leaf: usize| world.traffic[machine].sent(direction, leaf);

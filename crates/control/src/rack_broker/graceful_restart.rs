@@ -34,7 +34,7 @@ const FIRST: (u64, u64) = (1, 4);
 /// And lets so many lumps through.
 const BURSTS: u64 = 2;
 /// The part of a fabric period within which the fabric broker answers a report that is not lost: it computes once a period.
-const ANSWER: (u64, u64) = (5, 4);
+const FABRIC_RESPONSE: (u64, u64) = (5, 4);
 
 impl RackBroker {
     /// Takes over the limits that an earlier broker of this machine left in force, one for each leaf service, ascending. To be called
@@ -48,13 +48,13 @@ impl RackBroker {
         for direction in Direction::ALL {
             self.limits[direction] = limits.iter().map(|limits| limits[direction]).collect();
         }
-        self.resumes = true;
+        self.resuming = true;
     }
 
     /// How long the period is that begins.
-    pub(super) fn period(&self) -> Duration {
+    pub(super) fn period_length(&self) -> Duration {
         let whole = self.config.period;
-        if !self.resumes || self.round > 0 {
+        if !self.resuming || self.round > 0 {
             return whole;
         }
         let limits = Direction::ALL.into_iter().flat_map(|direction| &self.limits[direction]);
@@ -64,20 +64,20 @@ impl RackBroker {
     }
 
     /// Whether the limits in force are those that an earlier broker left.
-    pub fn resumes(&self) -> bool {
-        self.resumes
+    pub fn is_resuming(&self) -> bool {
+        self.resuming
     }
 
     /// Whether they stay for one more period. Once they do not, they never do again.
-    pub(super) fn stays(&mut self) -> bool {
+    pub(super) fn keeps_inherited_limits(&mut self) -> bool {
         let age = self.now.saturating_since(self.started);
-        let all = (0..self.received.len()).all(|place| place == self.place || self.is_heard(place));
+        let all = (0..self.last_reports.len()).all(|index| index == self.index || self.is_alive(index));
         let rack = self.mode == Mode::Runtime && self.round > 1 && (all || age >= self.config.period * PERIODS);
         let known = |leaf| self.fabric.stamp(leaf, self.now).is_some();
-        let fabric = !self.lead.concerned || (0..self.allocator.leaves().len()).all(known);
-        let answer = if rack && !fabric { part(self.config.fabric_period, ANSWER) } else { Duration::ZERO };
-        let most = self.config.timeout + answer;
-        self.resumes = self.resumes && age < most && !(rack && fabric);
-        self.resumes
+        let fabric = !self.leader.uses_fabric || (0..self.allocator.leaves().len()).all(known);
+        let response = if rack && !fabric { part(self.config.fabric_period, FABRIC_RESPONSE) } else { Duration::ZERO };
+        let longest = self.config.timeout + response;
+        self.resuming = self.resuming && age < longest && !(rack && fabric);
+        self.resuming
     }
 }
