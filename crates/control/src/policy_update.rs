@@ -1,11 +1,11 @@
-//! Whether a policy may take another's place while a broker runs.
+//! Compatibility of a policy with the one that it replaces while a broker runs.
 //!
-//! Ids are places in a policy's order, so everything that a broker knows stays true only if both policies speak of the
-//! same racks, machines and services. What they say about them may differ in every value.
+//! Ids are indices into a policy's lists, so a broker's state stays valid only if both policies
+//! name the same racks, machines and services in the same order. All their other values may differ.
 
 use weir_policy::Policy;
 
-/// The policy that should replace a broker's does not have the same racks, machines and services.
+/// The replacing policy has other racks, machines or services than the broker's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IncompatiblePolicy;
 

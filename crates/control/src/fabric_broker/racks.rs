@@ -1,4 +1,4 @@
-//! What the racks rates, and who spoke for them.
+//! Reported demands by rack, and the machines that reported them.
 
 use super::FabricBroker;
 use crate::fabric_message::{RackReport, RateRow};
@@ -6,25 +6,26 @@ use crate::parts::well_formed;
 use crate::rate::QuantisedRate;
 use weir_units::{Direction, Duration, Instant, MachineId, PerDirection, RackId};
 
-/// One rack as the broker knows it.
+/// The state of one rack.
 #[derive(Debug, Clone)]
 pub(super) struct Rack {
-    /// Machines that ever spoke for it: stamps must outlast their leading, or an old report could be replayed.
+    /// Machines that ever reported for the rack. Their stamps outlast their leadership: otherwise
+    /// an old report could be replayed.
     reporters: Vec<Reporter>,
     /// Leaves that were reported in this period.
     reported: LeafSet,
     forgotten: bool,
 }
 
-/// A machine that spoke for its rack.
+/// A machine that reported for its rack.
 #[derive(Debug, Clone)]
 struct Reporter {
     machine: MachineId,
     last_report: Instant,
-    /// Whether it spoke in this period.
+    /// Whether it reported in this period.
     this_period: bool,
     stamp: (u64, u64),
-    /// Leaves that it reported under this stamp.
+    /// Leaves that it reported under its current stamp.
     reported: LeafSet,
 }
 
@@ -39,7 +40,7 @@ impl LeafSet {
     fn clear(&mut self) {
         self.0.fill(0);
     }
-    /// Adds a leaf; whether it was new.
+    /// Adds a leaf and returns whether it was absent.
     fn add(&mut self, leaf: usize) -> bool {
         let (bits, bit) = (&mut self.0[leaf / 64], 1 << (leaf % 64));
         let new = *bits & bit == 0;
@@ -57,8 +58,8 @@ impl Rack {
         self.reporters.iter().any(|reporter| now.saturating_since(reporter.last_report) < timeout)
     }
 
-    /// The machines that are answered: those that spoke for the rack in the period that ended, or, if none did, the
-    /// one that spoke last, until the timeout.
+    /// The machines that receive the rack's limits: those that reported in the period that ended.
+    /// Without any, the machine that reported last receives them until the timeout.
     pub(super) fn recipients(&self, now: Instant, timeout: Duration) -> Vec<MachineId> {
         let current = self.reporters.iter().filter(|reporter| reporter.this_period);
         let current: Vec<MachineId> = current.map(|reporter| reporter.machine).collect();
@@ -70,7 +71,7 @@ impl Rack {
         alive.map(|reporter| reporter.machine).into_iter().collect()
     }
 
-    /// A period ends: from now on what is rates replaces what was.
+    /// Starts a period: from now on reports replace the demands of the one before.
     pub(super) fn next_period(&mut self) {
         self.reported.clear();
         self.reporters.iter_mut().for_each(|reporter| reporter.this_period = false);
@@ -163,12 +164,12 @@ impl FabricBroker {
         }
     }
 
-    /// How many racks' last word was forgotten and not renewed.
+    /// The number of racks whose demands were cleared and not reported again.
     pub fn racks_forgotten(&self) -> usize {
         self.racks.iter().filter(|rack| rack.forgotten).count()
     }
 
-    /// The machine that spoke last for a rack.
+    /// The machine that reported last for a rack.
     pub fn leader(&self, rack: RackId) -> Option<MachineId> {
         let reporters = &self.racks[rack.index()].reporters;
         reporters.iter().max_by_key(|reporter| reporter.last_report).map(|reporter| reporter.machine)

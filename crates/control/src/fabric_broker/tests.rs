@@ -6,7 +6,7 @@ use weir_units::{Duration, MachineId, ServiceId};
 const A: ServiceId = ServiceId(0);
 const B: ServiceId = ServiceId(1);
 
-/// Two racks of two machines; `a` at most 10 Gb/s in all.
+/// Two racks of two machines; `a` is limited to `max` over all.
 fn policy(max: &str) -> Arc<Policy> {
     let text = format!(
         "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }}, \
@@ -30,7 +30,7 @@ fn broker(stale: Stale) -> FabricBroker {
     FabricBroker::new(&policy("10Gb/s"), 1, config, at(0))
 }
 
-/// A report of what `a` would send from a machine's rack.
+/// A report of a transmit demand of `a` Gb/s in a machine's rack.
 fn report(machine: u32, round: u64, a: u64) -> RackReport {
     let rates = PerDirection { tx: gbps(a), rx: Bandwidth::ZERO };
     RackReport {
@@ -50,7 +50,7 @@ fn receive(broker: &mut FabricBroker, seconds: u64, reports: &[RackReport]) {
     }
 }
 
-/// Ends the period at a time: whom it sent, and with what limits on `a`.
+/// Ends the period at a time and returns the recipients with their limits on `a`.
 fn period(broker: &mut FabricBroker, seconds: u64) -> Vec<(u32, Bandwidth)> {
     broker.handle_input(at(seconds), FabricInput::Timeout);
     let mut sent = Vec::new();
@@ -73,7 +73,7 @@ fn worked_example() {
     let eight = broker.limit(RackId(1), 0, Direction::Tx);
     assert_eq!(eight, gbps(5), "the last period's");
     let sent = period(&mut broker, 20);
-    // 3 is told as a little less, so the second has a little more than 7.
+    // 3 Gb/s is rounded down in the report, so the second rack has a little more than 7 Gb/s.
     let seven = Bandwidth::from_gbps(10) - gbps(3);
     assert_eq!(sent, [(0, Bandwidth::UNLIMITED), (2, rounded(seven))]);
     assert_eq!(broker.demand(RackId(1), 0, Direction::Tx), gbps(8));
@@ -95,7 +95,7 @@ fn demands_of_a_silent_rack_are_kept_or_expire() {
         for second in 1..=6 {
             receive(&mut broker, 10 * second - 1, &[report(2, second, 8)]);
             let sent = period(&mut broker, 10 * second);
-            // The silent rack is answered, for its limits may be lost, until nobody can be there any more.
+            // The silent rack receives limits until its timeout, because earlier ones may be lost.
             let expected = match second {
                 1..5 => vec![(0, gbps(5)), (2, gbps(5))],
                 5 => vec![(2, then)],
@@ -113,13 +113,14 @@ fn demands_of_a_silent_rack_are_kept_or_expire() {
 
 #[test]
 fn reports_of_two_leaders_of_one_rack_combine_by_maximum() {
-    // Parted, each sees half of the rack: the larger word counts, and both are answered.
+    // In a partition each leader reports a part of the rack: the larger demand counts, and both
+    // leaders receive limits.
     let mut broker = broker(Stale::Keep);
     receive(&mut broker, 1, &[report(0, 7, 8), report(1, 3, 1), report(2, 1, 8)]);
     assert_eq!(period(&mut broker, 10), [(0, gbps(5)), (1, gbps(5)), (2, gbps(5))]);
     receive(&mut broker, 11, &[report(1, 4, 1), report(0, 8, 8)]);
     assert_eq!(period(&mut broker, 20), [(0, gbps(5)), (1, gbps(5)), (2, gbps(5))]);
-    // One again: in the next period its word alone counts.
+    // After the partition the next period's only report counts alone.
     receive(&mut broker, 21, &[report(1, 5, 3)]);
     let seven = Bandwidth::from_gbps(10) - gbps(3);
     assert_eq!(period(&mut broker, 30), [(1, Bandwidth::UNLIMITED), (2, rounded(seven))]);
@@ -161,7 +162,7 @@ fn rejected_reports_are_counted() {
 
 #[test]
 fn parts_of_a_report_are_independent() {
-    // `a` in one part, `b` in another, of the same round, in any order; each only once.
+    // `a` and `b` in two parts of one round, in any order, each accepted once.
     let mut broker = broker(Stale::Keep);
     let mut a = report(0, 1, 8);
     a.last = A;
@@ -171,7 +172,7 @@ fn parts_of_a_report_are_independent() {
     assert_eq!((broker.counters().accepted, broker.counters().replayed), (2, 1));
     assert_eq!(broker.demand(RackId(0), 0, Direction::Tx), gbps(8));
     assert_eq!(broker.demand(RackId(0), 1, Direction::Tx), gbps(3));
-    // A part of the next round that is lost leaves what its services said before.
+    // Where a part of the next round is lost, its services keep their demands.
     let mut a = report(0, 2, 4);
     a.last = A;
     period(&mut broker, 10);

@@ -1,49 +1,55 @@
-//! What grows as the fabric holds others: the demand of a service that shares an interface or an uplink with one that
-//! the fabric holds.
+//! Extrapolation of demands that grow while the fabric limits other services.
 //!
-//! Problem: such a service gets what the held one leaves. The more it uses, the less the fabric leaves the held one, and
-//! the more it gets again. If it told what it has, the fabric's capacity would be exceeded by each step, and the steps
-//! become small only slowly: each is a fixed part of the one before, and that part comes near to one where most of what the
-//! fabric takes from the held service goes to this one. Approach: come from above, where each step leaves capacity unused
-//! instead. A service that was held by its rack at two reports, and has more now than it told, tells
+//! A service that shares an interface or an uplink with a fabric-limited service gets the capacity
+//! that the limited one leaves. The more it uses, the less the fabric leaves the limited service,
+//! and the more it gets again. Reporting its current share would overshoot the fabric's capacity at
+//! every iteration, and the iterations converge slowly: each step is a fixed part of the one
+//! before, close to one where most of the capacity that the fabric takes from the limited service
+//! goes to this one.
 //!
-//! - the first time as much more again: enough where a step is at most half of the one before;
-//! - the second time in a row what it would get if the fabric left the held services nothing. It cannot get more, so
-//!   from then on it gets less than it told until nothing changes.
+//! The rule converges from above instead, where each step leaves capacity unused. A service that
+//! its rack limited at two reports in a row, and whose share exceeds the last reported demand,
+//! reports
 //!
-//! Hence **in the third word after the one that first holds others, what grows is told with at least what it gets**, and
-//! the fabric's capacity is kept. What is told too much is unused for one period, and is in proportion to the growth where
-//! that was a chance.
+//! - the first time, the share plus the growth once more: enough where a step is at most half of
+//!   the one before;
+//! - the second time in a row, the share that it would have if the fabric left the limited services
+//!   nothing. It cannot get more, so from then on its share is below the reported demand until
+//!   nothing changes.
 //!
-//! A report that no word came before repeats what was told (`repeat_reported_demands`).
+//! Hence **from the third fabric round after the first one that limits other services, a growing
+//! service's reported demand is at least its share**, and the fabric's capacity holds. The excess
+//! demand leaves capacity unused for one period, in proportion to the growth where the growth was
+//! accidental. A report that follows no new fabric round repeats the reported demands.
 //!
-//! Worked example: interfaces of 10, a fabric of 12 of which `a` is guaranteed 10; `a` and `b` ask for 8 each on one machine, `b`
-//! for 8 in another rack. `a` has 5, and the fabric leaves `b` 7 / 2 here; so `a` has 6.5. Reported 6.5, `b` is left 5.5 / 2, and
-//! `a` has 7.25, and so on in halves. It grew, so it tells 7.25 + 0.75 = 8; `b` is left 2 in each rack, `a` has its 8, and
-//! nothing changes any more.
+//! Worked example: interfaces of 10, a fabric of 12 of which `a` is guaranteed 10; `a` and `b`
+//! demand 8 each on one machine, `b` demands 8 in another rack. `a` has 5, and the fabric leaves
+//! `b` 7 / 2 here; so `a` has 6.5. With 6.5 reported, `b` is left 5.5 / 2, and `a` has 7.25, and so
+//! on in halves. The demand grew, so 7.25 + 0.75 = 8 is reported; `b` is left 2 in each rack, `a`
+//! has its 8, and the limits stay.
 //!
-//! Source: fill for a point that Parley §3.2.3 leaves open.
+//! Source: fill for a point that Parley §3.2.3 leaves open. See `docs/design/fabric-broker.md`.
 
 use super::RackBroker;
 use weir_alloc::{Constraint, FabricLimit, RackShares};
 use weir_units::{Bandwidth, Direction, PerDirection};
 
-/// Extrapolation below this part of what was told is no growth: by as much a steady load varies, and by as much in all services
-/// the fabric is exceeded at most.
+/// Growth below this part of the reported demand is ignored: a steady load varies by as much. The
+/// fabric's capacity is exceeded by at most this part over all services.
 const GROWTH_PART: u64 = 1_000;
 
-/// What was told of a service that its rack held next to one that the fabric held.
+/// The reported demand of a service that its rack limits beside a fabric-limited one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reported {
     rate: Bandwidth,
-    /// In how many reports in a row it had grown.
+    /// The number of reports in a row in which it had grown.
     grown: u8,
 }
 
-/// What was told last.
+/// The last reported demands.
 #[derive(Debug)]
 pub(super) struct Extrapolation {
-    /// By leaf; `None` where the service was not held, or by the fabric itself.
+    /// By leaf; `None` where the service was not limited, or limited by the fabric itself.
     reported: PerDirection<Vec<Option<Reported>>>,
 }
 
@@ -54,7 +60,7 @@ impl Extrapolation {
 }
 
 impl RackBroker {
-    /// Makes what the next report tells of what the interval showed: the first since a word of the fabric broker.
+    /// Extrapolates the demands of the next report: the first since limits of a new fabric round.
     pub(super) fn extrapolate_demands(&mut self) {
         for direction in Direction::ALL {
             let limited = self.limited_by_fabric(direction);
@@ -90,9 +96,10 @@ impl RackBroker {
         }
     }
 
-    /// The same of a report that no word came before: a repetition, or that of a machine that begins to lead after its own was
-    /// due. The fabric's limits are what they were, so what the interval shows is no growth that they brought; it tells at
-    /// least what was told last. By what it shows alone, a lost report would have the growth begin anew.
+    /// Repeats at least the last reported demands, in a report that follows no new fabric round: a
+    /// repetition, or the report of a new leader. The fabric's limits have not changed, so growth
+    /// in the interval is not their effect. Without the repetition a lost report would restart the
+    /// extrapolation.
     pub(super) fn repeat_reported_demands(&mut self) {
         for direction in Direction::ALL {
             let limited = self.limited_by_fabric(direction);
@@ -106,18 +113,18 @@ impl RackBroker {
         }
     }
 
-    /// By leaf: whether a limit of the fabric holds the service.
+    /// By leaf: whether the fabric limits the service.
     fn limited_by_fabric(&self, direction: Direction) -> Vec<bool> {
         let shares = &self.shares[direction];
         (0..self.allocator.leaves().len()).map(|leaf| shares.is_limited_by_fabric(&self.allocator, leaf)).collect()
     }
 
-    /// Whether the rack holds a service that shares with one that the fabric holds.
+    /// Whether the rack limits a service beside a fabric-limited one.
     fn shares_with_limited(&self, direction: Direction, leaf: usize, limited: &[bool]) -> bool {
         !limited[leaf] && limited.contains(&true) && self.is_limited_in_rack(direction, leaf)
     }
 
-    /// Whether anything but its demand and the fabric holds an instance of a service.
+    /// Whether a constraint other than its demand and the fabric limits an instance of a service.
     fn is_limited_in_rack(&self, direction: Direction, leaf: usize) -> bool {
         let instances = &self.shares[direction].instances;
         (0..self.allocator.machines().len())
@@ -125,7 +132,8 @@ impl RackBroker {
             .any(|decided_by| decided_by.is_limit() && decided_by != Constraint::Fabric)
     }
 
-    /// The rack's shares if the fabric left nothing to the services that it holds, and held nobody else.
+    /// The rack's shares if the fabric left nothing to the services that it limits, and limited no
+    /// others.
     fn shares_without_limited(&self, direction: Direction, limited: &[bool]) -> RackShares {
         let nothing = FabricLimit { limit: Bandwidth::ZERO, decided_by: Constraint::Fabric };
         let limits: Vec<FabricLimit> =

@@ -1,4 +1,4 @@
-//! The fabric's limits in a rack: in force, relayed, forgotten; who leads.
+//! The fabric's limits in a rack (in force, relayed, expired) and the rack's leadership.
 
 use super::*;
 use crate::fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow};
@@ -26,7 +26,7 @@ fn gbps(rate: u64) -> Bandwidth {
     rounded(Bandwidth::from_gbps(rate))
 }
 
-/// What the fabric broker says of `a` in r1.
+/// The fabric broker's limits on `a` in r1.
 fn limits(round: u64, a: Bandwidth) -> RackLimits {
     RackLimits {
         rack: RackId(0),
@@ -44,7 +44,7 @@ struct Host {
     sent: u64,
     broadcasts: Vec<UsageReport>,
     relayed: Vec<LimitsRelay>,
-    /// With the second.
+    /// With the second of the report.
     reported: Vec<(u64, RackReport)>,
 }
 
@@ -74,7 +74,7 @@ impl Host {
         }
     }
 
-    /// A period in which `a` sent this many Mb/s: its limit from then on.
+    /// A period in which `a` sent this many Mb/s; returns its limit from then on.
     fn period(&mut self, seconds: u64, mbps: u64) -> Bandwidth {
         self.sent += mbps * 125_000;
         self.input(seconds, Input::Timeout);
@@ -82,7 +82,7 @@ impl Host {
     }
 }
 
-/// Both machines of r1 through a period, each hearing the other.
+/// A period of both machines of r1, which exchange their reports.
 fn period_of_both(hosts: [&mut Host; 2], seconds: u64, mbps: [u64; 2]) -> [Bandwidth; 2] {
     let [m1, m2] = hosts;
     let limits = [m1.period(seconds, mbps[0]), m2.period(seconds, mbps[1])];
@@ -92,7 +92,7 @@ fn period_of_both(hosts: [&mut Host; 2], seconds: u64, mbps: [u64; 2]) -> [Bandw
     limits
 }
 
-/// The rack after five seconds of 4 Gb/s each: its leader has listened long enough.
+/// The rack after five seconds of 4 Gb/s each: its leader has listened for the timeout.
 fn rack() -> (Host, Host) {
     let (mut m1, mut m2) = (Host::new(0, 0), Host::new(1, 0));
     period_of_both([&mut m1, &mut m2], 0, [0, 0]);
@@ -102,7 +102,7 @@ fn rack() -> (Host, Host) {
     (m1, m2)
 }
 
-/// When it reported.
+/// The seconds of a host's reports.
 fn seconds(host: &Host) -> Vec<u64> {
     host.reported.iter().map(|(second, _)| *second).collect()
 }
@@ -114,8 +114,8 @@ fn leader_reports_at_once_and_repeats_until_limits_arrive() {
     assert_eq!(m1.reported.len(), 1);
     let row = RateRow { service: A, rates: PerDirection { tx: rounded(gbps(4) + gbps(4)), rx: Bandwidth::ZERO } };
     assert_eq!(m1.reported[0].1.rows, [row]);
-    // Then a period after its start, and after two thirds of a period each: 10, 16.7, 23.7 s, in whole seconds. In the
-    // interval a silent moment does not count.
+    // Then one period after the start, and after two thirds of a period each: 10, 16.7, 23.7 s, in
+    // whole seconds. A silent moment in the interval has no effect.
     for second in 6..=30 {
         period_of_both([&mut m1, &mut m2], second, [4_000 * (second % 2), 0]);
     }
@@ -127,7 +127,7 @@ fn leader_reports_at_once_and_repeats_until_limits_arrive() {
 #[test]
 fn leader_that_receives_limits_reports_once_before_each_fabric_round() {
     let (mut m1, mut m2) = rack();
-    // The other rack reports a little later, so that they do not all come at once: 5 + 2.5 · 1/2 s after the word.
+    // The other rack reports a little later, to spread the load: 5 + 2.5 · 1/2 s after the limits.
     let mut m3 = Host::new(2, 0);
     for second in 0..=5 {
         m3.period(second, 4_000);
@@ -137,7 +137,7 @@ fn leader_that_receives_limits_reports_once_before_each_fabric_round() {
         m3.period(second, 4_000);
         if second.is_multiple_of(10) {
             m3.input(second, Input::Fabric(&RackLimits { rack: RackId(1), ..limits(second, gbps(6)) }));
-            // Once it comes by way of the other machine, 1 s later: its age counts.
+            // At 30 s the limits arrive by relay, 1 s later: their age counts.
             if second != 30 {
                 m1.input(second, Input::Fabric(&limits(second, gbps(6))));
             }
@@ -159,7 +159,7 @@ fn frequent_limits_do_not_delay_reports_without_bound() {
             m1.input(second, Input::Fabric(&limits(second, gbps(6))));
         }
     }
-    // 12.5 s after the last, in whole seconds; the first counts from the start.
+    // 12.5 s after the last report, in whole seconds; the first interval starts with the broker.
     assert_eq!(seconds(&m1), [5, 13, 26, 39]);
 }
 
@@ -167,12 +167,12 @@ fn frequent_limits_do_not_delay_reports_without_bound() {
 fn leadership_moves_when_the_leader_falls_silent() {
     let (mut m1, mut m2) = rack();
     period_of_both([&mut m1, &mut m2], 6, [4_000, 4_000]);
-    // Two machines: one that hears nobody is on its own and leads nothing.
+    // In a rack of two, a machine without its peer is in static mode and does not lead.
     for second in 7..=11 {
         m2.period(second, 4_000);
     }
     assert_eq!((m2.broker.mode(), m2.broker.leads()), (Mode::Static, false));
-    // The first comes back and hears the other; it leads when it has listened for the timeout.
+    // The first machine restarts; it leads after it has listened for the timeout.
     let mut m1 = Host::new(0, 12);
     for second in 12..17 {
         period_of_both([&mut m1, &mut m2], second, [4_000, 4_000]);
@@ -192,28 +192,28 @@ fn limits_are_relayed_and_kept_until_they_expire() {
     let half = Bandwidth::from_bps(gbps(6).bps() / 2);
     assert_eq!(period_of_both([&mut m1, &mut m2], 6, [4_000, 4_000]), [half, half]);
     assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), gbps(6));
-    // Held by the fabric, both are offered what they could take of the uplink, not what they were left.
+    // Under a fabric limit both demands are those without it, bounded by the uplink.
     period_of_both([&mut m1, &mut m2], 7, [3_000, 3_000]);
     period_of_both([&mut m1, &mut m2], 8, [3_000, 3_000]);
-    // One pauses: it keeps its part of the limit, the other takes what it can.
+    // One pauses: it keeps its part of the limit, the other uses the rest.
     period_of_both([&mut m1, &mut m2], 9, [0, 3_000]);
     let [paused, other] = period_of_both([&mut m1, &mut m2], 10, [0, 3_000]);
     assert_eq!((paused, other), (half, gbps(6)));
-    // Repeated now and then, with its age; and what is known is not is_new.
+    // Relays are repeated with their age; known limits are not counted as accepted.
     let repeated = m1.relayed.last().expect("relays are repeated");
     assert!(repeated.age >= Duration::from_secs(2));
     m2.input(10, Input::Relay(repeated));
     assert_eq!((m2.broker.counters().limits_accepted, m2.broker.counters().limits_known), (1, 1));
-    // 50 s after the word came, also where it came by relay.
+    // Limits expire 50 s after their arrival, also where they arrived by relay.
     for second in 11..55 {
         period_of_both([&mut m1, &mut m2], second, [3_000, 3_000]);
         assert!(m1.broker.has_fabric_limits() && m2.broker.has_fabric_limits(), "at {second} s");
     }
-    // What is left is the rack's own limit: both were held and are offered half of the uplink.
+    // The rack's own limit remains: both are backlogged and share the uplink by half.
     assert_eq!(period_of_both([&mut m1, &mut m2], 55, [3_000, 3_000]), [Bandwidth::from_gbps(5); 2]);
     assert!(!m1.broker.has_fabric_limits() && !m2.broker.has_fabric_limits());
     assert_eq!(m2.broker.counters().fabric_fallbacks, 1);
-    // Too old to be told on, and too old to be taken.
+    // Expired limits are neither relayed nor accepted.
     m1.relayed.clear();
     period_of_both([&mut m1, &mut m2], 56, [3_000, 3_000]);
     period_of_both([&mut m1, &mut m2], 57, [3_000, 3_000]);
@@ -246,7 +246,7 @@ fn rejected_limits_are_counted() {
     let counters = *m1.broker.counters();
     assert_eq!((counters.limits_replayed, counters.limits_known), (1, 1));
     assert_eq!((counters.limits_other_rack, counters.limits_other_policy), (1, 1));
-    // The last but one speaks of `a` alone, which it may.
+    // The one before the last covers only `a`, which is valid.
     assert_eq!((counters.limits_malformed, counters.limits_accepted), (3, 2));
 }
 
@@ -259,10 +259,10 @@ fn policy_update_keeps_received_limits() {
     }
     period_of_both([&mut m1, &mut m2], 6, [4_000, 4_000]);
     assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), gbps(6));
-    // What is under way from before is of another policy.
+    // Limits that were sent before the update carry the old policy.
     m1.input(6, Input::Fabric(&limits(2, gbps(1))));
     assert_eq!(m1.broker.counters().limits_other_policy, 1);
-    // A policy that does not speak of the fabric ends its limits.
+    // A policy without a fabric section ends the fabric's limits.
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] }, \
                 r2: { uplink: 10Gb/s, machines: [m3] } } }\nservices:\n  \
                 a: { match: [ { protocol: tcp, port: 1 } ] }\n  b: { match: [ { protocol: tcp, port: 2 } ] }\n";
@@ -272,7 +272,7 @@ fn policy_update_keeps_received_limits() {
     m1.period(7, 3_000);
     assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), Bandwidth::UNLIMITED);
     assert!(!m1.broker.has_fabric_limits());
-    // Nobody fell silent.
+    // The end of the limits is no expiry.
     assert_eq!(m1.broker.counters().fabric_fallbacks, 0);
     let other = Arc::new(Policy::parse("policy.yaml", &text.replace("m3", "m4")).expect("the policy is valid").0);
     assert_eq!(m1.broker.set_policy(&other), Err(IncompatiblePolicy));

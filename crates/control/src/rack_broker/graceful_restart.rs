@@ -1,48 +1,60 @@
-//! Limits that an earlier broker of the same machine left in force, until this one knows as much.
+//! Graceful restart: a broker keeps the limits of its predecessor until it has the same
+//! information.
 //!
-//! Problem: the datapath keeps a broker's limits when the broker ends, and the next one knows nothing: what its services use is what
-//! those limits leave them, so it would take them to be content with that; whom it has not heard yet it takes to want nothing;
-//! and of the fabric's limits it has no word. Its first limits would be too high for some and too low for others, for a period.
+//! The datapath keeps a broker's limits when the broker ends. Its successor starts without
+//! information: usage under those limits looks like a low demand, machines without a report count
+//! as idle, and the fabric's limits are unknown. Its first limits would be too high for some
+//! services and too low for others, for a period.
 //!
-//! Approach: it [takes the limits over](RackBroker::resume). Usage is measured against them, so that it tells from its first report on what
-//! is backlogged; and they stay as they are until
+//! The successor [inherits the limits](RackBroker::resume). Usage is measured against them, so that
+//! its first report shows backlogs, and they stay unchanged until both hold, or until the timeout
+//! (5 s):
 //!
-//! - every other machine of the rack has spoken, or some have and two periods passed, in which every one that lives speaks;
-//! - where the policy speaks of the fabric, its word is there on all services;
+//! - every other machine of the rack has reported, or some have and [`PERIODS`] passed, in which
+//!   every live machine reports;
+//! - the fabric's limits on all services have arrived, where the policy has a fabric section. If
+//!   only they are missing, the timeout grows by [`FABRIC_RESPONSE`] of a fabric period: a machine
+//!   that becomes its rack's leader reports, and so receives limits, only after it listened for the
+//!   timeout.
 //!
-//! or for the timeout (5 s), whatever is missing then. Where it is the fabric's word alone, for the timeout and as long as the fabric broker may take
-//! to answer besides: a machine that is to lead its rack asks for that word only when it has listened for the timeout. Its first reading of the meters shows
-//! no usage, so it reports from the second on, which it makes a quarter of a period later: the others keep the last word of the broker before it
-//! meanwhile. Longer, up to a period, where the lowest limit lets less than two lumps through by then, which would tell little (`demand.rs`).
+//! The first reading shows no usage, so the broker reports from the second one on, a quarter of a
+//! period later; the other machines keep its predecessor's last report meanwhile. The first period
+//! is longer, up to a full period, where the lowest limit admits fewer than two bursts in a quarter
+//! (`demand.rs`).
 //!
-//! Worked example: `a` may send 16 over the fabric, two machines of the rack always have more, and each has 8. One's broker begins anew.
-//! After a period it has heard the other, whose demand is without bound, and not the fabric: limits of the rack alone would
-//! give `a` all that the rack allows, and an `a` that is content with 8 would get a third of 16 for a period, as a machine that may
-//! start does (`weir-alloc`, `rack/room.rs`). It leaves the 8, of which `a` uses all; so `a` is backlogged, and has 8 when the word comes.
+//! Worked example: `a` may send 16 over the fabric, and each of two machines that always have a
+//! backlog has 8. One broker restarts. After a period it has the other's report (unlimited demand)
+//! but no fabric limits. The rack's limits alone would give `a` the whole rack, and an `a` with a
+//! demand of 8 would get a third of 16 for a period, as a machine that may start does
+//! (`weir-alloc`, `rack/room.rs`). The broker keeps 8, of which `a` uses all; `a` is backlogged,
+//! and has 8 when the fabric's limits arrive.
 //!
-//! Source: fill for a point that Parley §5.2 leaves open.
+//! Source: fill for a point that Parley §5.2 leaves open; the idea of graceful restart is RFC
+//! 4724's.
 
 use super::leader::part;
 use super::{Mode, RackBroker};
 use crate::demand::BURST;
 use weir_units::{Bandwidth, Direction, Duration, PerDirection};
 
-/// In so many periods every machine that lives has been heard, also one that has just begun; a lost report of each included.
+/// In this many periods every live machine has reported, also one that has just started; includes
+/// one lost report of each.
 const PERIODS: u64 = 2;
-/// The first period, in which nothing can be told, is this part of the others at least.
+/// The first period, which has nothing to report, lasts at least this part of a period,
 const FIRST: (u64, u64) = (1, 4);
-/// And lets so many lumps through.
+/// and admits this many bursts.
 const BURSTS: u64 = 2;
-/// The part of a fabric period within which the fabric broker answers a report that is not lost: it computes once a period.
+/// The part of a fabric period within which the fabric broker sends limits after a report that is
+/// not lost: it computes once a period.
 const FABRIC_RESPONSE: (u64, u64) = (5, 4);
 
 impl RackBroker {
-    /// Takes over the limits that an earlier broker of this machine left in force, one for each leaf service, ascending. To be called
-    /// before the first period.
+    /// Inherits the limits that an earlier broker of this machine left in force, one for each leaf
+    /// service, ascending. Must be called before the first period.
     ///
     /// # Panics
     ///
-    /// If there are not as many as leaf services.
+    /// If the number of limits differs from the number of leaf services.
     pub fn resume(&mut self, limits: &[PerDirection<Bandwidth>]) {
         assert_eq!(limits.len(), self.allocator.leaves().len(), "a limit for each leaf service");
         for direction in Direction::ALL {
@@ -51,7 +63,7 @@ impl RackBroker {
         self.resuming = true;
     }
 
-    /// How long the period is that begins.
+    /// The length of the period that begins.
     pub(super) fn period_length(&self) -> Duration {
         let whole = self.config.period;
         if !self.resuming || self.round > 0 {
@@ -63,12 +75,13 @@ impl RackBroker {
         bursts.max(part(whole, FIRST)).min(whole)
     }
 
-    /// Whether the limits in force are those that an earlier broker left.
+    /// Whether the limits in force are inherited from an earlier broker.
     pub fn is_resuming(&self) -> bool {
         self.resuming
     }
 
-    /// Whether they stay for one more period. Once they do not, they never do again.
+    /// Whether the inherited limits stay for one more period. Once they are given up, they do not
+    /// return.
     pub(super) fn keeps_inherited_limits(&mut self) -> bool {
         let age = self.now.saturating_since(self.started);
         let all = (0..self.last_reports.len()).all(|index| index == self.index || self.is_alive(index));

@@ -1,4 +1,4 @@
-//! A broker that takes over from one before it: nothing moves, on its machine and on the others.
+//! A restarted broker changes no limits, on its machine and on the others.
 
 use super::*;
 use crate::demand::BURST;
@@ -26,7 +26,7 @@ fn relay(round: u64, mbps: u64) -> LimitsRelay {
     LimitsRelay { age: Duration::ZERO, limits: limits(0, round, mbps) }
 }
 
-/// What the fabric leaves a rack, in Mb/s.
+/// The fabric's limits on a rack, in Mb/s.
 fn limits(rack: u32, round: u64, mbps: u64) -> RackLimits {
     let rates = PerDirection { tx: rounded(Bandwidth::from_mbps(mbps)), rx: Bandwidth::UNLIMITED };
     RackLimits {
@@ -40,14 +40,14 @@ fn limits(rack: u32, round: u64, mbps: u64) -> RackLimits {
     }
 }
 
-/// A machine whose `a` demand this many Mb/s.
+/// A machine with a demand of this many Mb/s for `a`.
 struct Machine {
     broker: RackBroker,
     demand: f64,
     sent: f64,
     /// Bytes that its meter counts at once.
     burst: f64,
-    /// Mb/s that it may send now.
+    /// The limit in force, in Mb/s.
     limit: f64,
     /// Reports to the fabric broker.
     reported: u64,
@@ -59,7 +59,7 @@ impl Machine {
         Self { broker, demand, sent: 0.0, burst: 1.0, limit: 30.0, reported: 0 }
     }
 
-    /// The broker ends, and another begins with what it left, or without.
+    /// Replaces the broker by a new one, with or without the limits in force.
     fn restart(&mut self, tenths: u64, resumes: bool) {
         let machine = self.broker.machine;
         self.broker = RackBroker::new(&policy(), machine, tenths, RackBrokerConfig::default(), at(tenths));
@@ -71,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// Ends a period; what the others are told.
+    /// Ends a period and returns the broadcast reports.
     fn period(&mut self, tenths: u64) -> Vec<UsageReport> {
         self.broker.handle_input(at(tenths), Input::Timeout);
         let mut reported = Vec::new();
@@ -96,23 +96,23 @@ impl Machine {
     }
 }
 
-/// A rack of which m1 and m2 always want more, and m3 nothing.
+/// A rack: m1 and m2 are always backlogged, m3 is idle.
 struct Rack {
     machines: [Machine; 3],
     tenths: u64,
-    /// By machine: when its next period is due.
+    /// By machine: the time of its next period.
     due: [u64; 3],
-    /// Mb/s that the fabric leaves the rack.
+    /// The fabric's limit on the rack in Mb/s.
     limits: u64,
 }
 
 impl Rack {
-    /// After so long that m1 and m2 have 8 Mb/s each.
+    /// A converged rack: m1 and m2 have 8 Mb/s each.
     fn settled() -> Self {
         Self::settled_under(16)
     }
 
-    /// The same where the fabric leaves the rack so many Mb/s.
+    /// The same under another limit of the fabric in Mb/s.
     fn settled_under(limits: u64) -> Self {
         let machines = [Machine::new(0, f64::MAX), Machine::new(1, f64::MAX), Machine::new(2, 0.0)];
         let mut rack = Self { machines, tenths: 0, due: [0, 3, 6], limits };
@@ -124,7 +124,8 @@ impl Rack {
         rack
     }
 
-    /// A tenth of a second: who is due speaks to all, and `hear` hear the fabric's word when its turn comes, each `every` tenths.
+    /// A tenth of a second: machines whose period is due report to all others; every `every` tenths
+    /// the machines in `receive` receive the fabric's limits.
     fn step(&mut self, receive: &[usize], every: u64) {
         self.tenths += 1;
         for index in 0..3 {
@@ -152,8 +153,8 @@ impl Rack {
         self.machines[index].broker.handle_input(at(self.tenths), Input::Report(report));
     }
 
-    /// m2's broker begins anew and first hears the fabric's word `late` tenths later: the least and the most that m1 and m2 may
-    /// send in the ten seconds from then on.
+    /// Restarts m2's broker; the fabric's limits reach it from `late` tenths on. Returns the lowest
+    /// and highest limits of m1 and m2 in the ten seconds from then on.
     fn restarted(&mut self, resumes: bool, late: u64) -> [(f64, f64); 2] {
         self.machines[1].restart(self.tenths, resumes);
         self.due[1] = self.tenths;
@@ -215,11 +216,11 @@ fn inherited_limits_stay_until_the_timeout_at_most() {
         assert!((7.9..8.1).contains(&rack.machines[1].limit));
         rack.step(&[0, 2], 10);
     }
-    // The timeout, five quarters of a fabric period of 10 s, and what is left of a period.
+    // The timeout, five quarters of a fabric period of 10 s, and the rest of a period.
     assert!((175..=186).contains(&(rack.tenths - begun)), "{} tenths", rack.tenths - begun);
     assert!(rack.machines[1].limit > 10.0, "the rack's own policy: {}", rack.machines[1].limit);
 
-    // Nobody at all: the static policy.
+    // Without any peer: the static policy.
     let mut alone = Rack::settled().machines.into_iter().nth(1).expect("m2");
     alone.restart(100, true);
     for second in 10..16 {
@@ -232,7 +233,7 @@ fn inherited_limits_stay_until_the_timeout_at_most() {
 
 #[test]
 fn leader_keeps_inherited_limits_until_its_first_report_is_answered() {
-    // Alone in its rack: nobody else asks for the fabric's word.
+    // A rack of one machine: no other machine relays the fabric's limits.
     let mut m4 = Machine::new(3, f64::MAX);
     m4.limit = 8.0;
     m4.restart(1000, true);
@@ -258,7 +259,7 @@ fn first_report_measures_usage_against_inherited_limits() {
     m2.restart(rack.tenths, true);
     assert_eq!(m2.period(rack.tenths), [], "the first reading shows no usage");
     m2.sent += 1e6;
-    // Due a quarter of a period later; in three tenths 8 Mb/s are 300 kB.
+    // The next period is due a quarter of a period later; 8 Mb/s are 300 kB in three tenths.
     m2.sent -= 700_000.0;
     assert_eq!(m2.period(rack.tenths + 2), [], "not due");
     let reported = m2.period(rack.tenths + 3);

@@ -1,4 +1,4 @@
-//! Own meters into own demands.
+//! Measurement of this machine's demands from its meters.
 
 use super::{MeterReading, NetworkReading, RackBroker};
 use crate::demand::{estimate, is_throttled, throttled_demand};
@@ -6,14 +6,14 @@ use crate::parts::split;
 use crate::report::{Demand, UsageReport, UsageRow};
 use weir_units::{Bytes, Direction, Duration, Instant, PerDirection};
 
-/// The meters as last read.
+/// The last readings of the meters.
 #[derive(Debug)]
 pub(super) struct Meters {
     /// By leaf.
     bytes: Vec<PerDirection<Bytes>>,
     /// By leaf.
     network: Vec<NetworkReading>,
-    /// By leaf: whether the network held the service back.
+    /// By leaf: whether the network throttled the service.
     throttled: Vec<bool>,
     read: Option<Instant>,
 }
@@ -30,7 +30,7 @@ impl Meters {
 }
 
 impl RackBroker {
-    /// Own usage into own demands; the rows to tell.
+    /// Converts readings into this machine's demands and returns the rows of its report.
     pub(super) fn measure(&mut self, readings: &[MeterReading]) -> Vec<UsageRow> {
         let time = self.meters.read.map_or(Duration::ZERO, |read| self.now.saturating_since(read));
         self.meters.read = Some(self.now);
@@ -67,7 +67,8 @@ impl RackBroker {
         rows
     }
 
-    /// What the others shall know. A machine without usage reports too: that it lives.
+    /// Broadcasts this machine's usage. A machine without usage sends an empty report as a
+    /// heartbeat.
     pub(super) fn broadcast_usage(&mut self, rows: &[UsageRow]) {
         if self.is_alone() {
             return;

@@ -1,4 +1,4 @@
-//! What the other machines of the rack said, and who was heard.
+//! Reports of the rack's other machines and their liveness.
 
 use super::{Mode, RackBroker, Stale};
 use crate::parts::well_formed;
@@ -52,7 +52,7 @@ impl RackBroker {
         (index != self.index).then_some(index)
     }
 
-    /// Whether a machine spoke within the timeout.
+    /// Whether a machine reported within the timeout.
     pub(super) fn is_alive(&self, index: usize) -> bool {
         self.last_reports[index].is_some_and(|received| self.now.saturating_since(received) < self.config.timeout)
     }
