@@ -1,4 +1,4 @@
-//! Observers: what must hold after every step, and what must hold once the faults are over.
+//! Observers: invariants after every step, and invariants once the faults are over.
 
 use crate::Observed;
 use crate::draw::MACHINES;
@@ -11,17 +11,17 @@ use weir_control::{Demand, Mode, NetworkReading, RackBroker, RuntimeLimit, Stale
 use weir_units::{Bandwidth, ContentionPoint, Direction, Instant, MachineId, PerDirection, RackId};
 use weir_wire::DecodeError;
 
-/// What one machine's services truly reported in a round.
+/// The true demands in one machine's report of a round.
 type ReportedDemands = Vec<PerDirection<Demand>>;
 
 pub(crate) struct Checkers {
     stale: Stale,
     pub(crate) leaves: Vec<weir_units::ServiceId>,
-    /// By (machine, epoch, round): what it told.
+    /// By (machine, epoch, round): the reported demands.
     reported: HashMap<(usize, u64, u64), ReportedDemands>,
     /// By machine and instance: the newest stamp seen in its broker.
     stamps: Vec<Vec<(u64, u64)>>,
-    /// By machine: when its broker last accepted a report, on its own clock.
+    /// By machine: the time when its broker last accepted a report, on its own clock.
     last_report: Vec<Option<Instant>>,
     accepted: Vec<u64>,
     /// By machine: the (epoch, round) of its last period before the faults ended.
@@ -29,7 +29,7 @@ pub(crate) struct Checkers {
     pub(crate) throttled: Throttled,
     sent: u64,
     limits_set: u64,
-    /// How often a guarantee stood to be broken.
+    /// The number of checks in which a guarantee was above zero.
     guarantees_seen: Cell<u64>,
 }
 
@@ -62,7 +62,8 @@ impl Checkers {
         machine * self.leaves.len() + leaf
     }
 
-    /// A broker reads the receive meter of a service: so many bits × 10^9, and so many of them in marked packets.
+    /// A broker reads the receive meter of a service: the total of bits × 10^9 and of those in
+    /// marked packets.
     pub(crate) fn read(
         &mut self,
         machine: usize,
@@ -75,7 +76,7 @@ impl Checkers {
         self.throttled.read(self.instance(machine, leaf), now, received, marked, network);
     }
 
-    /// A datagram was not accepted by the decoder: it must be one that was altered.
+    /// The decoder rejected a datagram: it must be an altered one.
     pub(crate) fn rejected(&mut self, datagram: &[u8], error: DecodeError) -> Result<(), String> {
         match error {
             DecodeError::Forged | DecodeError::Foreign | DecodeError::Version(_) => Ok(()),
@@ -102,7 +103,7 @@ impl Checkers {
         rows.try_for_each(|(leaf, reported)| self.throttled.reported(self.instance(machine, leaf), now, reported.rx))
     }
 
-    /// After every input: the broker knows only what was truly said, and never goes back.
+    /// After every input: the broker's demands are truly reported ones, and never go back.
     pub(crate) fn step(
         &mut self,
         machine: usize,
@@ -148,8 +149,8 @@ impl Checkers {
         Ok(())
     }
 
-    /// At the end of a period: capacity and maxima hold, guarantees are kept, nobody below its share is
-    /// limited, and a machine that hears nobody has no limits.
+    /// At the end of a period: capacity and maxima hold, guarantees are kept, no service below its
+    /// share is limited, and a machine without live peers has no limits.
     pub(crate) fn limited(
         &mut self,
         world: &World,
@@ -239,8 +240,8 @@ impl Checkers {
         Ok(())
     }
 
-    /// What a machine brings of a service to the uplink at the very least: its guarantee at the machine, or
-    /// what the other services there leave of the interface even if they use all they can.
+    /// The least load that a machine offers of a service at the uplink: its guarantee at the
+    /// machine, or the rest of the interface when the other services there use all they can.
     pub(crate) fn least_load(
         &self,
         world: &World,
@@ -262,7 +263,8 @@ impl Checkers {
         self.before = brokers.map(|(m, broker)| broker.stamp(broker.allocator().instance(0, m))).collect();
     }
 
-    /// Two periods after the last fault: everybody knows what all said after it.
+    /// Two periods after the last fault every machine has the reports that all others sent after
+    /// it.
     pub(crate) fn propagation(&self, world: &World) -> Result<(), String> {
         for (m, machine) in world.machines.iter().enumerate() {
             let broker = machine.broker.as_ref().ok_or("a machine has no broker")?;
@@ -280,7 +282,7 @@ impl Checkers {
         Ok(())
     }
 
-    /// A world in which nothing was said would pass everything. What was seen.
+    /// Checks that the run exercised the checkers, since a run without reports would pass them all.
     pub(crate) fn check_coverage(&self, world: &World) -> Result<Observed, String> {
         if self.sent < (MACHINES as u64) * 20 {
             return Err(format!("only {} reports were sent", self.sent));

@@ -1,7 +1,9 @@
-//! What must hold once the faults are over and all could hear of it: the same shares everywhere, and traffic that obeys the policy.
+//! Checks once the faults are over and reports have spread: equal shares everywhere, and traffic
+//! that complies with the policy.
 //!
-//! The uplink and maxima are kept by what is *sent*: what arrives through a full queue would keep any cap above its rate.
-//! Guarantees are kept by what arrives. Bounds are wider for what marks hold back, and only where a broker just told so.
+//! The uplink and maxima bound the *sent* traffic: traffic received through a full queue would stay
+//! below any cap above the queue's rate. Guarantees apply to received traffic. Bounds are wider for
+//! throttled services, and only where a broker just reported a raised demand.
 
 use crate::checkers::Checkers;
 use crate::draw::MACHINES;
@@ -11,15 +13,18 @@ use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{Mode, RackBroker};
 use weir_units::{Bandwidth, ContentionPoint, Direction, RackId};
 
-/// Shares closer than this agree: a constant load is measured anew each period, a byte or two off, and is told in steps
-/// of up to 1/2^17, of which 30 instances together take a part of the uplink. Parley tracks demands to as much (§6.2).
+/// Shares closer than this agree: a constant load is measured again each period, a byte or two off,
+/// and is reported in steps of up to 1/2^17, of which 30 instances together take a part of the
+/// uplink. Parley tracks demands to the same resolution (§6.2).
 const SAME: Bandwidth = Bandwidth::from_mbps(1);
 
-/// How far a measurement may be off: a meter counts whole bytes and a period is never exactly the last one's length.
+/// The error of a measurement: a meter counts whole bytes, and a period never has exactly the
+/// length of the last one.
 const MEASURED: Bandwidth = Bandwidth::from_bps(2_000);
 
 impl Checkers {
-    /// The faults are over: all machines hold the same shares, and the traffic obeys the policy.
+    /// The faults are over: all machines have the same shares, and the traffic complies with the
+    /// policy.
     pub(crate) fn agreement(&self, world: &World) -> Result<(), String> {
         let brokers: Vec<&RackBroker> = world.machines.iter().filter_map(|machine| machine.broker.as_ref()).collect();
         if brokers.len() != MACHINES {
@@ -29,8 +34,10 @@ impl Checkers {
             return Err(format!("m{} is still in static mode", m + 1));
         }
         for direction in Direction::ALL {
-            // A queue that is full and does not show it slows all in proportion, guaranteed or not, and differently with each
-            // limit that is set or lifted, so shares do not come to rest. What arrives keeps the uplink and maxima all the same.
+            // A full queue that is not visible in marks throttles all services in proportion,
+            // guaranteed or not, and differently with each limit that is set or lifted, so shares
+            // do not converge. The received traffic complies with the uplink and maxima all the
+            // same.
             let hidden = !world.marks().reveal_overload(&world.policy, RackId(0)) && world.was_full_recently();
             if direction == Direction::Rx && hidden {
                 self.maxima(world, direction, &|m, leaf| world.machines[m].usage(direction, leaf))?;
@@ -50,7 +57,7 @@ impl Checkers {
         Ok(())
     }
 
-    /// The uplink and maxima are kept by so much of each machine's services.
+    /// Checks the uplink and maxima for these rates of each machine's services.
     fn maxima(
         &self,
         world: &World,
@@ -73,11 +80,13 @@ impl Checkers {
         Ok(())
     }
 
-    /// What arrives of each service is what it is guaranteed.
+    /// Checks that the received traffic of each service meets its guarantee.
     fn guarantees(&self, world: &World, direction: Direction) -> Result<(), String> {
-        // What an instance may hold of a capacity, by what it uses. One that uses nine tenths of its limit counts as backlogged and
-        // keeps the limit: a ninth more than it uses, of which a lump a second may be missing, up to half. One that just told half more than it used: half more. (One that
-        // marks hold at half of a limit that it has may hold twice what it uses. No world so far needs that much, so none has it.)
+        // The part of a capacity that an instance may reserve, by its usage. One that uses nine
+        // tenths of its limit counts as backlogged and keeps the limit: a ninth more than its
+        // usage, of which a burst a second may be missing, up to half. One with a just raised
+        // demand reserves half more. (One that is throttled at half of its limit may reserve twice
+        // its usage. No world so far needs that much, so the bound does not include it.)
         let reservation = |m: usize, leaf: usize, rate: Bandwidth| {
             let overreports =
                 direction == Direction::Rx && self.throttled.affects_limits(self.instance(m, leaf), world.now);
@@ -102,7 +111,7 @@ impl Checkers {
         Ok(())
     }
 
-    /// The lowest limit may exceed a share of nothing, and a clock that runs fast measures a rate too low.
+    /// The lowest limit may exceed a share of zero, and a fast clock measures a rate too low.
     fn tolerance(&self, world: &World, of: Bandwidth) -> u64 {
         let skew = of.bps() / 1_000 * world.skew_per_mille();
         (LOWEST_LIMIT + MEASURED).bps() * (MACHINES * self.leaves.len()) as u64 + skew + (of.bps() >> 17)

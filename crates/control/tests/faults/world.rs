@@ -1,10 +1,11 @@
-//! The world: machines with traffic and clocks of their own, a network that fails, and time.
+//! The world of one rack: machines with their own traffic and clocks, a network with faults, and
+//! time.
 //!
-//! Traffic is a fluid: a service sends at its offered load or at its limit, whichever is less, and receives of that what the
-//! network lets through ([`crate::network`]). A machine
-//! whose broker crashed keeps its limits for the timeout and then falls back to its static policy: the
-//! longest that a datapath may go on with a dead broker's rates. (The limits of this version's agent go with it at
-//! once, which for the others is the milder case.)
+//! Traffic is a fluid: a service sends at the lower of its offered load and its limit, and receives
+//! the part of that which the network delivers ([`crate::network`]). A machine whose broker crashed
+//! keeps its limits for the timeout and then falls back to its static policy: the longest time that
+//! a datapath may enforce a dead broker's rates. (The limits of this version's agent end at once
+//! with it, which is the milder case for the other machines.)
 
 use crate::Observed;
 use crate::checkers::Checkers;
@@ -22,29 +23,31 @@ use weir_wire::{Key, Message};
 
 const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
-/// After the last fault: until everybody knows what all others said after it, and acts on it. Two periods, one until the
-/// last speaks and one until the last listens, by clocks that run up to 2 % slow; and a delivery.
+/// The time from the last fault until all machines have the reports that the others sent after it,
+/// and apply them. Two periods, until the last report is sent and until the last machine computes,
+/// by clocks that run up to 2 % slow; and a delivery.
 pub(crate) const PROPAGATE_WITHIN: u64 = 2_045 * MILLISECOND;
-/// And until all shares are the same and traffic obeys them. Two periods carry the last changes of load to
-/// all machines and a limit's effect back into a demand, twice over, since a limit that is lifted or
-/// set can move another service's share; one more for clocks that run apart, and the timeout of a
-/// machine that fell back.
+/// The time after that until all shares are equal and traffic complies with them. Two periods carry
+/// the last changes of load to all machines and a limit's effect back into a demand, twice over,
+/// since a limit that is lifted or set can change another service's share; one more for clock skew,
+/// and the timeout of a machine in fallback.
 ///
-///
-/// That is not the worst case. A service that uses just less than nine tenths of its limit is let go, which raises the
-/// shares of those that are still held; then another one uses less than nine tenths, and so on. Or what one is held to gives
-/// another room at its interface, with which it takes some of the uplink from the first, in ever smaller steps. A world
-/// that needs more fails; it has [`LATE_STEP`] for each instance to show whether it is late or never agrees.
+/// This is not the worst case. The limit of a service that uses just less than nine tenths of it is
+/// lifted, which raises the shares of the still limited ones; then another one uses less than nine
+/// tenths, and so on. Or the limit of one service frees interface capacity for another, which takes
+/// some of the uplink from the first, in ever smaller steps. A world that needs more time fails; it
+/// has [`LATE_STEP`] for each instance, which distinguishes late agreement from none.
 pub(crate) const AGREE_WITHIN_SECONDS: u64 = 8;
-/// A step of those takes a period in which it shows and one in which the others act on it, by clocks that run up to 2 % slow. Of N
-/// instances each is let go once at most, since a demand that falls lowers nobody's share: together 41 s for 20. Seed
-/// 13,983 is the first world that is late, beyond the seeds of a plain run.
+/// Such a step takes one period in which it shows and one in which the others react, by clocks that
+/// run up to 2 % slow. The limit of each of N instances is lifted at most once, since a lower
+/// demand lowers no other share: together 41 s for 20. Seed 13,983 is the first late world, beyond
+/// the seeds of a plain run.
 const LATE_STEP: u64 = 2_045 * MILLISECOND;
 
-/// A machine: its traffic goes on whether its broker lives or not.
+/// A machine: its traffic continues with or without a broker.
 pub(crate) struct Machine {
     pub(crate) broker: Option<RackBroker>,
-    /// Starts of its broker so far: stale timers are recognised by it.
+    /// Starts of its broker so far, which identify stale timers.
     incarnation: u64,
     /// The last epoch, kept on disk.
     epoch: u64,
@@ -55,11 +58,11 @@ pub(crate) struct Machine {
     dead_since: Option<u64>,
     pub(crate) offered: PerDirection<Vec<Bandwidth>>,
     pub(crate) limits: PerDirection<Vec<Bandwidth>>,
-    /// What the broker inherited when it began, and when that was by its own clock.
+    /// The limits that the broker inherited at its start, and the time of that on its own clock.
     pub(crate) inherited: (PerDirection<Vec<Bandwidth>>, Instant),
-    /// Bits × 10^9 sent and received so far, so that nothing is lost to rounding.
+    /// Bits × 10^9 sent and received so far, without rounding errors.
     counted: PerDirection<Vec<u128>>,
-    /// The same of what it received in marked packets.
+    /// The received part in marked packets.
     marked: Vec<u128>,
     counted_until: u64,
     marks: Marks,
@@ -67,7 +70,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The machine's own idea of `time`.
+    /// The time on the machine's own clock at `time`.
     pub(crate) fn local(&self, time: u64) -> Instant {
         Instant::from_nanos(self.clock_offset + (u128::from(time) * u128::from(self.clock_speed) / 1_000_000) as u64)
     }
@@ -76,18 +79,18 @@ impl Machine {
         let ticks = u128::from(local.nanos().saturating_sub(self.clock_offset));
         (ticks * 1_000_000).div_ceil(u128::from(self.clock_speed)) as u64
     }
-    /// What a service demand to send now, or to receive.
+    /// The rate at which a service would send or receive under its limit.
     fn wanted(&self, direction: Direction, leaf: usize) -> Bandwidth {
         self.offered[direction][leaf].min(self.limits[direction][leaf])
     }
-    /// What it sends, or is sent: what its limits and its interface admit.
+    /// The rate at which a service sends, or is sent traffic: within its limits and its interface.
     pub(crate) fn sent(&self, direction: Direction, leaf: usize) -> Bandwidth {
         match direction {
             Direction::Tx => self.wanted(direction, leaf),
             Direction::Rx => self.arrival.sent[leaf],
         }
     }
-    /// What it sends, or receives: what the network lets through.
+    /// The rate at which a service sends, or receives: the delivered part.
     pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
         match direction {
             Direction::Tx => self.wanted(direction, leaf),
@@ -131,22 +134,22 @@ pub(crate) struct World {
     key: Key,
     pub(crate) now: u64,
     faulty: bool,
-    /// When the queue before the rack was last full and inherited new rates.
+    /// The last time that traffic changed its rates while the queue before the rack was full.
     full_at: Option<u64>,
-    /// Datagrams heard by an attacker.
+    /// Datagrams recorded by an attacker.
     received: Vec<Vec<u8>>,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
     payloads: Vec<Option<Event>>,
     verbose: bool,
 }
 
-/// Runs one seed: what was seen, or what was wrong.
+/// Runs one seed and returns the observed events or the failure.
 pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
     let end = (FAULTY_SECONDS + AGREE_WITHIN_SECONDS) * SECOND;
     let latest = end + (MACHINES * world.leaves.len()) as u64 * LATE_STEP;
-    // Somebody may still be in the middle of a period at the end, so the last comparison is repeated.
+    // A machine may be in the middle of a period at the end, so the last comparison is repeated.
     let mut until = end + 3 * SECOND;
     let mut late = None;
     while let Some(Reverse((at, _, payload))) = world.events.pop() {
@@ -237,12 +240,13 @@ impl World {
         self.machines.iter().any(|machine| machine.arrival.rates != machine.arrival.sent)
     }
 
-    /// Whether the queue before the rack slowed anybody since the bound on agreement began to run.
+    /// Whether the queue before the rack throttled any service since the bound on agreement
+    /// started.
     pub(crate) fn was_full_recently(&self) -> bool {
         self.is_full() || self.full_at.is_some_and(|full| self.now - full < AGREE_WITHIN_SECONDS * SECOND)
     }
 
-    /// Traffic finds its new rates after a load or a limit changed.
+    /// Recomputes the rates of all traffic after a load or a limit changed.
     fn flow(&mut self) {
         if self.is_full() {
             self.full_at = Some(self.now);
@@ -257,12 +261,12 @@ impl World {
         }
     }
 
-    /// Where packets are marked.
+    /// The index where packets are marked.
     pub(crate) fn marks(&self) -> Marks {
         self.drawn.marks
     }
 
-    /// How much faster or slower than time a clock may run.
+    /// The clocks' largest deviation in parts per thousand.
     pub(crate) fn skew_per_mille(&self) -> u64 {
         self.drawn.skew_per_mille
     }
@@ -273,7 +277,7 @@ impl World {
         self.events.push(Reverse((at, payload as u64, payload)));
     }
 
-    /// Somewhere around `mean_ms` from now; never if zero.
+    /// Schedules an event at a random time with a mean of `mean_ms` from now; never if zero.
     fn schedule_next(&mut self, mean_ms: u64, event: Event) {
         if mean_ms > 0 {
             let at = self.now + self.rng.random_range(0..2 * mean_ms) * MILLISECOND;
@@ -384,7 +388,7 @@ impl World {
         let policy = Arc::clone(&self.policy);
         let m = &mut self.machines[machine];
         m.incarnation += 1;
-        // The clock may have been set back while the machine was down; the stored number may not go back.
+        // The clock may have gone back while the machine was down; the stored number must not.
         m.epoch = (m.epoch + 1).max(m.local(now).nanos() / SECOND);
         let dead = m.dead_since.take().map(|since| now - since);
         m.count(now);
@@ -399,7 +403,7 @@ impl World {
         self.drive(machine, None, checkers)
     }
 
-    /// Does what the agent's loop does: an input, then all outputs, then the next timer.
+    /// One step of the agent's loop: an input, then all outputs, then the next timer.
     fn drive(&mut self, machine: usize, report: Option<UsageReport>, checkers: &mut Checkers) -> Result<(), String> {
         let mut broker = self.machines[machine].broker.take().expect("the broker is present");
         let local = self.machines[machine].local(self.now);
@@ -495,7 +499,8 @@ impl World {
     fn deliver(&mut self, machine: usize, from: usize, datagram: Vec<u8>) {
         let longest = if self.faulty { self.drawn.delay_ms } else { 1 };
         let delay = self.rng.random_range(0..=longest * MILLISECOND);
-        // Nothing from before the end of the faults arrives after it: a delay is a fault too.
+        // Datagrams from before the end of the faults do not arrive after it: a delay is a fault
+        // too.
         let at = self.now + delay;
         let end = FAULTY_SECONDS * SECOND;
         if !self.faulty || at < end {

@@ -1,19 +1,23 @@
-//! What must hold under one fabric, watched from outside.
+//! Invariants of racks under one fabric, observed from outside.
 //!
 //! Always:
-//! - the limits that a machine holds of the fabric are what the fabric broker computed for its rack, and never go back
-//!   to older ones while its broker lives;
-//! - **no fabric limit is older than the fabric's timeout** (50 s, and the time that datagrams were on their way): the
-//!   bound on how long a guarantee can be broken by what the fabric believed, however long it is away;
-//! - a machine that hears nobody has no limits at all (5 s): the same bound for what its rack believed;
-//! - a rack's limits leave each service its guarantee there, or what the fabric allows it if that is less, as far as
-//!   the machines' demands reach; and the fabric's computation leaves each service its guarantee over all racks, holds
-//!   its maximum and the cap.
+//! - the fabric limits of a machine are those that the fabric broker computed for its rack, and
+//!   never go back to older ones while the machine's broker lives;
+//! - **no fabric limit is older than the fabric's timeout** (50 s, and the time of datagrams in
+//!   flight): the bound on how long stale demands at the fabric can break a guarantee, however long
+//!   the fabric broker is away;
+//! - a machine without live peers has no limits at all (5 s): the same bound for stale demands in
+//!   its rack;
+//! - a rack's limits leave each service its guarantee there, or its fabric limit if that is lower,
+//!   as far as the machines' demands reach; and the fabric's allocation leaves each service its
+//!   guarantee over all racks and keeps its maximum and the cap.
 //!
-//! Two fabric periods after the last fault all machines of a rack know the same word of the fabric broker, computed from
-//! what all racks said after the last fault; its limits are in force; and one machine leads each rack. After COMPLY_WITHIN_SECONDS traffic
-//! keeps every maximum and the caps of the fabric and of racks; after COMPLY_MARKED_WITHIN_SECONDS at the latest what is received through
-//! queues that mark. What counts is what is sent: a full queue would keep any cap above its rate for what arrives.
+//! Two fabric periods after the last fault all machines of a rack have the same limits of the
+//! fabric broker, computed from reports that all racks sent after the last fault; the limits are in
+//! force; and one machine leads each rack. After `COMPLY_WITHIN_SECONDS` traffic complies with
+//! every maximum and the caps of the fabric and of racks; after `COMPLY_MARKED_WITHIN_SECONDS` at
+//! the latest also traffic that is received through queues that mark. The checks apply to sent
+//! traffic: traffic received through a full queue would stay below any cap above the queue's rate.
 
 use super::draw::{MACHINES, PER_RACK, RACKS};
 use super::node::SECOND;
@@ -25,7 +29,7 @@ use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{Demand, FabricBroker, Mode, NetworkReading, RackBroker, RackLimits, RuntimeLimit, UsageReport};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, RackId};
 
-/// What the fabric broker told a rack, and when.
+/// Limits that the fabric broker sent to a rack, and the time of sending.
 struct SentLimits {
     at: u64,
     limits: Vec<PerDirection<Bandwidth>>,
@@ -37,14 +41,14 @@ pub(crate) struct Checkers {
     sent_limits: HashMap<(u32, u64, u64), SentLimits>,
     /// By machine and leaf: the newest stamp seen in its broker.
     stamps: Vec<Vec<(u64, u64)>>,
-    /// Which racks' reports reached the fabric broker after the last fault.
+    /// Racks whose reports reached the fabric broker after the last fault.
     reported: [bool; RACKS],
-    /// The (epoch, round) of the first computation since all have.
+    /// The (epoch, round) of the first allocation from reports of all racks.
     agreed: Option<(u64, u64)>,
     throttled: Throttled,
     fabric_limits: u64,
     guarantees: u64,
-    /// The policy has no guarantee to keep.
+    /// Whether the policy has no guarantee.
     unguaranteed: bool,
     rounds: u64,
 }
@@ -78,7 +82,8 @@ impl Checkers {
         machine * self.leaves.len() + leaf
     }
 
-    /// A broker reads the receive meter of a service: so many bits × 10^9, and so many of them in marked packets.
+    /// A broker reads the receive meter of a service: the total of bits × 10^9 and of those in
+    /// marked packets.
     pub(crate) fn read(
         &mut self,
         machine: usize,
@@ -90,7 +95,7 @@ impl Checkers {
         self.throttled.read(self.instance(machine, leaf), now, received, marked, network);
     }
 
-    /// And tells its rack of it.
+    /// The broker reports the usage to its rack.
     pub(crate) fn reported(&mut self, now: u64, machine: usize, report: &UsageReport) -> Result<(), String> {
         for leaf in 0..self.leaves.len() {
             let row = report.rows.iter().find(|row| row.service == self.leaves[leaf]);
@@ -102,7 +107,7 @@ impl Checkers {
         Ok(())
     }
 
-    /// When a queue last began to hold something back.
+    /// The last time at which a queue started to throttle a service.
     pub(crate) fn throttled_since(&self) -> Option<u64> {
         self.throttled.began()
     }
@@ -166,7 +171,8 @@ impl Checkers {
                     node.inherited
                 ));
             }
-            // The timeout, and where it waits for the fabric alone five quarters of its period; clocks are 2 % apart.
+            // The timeout, and while only fabric limits are missing five quarters of the fabric's
+            // period; clocks differ by 2 %.
             let config = weir_control::RackBrokerConfig::default();
             let most = match broker.mode() {
                 Mode::Static => config.timeout.nanos(),
@@ -203,7 +209,7 @@ impl Checkers {
         Ok(())
     }
 
-    /// A limit of the fabric is what it said of this rack, and not too long ago.
+    /// Checks that a fabric limit is the one sent to this rack, and is not too old.
     fn check_fabric_limit(
         &self,
         world: &World,
@@ -220,11 +226,12 @@ impl Checkers {
             return Err(format!("{} has the limit {fabric}, but the fabric broker sent {sent_limit}", name(machine)));
         }
         let timeout = world.config.fabric_timeout.nanos();
-        // A word that a machine missed can be replayed to it, and is then fresh to it: see `fabric_limits.rs`.
+        // Limits that a machine missed can be replayed to it and then count as new
+        // (`fabric_limits.rs`).
         if world.drawn.replay > 0.0 {
             return Ok(());
         }
-        // To the rack, and each time that a machine passes it on.
+        // The delivery to the rack and every relay.
         let on_the_way = 4 * world.drawn.delay_ms * 1_000_000;
         let bound = timeout + timeout / 1_000 * world.drawn.skew_per_mille * 2 + on_the_way + SECOND;
         let age = world.now - sent.at;
@@ -234,8 +241,8 @@ impl Checkers {
         Ok(())
     }
 
-    /// A rack's sharing leaves a service its guarantee at the rack, as far as its machines can use it and the fabric
-    /// allows it.
+    /// Checks that a rack's shares leave a service its guarantee at the rack, as far as its
+    /// machines can use it and the fabric allows it.
     fn rack_guarantee(
         &mut self,
         world: &World,
@@ -270,7 +277,7 @@ impl Checkers {
         if fabric.round() > 0 && self.reported.iter().all(|reported| *reported) {
             self.agreed.get_or_insert((world.nodes[FABRIC].epoch, fabric.round()));
         }
-        // A part's limit is told rounded down.
+        // Each rack's limit is rounded down.
         let almost =
             |rate: Bandwidth| Bandwidth::from_bps(rate.bps() - (rate.bps() >> 16)).saturating_sub(LOWEST_LIMIT);
         for direction in Direction::ALL {
@@ -328,7 +335,7 @@ impl Checkers {
                 return Err(format!("rack {} has {oldest:?}, older than {agreed:?}, the first from all", rack + 1));
             }
             self.in_force(world, rack, agreed, *newest)?;
-            // A new word may be on its way through the rack just now.
+            // New limits may be in flight within the rack.
             if oldest.0 != newest.0 || newest.1 - oldest.1 > 1 {
                 return Err(format!("rack {} has limits from {oldest:?} to {newest:?}", rack + 1));
             }
@@ -336,7 +343,8 @@ impl Checkers {
         Ok(())
     }
 
-    /// All machines of a rack hold limits that the fabric broker told it between two of its rounds.
+    /// Checks that all machines of a rack have limits that the fabric broker sent between two of
+    /// its rounds.
     fn in_force(&self, world: &World, rack: usize, from: (u64, u64), to: (u64, u64)) -> Result<(), String> {
         let candidates: Vec<&SentLimits> =
             (from.1..=to.1).filter_map(|round| self.sent_limits.get(&(rack as u32, from.0, round))).collect();
@@ -352,7 +360,7 @@ impl Checkers {
         Ok(())
     }
 
-    /// A world in which nothing was said would pass everything. What was seen.
+    /// Checks that the run exercised the checkers, since a run without reports would pass them all.
     pub(crate) fn check_coverage(&self, world: &World) -> Result<Observed, String> {
         if self.rounds < 3 || self.sent_limits.is_empty() {
             return Err(format!("the fabric broker computed only {} times", self.rounds));
