@@ -1,7 +1,7 @@
 //! Demand estimation: turns a meter's counters into the demand of a service.
 //!
 //! A service under a limit cannot use more than the limit, so its usage hides its demand. Usage is
-//! the meter's increase over the time since the last reading. The rules, in this order:
+//! the meter's increase over the time since the last reading. The rules:
 //!
 //! - **Backlogged**: usage of at least nine tenths of the limit gives an unlimited demand. Below
 //!   that the service has room to grow under its limit, so its usage is its demand.

@@ -8,7 +8,7 @@
 //!
 //! Rates are [rounded](crate::rate::rounded) when a message is made.
 //!
-//! Source: Parley §5.3. Deviates from the paper in: limits reach a rack's machines by relay.
+//! Source: Parley §5.3. The relay is a fill: the paper leaves the distribution within a rack open.
 
 use crate::parts::Row;
 use weir_units::{Bandwidth, Duration, MachineId, PerDirection, RackId, ServiceId};

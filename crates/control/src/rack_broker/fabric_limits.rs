@@ -15,7 +15,8 @@
 //! them that reaches another machine at 104 s has the age 4 s, and the limits expire there at 150 s
 //! too.
 //!
-//! Source: Parley §5.3. Deviates from the paper in: relays by the leader, expiry by age.
+//! Source: Parley §5.3 (the timeout). The relay and expiry by age are a fill: the paper leaves the
+//! distribution within a rack open.
 
 use super::{Mode, Output, RackBroker};
 use crate::fabric_message::{LimitsRelay, RackLimits, RateRow};

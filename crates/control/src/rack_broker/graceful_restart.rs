@@ -1,5 +1,4 @@
-//! Graceful restart: a broker keeps the limits of its predecessor until it has the same
-//! information.
+//! Graceful restart: a broker keeps its predecessor's limits until it has the same information.
 //!
 //! The datapath keeps a broker's limits when the broker ends. Its successor starts without
 //! information: usage under those limits looks like a low demand, machines without a report count

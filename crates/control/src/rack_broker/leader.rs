@@ -29,8 +29,8 @@
 //! 5.7; three times that exceeds 14, so `a` is limited to 4.7. From then on both demands are 9, and
 //! the limits stay.
 //!
-//! Source: Parley §5.3. Deviates from the paper in: the election, the peak demand, the report's
-//! timing. Reasons: `docs/design/rack-broker.md`.
+//! Source: Parley §5.3; the election is a fill. Deviates from the paper in: the peak demand in place
+//! of the consumption, the report's timing. Reasons: `docs/design/rack-broker.md`.
 
 use super::{Mode, Output, RackBroker};
 use crate::fabric_message::{RackReport, RateRow};
