@@ -91,7 +91,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_cover_every_service_once_and_fit_a_datagram(steps in proptest::collection::vec(0u32..100_000, 0..1_000)) {
+        fn parts_cover_every_service_once_and_fit_a_datagram(
+            steps in proptest::collection::vec(0u32..100_000, 0..1_000),
+        ) {
             let rows: Vec<u32> = steps.iter().scan(0, |id, step| { *id += step + 1; Some(*id - 1) }).collect();
             let parts = split(&rows);
             prop_assert_eq!(parts.iter().flat_map(|part| part.rows.clone()).collect::<Vec<_>>(), rows);

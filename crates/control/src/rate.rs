@@ -112,7 +112,10 @@ mod tests {
             prop_assert_eq!(rounded(reported), reported);
         }
         #[test]
-        fn codes_sort_as_their_rates(a in 0..=QuantisedRate::of(Bandwidth::MAX).bits(), b in 0..=QuantisedRate::of(Bandwidth::MAX).bits()) {
+        fn codes_sort_as_their_rates(
+            a in 0..=QuantisedRate::of(Bandwidth::MAX).bits(),
+            b in 0..=QuantisedRate::of(Bandwidth::MAX).bits(),
+        ) {
             let (a, b) = (QuantisedRate::from_bits(a).expect("a code"), QuantisedRate::from_bits(b).expect("a code"));
             prop_assert_eq!(QuantisedRate::of(a.bandwidth()), a);
             prop_assert_eq!(a.cmp(&b), a.bandwidth().cmp(&b.bandwidth()));

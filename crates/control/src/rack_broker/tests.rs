@@ -217,7 +217,8 @@ fn reports_of_many_services_are_split_and_cover_all() {
     let services: String =
         (0..400).map(|i| format!("  s{i}: {{ match: [ {{ protocol: tcp, port: {} }} ] }}\n", i + 1)).collect();
     let text = format!(
-        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} }}\nservices:\n{services}"
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} }}\n\
+         services:\n{services}"
     );
     let policy = Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0);
     let broker = |machine| RackBroker::new(&policy, machine, 1, RackBrokerConfig::default(), at(0));

@@ -70,7 +70,8 @@ impl fmt::Display for Drawn {
         write!(
             f,
             "drawn: policy {}, stale {:?}, loss {:.2}, duplication {:.2}, replay {:.2}, delay up to {} ms, crash every \
-             {} s, fabric broker's every {} s for {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms, {}",
+             {} s, fabric broker's every {} s for {} s, partition every {} s, clocks ±{} ‰, load changes every \
+             {} ms, {}",
             self.policy_number,
             self.stale,
             self.loss,
