@@ -186,7 +186,7 @@ impl Daemon {
         let reporter = StatusReporter::new(outline, config.status.clone(), publisher);
         let daemon = Self {
             mode: broker.mode(),
-            resumed: broker.resumes(),
+            resumed: broker.is_resuming(),
             host: Some(host),
             socket,
             cookie,
@@ -223,7 +223,7 @@ impl Daemon {
         if let Some(limits) = in_force {
             self.broker.resume(limits);
         }
-        self.resumed = self.broker.resumes();
+        self.resumed = self.broker.is_resuming();
         (self.meters, self.usage) = ((self.now(), Vec::new()), Vec::new());
     }
 
@@ -353,7 +353,7 @@ impl Daemon {
 
     /// Says what changed in the words of the policy.
     fn report(&mut self, changed: &[RuntimeLimit]) {
-        if !self.broker.resumes() && (self.resumed || self.mode != self.broker.mode()) {
+        if !self.broker.is_resuming() && (self.resumed || self.mode != self.broker.mode()) {
             self.resumed = false;
             self.mode = self.broker.mode();
             match self.mode {
@@ -376,7 +376,7 @@ impl Daemon {
         if let Some(Err(error)) = &kernel {
             debug!("the kernel's readings: {error}");
         }
-        let left = self.host.as_ref().filter(|_| self.broker.resumes()).map(Host::limits);
+        let left = self.host.as_ref().filter(|_| self.broker.is_resuming()).map(Host::limits);
         self.reporter.report(&Period {
             left,
             kernel: kernel.and_then(Result::ok).as_ref(),

@@ -78,7 +78,7 @@ impl FabricSession {
             StatusLine { state, broker, silent_ms, last_failure, certificate_ends, counters }
         });
         let concerned = session.is_some() || weir_alloc::speaks_of_fabric(broker.allocator().policy());
-        concerned.then(|| FabricLink { leads: broker.leads(), receives: broker.receives_fabric(), session })
+        concerned.then(|| FabricLink { leads: broker.leads(), receives: broker.has_fabric_limits(), session })
     }
 }
 

@@ -1,9 +1,11 @@
-//! A period of the fabric broker with 10,000 racks and 1,000 services, both directions, on one core.
+//! A period of the fabric broker with 10,000 racks and 1,000 services, both directions, on one
+//! core.
 //!
-//! Every rack reports a random demand for every service. `period` computes all limits; `report` takes one rack's report
-//! (6 parts); `answer` makes one rack's limits (6 parts). Two policies: one in which the fabric holds every service
-//! below what is asked for, so that all 20 million demands are filled, and one in which it holds a tenth of them.
-//! `cargo bench -p weir-control --bench fabric_broker` prints times and, at the end, the memory that it took.
+//! Every rack reports a random demand for every service. `period` computes all limits; `report`
+//! handles one rack's report (6 parts); `limits` builds one rack's limits (6 parts). Two policies:
+//! one limits every service below its demand, so that the shares of all 20 million demands are
+//! computed, and one limits a tenth of the services. `cargo bench -p weir-control --bench
+//! fabric_broker` prints times and, at the end, the peak memory.
 
 use divan::Bencher;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
@@ -22,7 +24,7 @@ fn main() {
     println!("peak memory, policy and all: {memory}");
 }
 
-/// One in `held` services may have half of what is asked for on average.
+/// One in `limited` services may use half of its mean demand.
 fn policy(limited: u32) -> Arc<Policy> {
     let racks: String = (0..RACKS).map(|r| format!("    r{r}: {{ uplink: 100Gb/s, machines: [m{r}] }}\n")).collect();
     let max = |i: u32| if i.is_multiple_of(limited) { ", fabric: { max: 250Gb/s, weight: 2 }" } else { "" };
@@ -55,7 +57,7 @@ fn reports(policy: &Policy, rack: u32, round: u64) -> Vec<RackReport> {
     services.chunks(167).enumerate().map(part).collect()
 }
 
-/// A broker that every rack has reported to, one period on.
+/// A broker with reports of every rack, one period later.
 fn loaded(limited: u32) -> (FabricBroker, Instant) {
     let policy = policy(limited);
     let mut broker = FabricBroker::new(&policy, 1, FabricBrokerConfig::default(), Instant::ZERO);
@@ -74,8 +76,8 @@ fn next_period(broker: &mut FabricBroker, now: &mut Instant) {
 }
 
 #[divan::bench(args = [1, 10], sample_count = 10, sample_size = 1)]
-fn period(bencher: Bencher<'_, '_>, one_held_in: u32) {
-    let (mut broker, mut now) = loaded(one_held_in);
+fn period(bencher: Bencher<'_, '_>, one_limited_in: u32) {
+    let (mut broker, mut now) = loaded(one_limited_in);
     bencher.bench_local(|| next_period(&mut broker, &mut now));
 }
 
@@ -84,7 +86,7 @@ fn report(bencher: Bencher<'_, '_>) {
     let (mut broker, now) = loaded(1);
     let mut round = 2;
     let policy = Arc::clone(broker.allocator().policy());
-    // Racks in turn: each report finds its rack's demands cold.
+    // Racks in turn: each report finds its rack's demands in a cold cache.
     bencher
         .with_inputs(|| {
             round += 1;
@@ -98,7 +100,7 @@ fn report(bencher: Bencher<'_, '_>) {
 }
 
 #[divan::bench]
-fn answer(bencher: Bencher<'_, '_>) {
+fn limits(bencher: Bencher<'_, '_>) {
     let (mut broker, mut now) = loaded(1);
     bencher.bench_local(|| {
         for _ in 0..6 {

@@ -1,48 +1,55 @@
-//! The fabric broker: one sharing of all racks' uplinks, computed at one place every 10 s.
+//! The fabric broker: one computation that shares all racks' uplinks, every 10 s.
 //!
-//! Problem: a service may be held over all racks together, which no rack can do by itself (Parley §3.2.3, §5.3).
-//! Approach: the leader of each rack says what each service would take; every T_fabric the broker shares each service
-//! among the racks by the rule that racks use too, and answers each rack with the limits of those of its services
-//! that reach their share. A service below its share is not limited.
+//! A service can be limited over all racks together, which no rack can enforce by itself. The
+//! leader of each rack reports the rack's demand for each service. Every T_fabric the broker shares
+//! each service among the racks by the node rule that racks use, and sends each rack the limits of
+//! those services that reach their share. A service below its share is not limited.
 //!
-//! - Of reports within one period the larger counts, service by service: a rack may report twice, and two of its
-//!   machines may believe that they lead while they see different parts of it.
-//! - A rack that fell silent keeps its last word ([`Stale::Keep`]) or counts as idle after the timeout, 50 s
-//!   ([`Stale::Forget`]); a rack that hears nothing for as long goes back to its own policy. Nobody answers a rack
-//!   after the timeout: there is nobody to hear it.
-//! - Leaders time their reports by its words (`rack_broker/leader.rs`): they come from a half to three quarters of a
-//!   period after one, and again when none comes. Within two periods of the last loss all racks agree.
-//! - Reports older than what their machine said before are replays and are counted. What was said before the
-//!   broker's own start it does not know: the first allocation comes a period after the start, when every leader has
-//!   reported again.
-//! - Answers are ordered by `(epoch, round)`, so a broker that starts anew needs a higher epoch, as a rack's.
+//! - Of several reports within one period the larger counts, service by service: a report may be
+//!   duplicated, and two machines of a partitioned rack may both lead it.
+//! - A silent rack's demands are kept ([`Stale::Keep`]) or count as zero after the timeout of 50 s
+//!   ([`Stale::Forget`]). After the timeout the rack has returned to its own policy, and the broker
+//!   sends it nothing.
+//! - Leaders time their reports by the broker's limits: reports arrive from a half to three
+//!   quarters of a period after them, and repeatedly while limits are missing
+//!   (`rack_broker/leader.rs`). Within two periods of the last fault all racks hold limits from
+//!   current reports.
+//! - Reports older than a machine's last report are replays and are counted. A restarted broker has
+//!   no demands: its first allocation is one period after the start, when every leader has reported
+//!   again.
+//! - Limits are ordered by `(epoch, round)`, so a restarted broker needs a higher epoch.
 //!
-//! Size: rates are kept as [coded](crate::rate), 16 bytes for each rack and service (its demands and limits in both
-//! directions): 160 MB for 10,000 racks and 1,000 services.
+//! Order of calls: as all brokers (crate documentation). Messages with limits are built while the
+//! driver fetches them, so that 60,000 datagrams are not in memory at once. Messages that are not
+//! fetched before the next period are dropped and counted.
 //!
-//! Order of calls: as all brokers. Answers are made one by one while the driver fetches them, so that 60,000 datagrams
-//! need not be held at once; what is not fetched before the next period is dropped and counted.
+//! Size: demands and limits are [quantised](crate::rate) and take 16 bytes for each rack and
+//! service: 160 MB for 10,000 racks and 1,000 services.
 //!
-//! Worked example: `a` at most 10 Gb/s in all. Two racks report 8 each: both are limited to 5. Then the first reports
-//! 3: it is not limited, and the second may have 7.
+//! Worked example: `a` may use 10 Gb/s in all. Two racks report 8 Gb/s each: both are limited to 5
+//! Gb/s. Then the first reports 3 Gb/s: it is not limited, and the second may use 7 Gb/s.
+//!
+//! Source: Parley §3.2.3, §5.3, Table 1. Deviates from the paper in: the maximum of the reports in
+//! a period; reports timed by the limits; the option to forget silent racks. See
+//! `docs/design/fabric-broker.md`.
 
-mod answers;
 mod interface;
+mod limits_queue;
 mod racks;
 
 pub use interface::{FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
 
+use crate::policy_update::{self, IncompatiblePolicy};
 use crate::rack_broker::Stale;
 use crate::rate::QuantisedRate;
-use crate::same_names::{self, OtherNames};
-use answers::Answers;
+use limits_queue::LimitsQueue;
 use racks::Rack;
 use std::sync::Arc;
 use weir_alloc::{FabricAllocator, RackRows};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Instant, PerDirection, RackId};
 
-/// The state machine. See the module's doc for its order of calls.
+/// The state machine. The module documentation gives its order of calls.
 #[derive(Debug)]
 pub struct FabricBroker {
     config: FabricBrokerConfig,
@@ -55,16 +62,16 @@ pub struct FabricBroker {
     /// By leaf, then by rack.
     demands: PerDirection<Vec<QuantisedRate>>,
     limits: PerDirection<Vec<QuantisedRate>>,
-    answers: Answers,
+    pending_limits: LimitsQueue,
     counters: FabricBrokerCounters,
 }
 
 impl FabricBroker {
-    /// A broker for all racks of `policy`. `epoch` must be higher than at any earlier start. The first period ends
-    /// one period from `now`.
+    /// A broker for all racks of `policy`. `epoch` must be higher than at any earlier start. The
+    /// first period ends one period from `now`.
     pub fn new(policy: &Arc<Policy>, epoch: u64, config: FabricBrokerConfig, now: Instant) -> Self {
         let allocator = FabricAllocator::new(policy);
-        let parts = allocator.leaves().len() * allocator.racks();
+        let entries = allocator.leaves().len() * allocator.racks();
         Self {
             config,
             epoch,
@@ -72,25 +79,25 @@ impl FabricBroker {
             now,
             next_period: now + config.period,
             racks: vec![Rack::new(allocator.leaves().len()); allocator.racks()],
-            demands: PerDirection::both(vec![QuantisedRate::ZERO; parts]),
-            limits: PerDirection::both(vec![QuantisedRate::UNLIMITED; parts]),
-            answers: Answers::default(),
+            demands: PerDirection::both(vec![QuantisedRate::ZERO; entries]),
+            limits: PerDirection::both(vec![QuantisedRate::UNLIMITED; entries]),
+            pending_limits: LimitsQueue::default(),
             counters: FabricBrokerCounters::default(),
             allocator,
         }
     }
 
-    /// Puts another policy for the same racks, machines and services in place, from the next period on. What was
-    /// reported stays known; racks whose machines still have the old policy are not listened to.
-    pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), OtherNames> {
-        same_names::check(self.allocator.policy(), policy)?;
+    /// Replaces the policy by another one for the same racks, machines and services, from the next
+    /// period on. Reported demands are kept. Reports made under the old policy are rejected.
+    pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), IncompatiblePolicy> {
+        policy_update::check_compatible(self.allocator.policy(), policy)?;
         self.allocator = FabricAllocator::new(policy);
-        // Answers that are not fetched yet were computed from the old one.
-        self.counters.dropped_outputs += self.answers.clear();
+        // Limits that are not fetched yet were computed under the old policy.
+        self.counters.dropped_outputs += self.pending_limits.clear();
         Ok(())
     }
 
-    /// Tells the broker what happened at `now`. Time that goes back is taken as standing still.
+    /// Handles an input at `now`. Time that goes back counts as standing still.
     pub fn handle_input(&mut self, now: Instant, input: FabricInput<'_>) {
         self.now = self.now.max(now);
         match input {
@@ -104,7 +111,7 @@ impl FabricBroker {
         Some(self.next_period)
     }
 
-    /// What was counted.
+    /// The counters since the start.
     pub fn counters(&self) -> &FabricBrokerCounters {
         &self.counters
     }
@@ -116,20 +123,21 @@ impl FabricBroker {
     pub fn round(&self) -> u64 {
         self.round
     }
-    /// How many racks reported within the timeout.
+    /// The number of racks that reported within the timeout.
     pub fn racks_reporting(&self) -> usize {
-        self.racks.iter().filter(|rack| rack.is_heard(self.now, self.config.timeout)).count()
+        self.racks.iter().filter(|rack| rack.is_alive(self.now, self.config.timeout)).count()
     }
-    /// What a rack asks for of the `leaf`-th leaf service.
+    /// The demand of a rack for the `leaf`-th leaf service.
     pub fn demand(&self, rack: RackId, leaf: usize, direction: Direction) -> Bandwidth {
-        self.demands[direction][self.part(leaf, rack)].bandwidth()
+        self.demands[direction][self.index(leaf, rack)].bandwidth()
     }
-    /// The limit of a rack on the `leaf`-th leaf service, as computed last; [`Bandwidth::UNLIMITED`] when none.
+    /// The limit of a rack on the `leaf`-th leaf service in the last allocation;
+    /// [`Bandwidth::UNLIMITED`] without one.
     pub fn limit(&self, rack: RackId, leaf: usize, direction: Direction) -> Bandwidth {
-        self.limits[direction][self.part(leaf, rack)].bandwidth()
+        self.limits[direction][self.index(leaf, rack)].bandwidth()
     }
 
-    fn part(&self, leaf: usize, rack: RackId) -> usize {
+    fn index(&self, leaf: usize, rack: RackId) -> usize {
         leaf * self.racks.len() + rack.index()
     }
 
@@ -139,7 +147,7 @@ impl FabricBroker {
         }
         self.next_period = self.now + self.config.period;
         self.round += 1;
-        self.counters.dropped_outputs += self.answers.clear();
+        self.counters.dropped_outputs += self.pending_limits.clear();
         if self.config.stale == Stale::Forget {
             self.forget_stale();
         }
@@ -161,7 +169,7 @@ impl FabricBroker {
                 },
             );
         }
-        self.answers.begin(&mut self.racks, self.now, self.config.timeout);
+        self.pending_limits.fill(&mut self.racks, self.now, self.config.timeout);
     }
 }
 

@@ -1,11 +1,14 @@
-//! What racks and the fabric broker tell each other.
+//! Messages between racks and the fabric broker.
 //!
-//! A rack's leader says what each service would take of the uplink ([`RackReport`]); the fabric broker answers with
-//! what each may take ([`RackLimits`]); whoever gets that tells it in the rack ([`LimitsRelay`]). All three come in
-//! [parts](crate::parts) that each stand alone, ordered by the `(epoch, round)` of who computed them: a relay has the
-//! fabric broker's, so that it does not matter who relays or how often.
+//! A rack's leader reports the rack's demand for each service ([`RackReport`]). The fabric broker
+//! sends the rack's limits ([`RackLimits`]). The machine that receives limits relays them to its
+//! rack ([`LimitsRelay`]). All three are split into [parts](crate::parts) that are independent of
+//! each other, ordered by the `(epoch, round)` of the computation: a relay carries the fabric
+//! broker's, so relays may be repeated and may come from any machine.
 //!
 //! Rates are [rounded](crate::rate::rounded) when a message is made.
+//!
+//! Source: Parley §5.3. The relay is a fill: the paper leaves the distribution within a rack open.
 
 use crate::parts::Row;
 use weir_units::{Bandwidth, Duration, MachineId, PerDirection, RackId, ServiceId};
@@ -13,47 +16,50 @@ use weir_units::{Bandwidth, Duration, MachineId, PerDirection, RackId, ServiceId
 /// One datagram's worth of a rack's demands at the fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RackReport {
-    /// The machine that leads its rack.
+    /// The machine that leads the rack.
     pub machine: MachineId,
     /// The fingerprint of its policy.
     pub policy: u64,
-    /// Which start of its broker this is.
+    /// The epoch of the machine's broker: the number of its start.
     pub epoch: u64,
-    /// Which rack period of that start this is.
+    /// The rack period within that epoch.
     pub round: u64,
-    /// The first service that it speaks about.
+    /// The first service of the range that the part covers.
     pub first: ServiceId,
-    /// The last service that it speaks about, inclusive.
+    /// The last service of the range, inclusive.
     pub last: ServiceId,
-    /// Services with a demand, ascending, within the range; never unlimited: a rack takes at most its uplink.
+    /// Services with a demand, ascending, within the range; never unlimited, since a rack's uplink
+    /// bounds its demand.
     pub rows: Vec<RateRow>,
 }
 
 /// One datagram's worth of a rack's limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RackLimits {
-    /// The rack that they hold.
+    /// The limited rack.
     pub rack: RackId,
     /// The fingerprint of the fabric broker's policy.
     pub policy: u64,
-    /// Which start of the fabric broker this is.
+    /// The epoch of the fabric broker.
     pub epoch: u64,
-    /// Which fabric period of that start this is.
+    /// The fabric period within that epoch.
     pub round: u64,
-    /// The first service that they speak about.
+    /// The first service of the range that the part covers.
     pub first: ServiceId,
-    /// The last service that they speak about, inclusive.
+    /// The last service of the range, inclusive.
     pub last: ServiceId,
     /// Services that are limited in either direction, ascending, within the range.
     pub rows: Vec<RateRow>,
 }
 
-/// The same, told by a machine to the others of its rack. It does not say by which: the word is the fabric broker's.
+/// The same limits as one machine relays them to the others of its rack. The relaying machine is
+/// not named: the limits are the fabric broker's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitsRelay {
-    /// How long ago the fabric broker's word reached the rack, so that it is forgotten everywhere at the same time.
+    /// The time since the limits reached the rack, so that they expire on all machines at the same
+    /// time.
     pub age: Duration,
-    /// What the fabric broker said.
+    /// The limits as the fabric broker sent them.
     pub limits: RackLimits,
 }
 

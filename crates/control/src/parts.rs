@@ -1,24 +1,27 @@
-//! Rows in parts that each fit one datagram.
+//! Splits the rows of a message into parts that each fit one datagram.
 //!
-//! Problem: a machine with a thousand services needs several datagrams, and any of them may be lost, doubled or late.
-//! Approach: each part stands alone. It names the range of services that it speaks about, and a service of its range
-//! without a row has nothing to say. The ranges of one round's parts cover all services between them.
+//! A machine with a thousand services needs several datagrams, and each of them may be lost,
+//! duplicated or late. Each part is independent: it names the range of services that it covers, and
+//! a service of the range without a row has no usage, demand or limit. The ranges of one round's
+//! parts cover all services.
 //!
-//! A row takes the distance from the service before it (7 bits to a byte) and two rates of 24 bits: 7 bytes where ids
-//! are close.
+//! A row takes the distance from the service before it (7 bits to a byte) and two rates of 24 bits:
+//! 7 bytes where ids are close.
 //!
-//! Worked example: 1,000 services next to each other: 5 parts of 167 rows and one of 165.
+//! Worked example: 1,000 services with consecutive ids make 5 parts of 167 rows and one of 165.
+//!
+//! Source: fill for a point that Parley §5.2 leaves open.
 
 use weir_units::ServiceId;
 
-/// Bytes of rows in one datagram: 1280, which every IPv6 path carries whole, less 40 of IPv6, 8 of UDP, at most 46 of
-/// header and 16 of tag (`weir-wire` has the layout).
+/// Bytes of rows in one datagram: 1280, which every IPv6 path carries unfragmented, less 40 of
+/// IPv6, 8 of UDP, at most 46 of header and 16 of tag (`weir-wire` defines the layout).
 pub const ROW_BYTES: usize = 1_170;
 
 /// The most rows in one datagram: the shortest row has 7 bytes.
 pub const ROWS_PER_PART: usize = ROW_BYTES / 7;
 
-/// A row that speaks about one service.
+/// A row about one service.
 pub trait Row: Copy {
     /// The service.
     fn service(&self) -> ServiceId;
@@ -32,14 +35,14 @@ pub(crate) struct Part<R> {
     pub(crate) rows: Vec<R>,
 }
 
-/// Bytes of a row that is `distance` services after the one before.
+/// Bytes of a row that is `distance` services after the one before it.
 fn row_len(distance: u32) -> usize {
     let bits = u32::BITS - distance.leading_zeros();
     bits.div_ceil(7).max(1) as usize + 6
 }
 
-/// Splits rows in ascending order into parts that together cover all services: one at least, which says that there is
-/// nothing to say.
+/// Splits rows in ascending order into parts that together cover all services. There is at least
+/// one part: without rows it covers all services and is empty.
 pub(crate) fn split<R: Row>(rows: &[R]) -> Vec<Part<R>> {
     let mut parts = vec![Part { first: ServiceId(0), last: ServiceId(u32::MAX), rows: Vec::new() }];
     let (mut bytes, mut before) = (0, 0);
@@ -61,7 +64,7 @@ pub(crate) fn split<R: Row>(rows: &[R]) -> Vec<Part<R>> {
     parts
 }
 
-/// Whether rows are as a sender must give them: ascending and within the range.
+/// Whether rows are ascending and within the range, as a sender must make them.
 pub(crate) fn well_formed<R: Row>(first: ServiceId, last: ServiceId, rows: &[R]) -> bool {
     let ascending = rows.windows(2).all(|pair| pair[0].service() < pair[1].service());
     first <= last && ascending && rows.iter().all(|row| (first..=last).contains(&row.service()))
@@ -88,7 +91,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_cover_everything_once_and_fit(steps in proptest::collection::vec(0u32..100_000, 0..1_000)) {
+        fn parts_cover_every_service_once_and_fit_a_datagram(
+            steps in proptest::collection::vec(0u32..100_000, 0..1_000),
+        ) {
             let rows: Vec<u32> = steps.iter().scan(0, |id, step| { *id += step + 1; Some(*id - 1) }).collect();
             let parts = split(&rows);
             prop_assert_eq!(parts.iter().flat_map(|part| part.rows.clone()).collect::<Vec<_>>(), rows);

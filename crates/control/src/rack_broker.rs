@@ -1,69 +1,76 @@
 //! The rack broker: every machine of a rack computes all shares and applies its own.
 //!
-//! Problem: a rack's uplink is shared by machines that know only their own traffic. Approach (Parley
-//! §3.2.2, §5.2): each period every machine broadcasts what its services used, keeps the last word of
-//! every other machine, runs the same allocation over all of it, and applies the rows that are its own. There
-//! is no leader to lose. Machines that heard the same compute the same, bit for bit; a lost report means an
-//! older value for one period.
+//! A rack's uplink is shared by machines that measure only their own traffic. Each period every
+//! machine broadcasts the usage of its services, keeps the latest report of every other machine,
+//! runs the same allocation over all demands, and applies its own rows. No machine is a single
+//! point of failure. Machines with the same reports compute the same shares, bit for bit; after a
+//! lost report a machine uses the previous value for one period.
 //!
-//! - A service below its share is not limited at all.
-//! - No word from anyone for the timeout (5 s): the machine is on its own and goes back to the static policy,
-//!   which is what its own interface enforces without any runtime limit. A machine that has no peers to hear
-//!   keeps its rack's policy by itself.
-//! - A machine that fell silent keeps its last word ([`Stale::Keep`], the paper's way: its traffic may go on
-//!   without its broker, and forgetting it under-estimates the uplink, which is how one of the paper's runs got
-//!   84.62 ms) or is forgotten after the timeout ([`Stale::Forget`]: a dead host's share is used at once).
-//! - Reports older than what is known are replays and are counted.
-//! - A broker that starts where an earlier one ended goes on with its limits until it knows as much (`resuming.rs`).
-//! - Where the policy speaks of the fabric, one machine leads the rack towards the fabric broker (`leader.rs`), and
-//!   the fabric broker's limits on the rack's services are part of the allocation: the most constrained point wins.
-//!   No word from it for its timeout (50 s): the rack's policy alone holds. While a service is limited by the fabric,
-//!   all its instances are, so that one which pauses does not come back unlimited (`weir-alloc`, `rack/room.rs`).
+//! - A service below its share is not limited.
+//! - Without a report from any machine for the timeout (5 s), a machine returns to the static
+//!   policy, which its own interface enforces. A machine without peers enforces its rack's policy
+//!   by itself.
+//! - The demands of a silent machine are kept ([`Stale::Keep`], as in the paper: its traffic may
+//!   continue without its broker) or cleared after the timeout ([`Stale::Forget`]: the share of a
+//!   dead host is free at once).
+//! - Reports older than the known ones are replays and are counted.
+//! - A restarted broker keeps its predecessor's limits until it has current reports
+//!   (`graceful_restart.rs`).
+//! - Where the policy has a fabric section, one machine leads the rack towards the fabric broker
+//!   (`leader.rs`), and the fabric's limits enter the allocation: the most constrained point
+//!   decides. After its timeout (50 s) without limits the rack's policy alone holds. While the
+//!   fabric limits a service, all its instances are limited, so that an instance that pauses does
+//!   not return unlimited (`weir-alloc`, `rack/room.rs`).
 //!
-//! Order of calls: on `Input::Timeout` the broker asks for [`Output::ReadMeters`]; the driver answers with
-//! [`Input::Meters`], upon which everything else comes out. [`Input::Report`], [`Input::Relay`] and
-//! [`Input::Fabric`] may come at any time.
+//! Order of calls: on `Input::Timeout` the broker outputs [`Output::ReadMeters`]; the driver passes
+//! in [`Input::Meters`], and all other outputs follow. [`Input::Report`], [`Input::Relay`] and
+//! [`Input::Fabric`] may arrive at any time.
 //!
-//! Worked example: capacity 60, service A (max 30) on machine 1 reports 80 used; B (min 30) on machine 2
-//! reports nothing. Both machines compute A 30, B nothing. Machine 1 limits A to 30. In the next period A
-//! uses 29.5 of 30: backlogged. B starts and uses 50: A 30 and B 30 (rule `fill`); machine 2 limits B to 30.
+//! Worked example: capacity 60. Service A (max 30) on machine 1 reports a usage of 80, B (min 30)
+//! on machine 2 none. Both machines compute 30 for A and 0 for B, and machine 1 limits A to 30. In
+//! the next period A uses 29.5 of 30 and is backlogged; B starts and uses 50. The shares are A 30
+//! and B 30 (rule `fill`), and machine 2 limits B to 30.
+//!
+//! Source: Parley §3.2.2, §5.2, Table 1. Deviates from the paper in: demand estimates
+//! (`demand.rs`), graceful restart, the option to forget silent machines. See
+//! `docs/design/rack-broker.md`.
 
-mod fabric_limits_relay;
-mod growing;
+mod demand_extrapolation;
+mod fabric_limits;
+mod graceful_restart;
 mod interface;
 mod leader;
-mod measuring;
+mod measurement;
 mod peers;
-mod resuming;
 
 pub use interface::{
     Input, MeterReading, Mode, NetworkReading, Output, RackBrokerConfig, RackBrokerCounters, RuntimeLimit, Stale,
 };
 
 use crate::demand::is_lowered;
-use crate::same_names::{self, OtherNames};
-use fabric_limits_relay::FabricRelay;
-use growing::Growth;
-use leader::Lead;
-use measuring::Meters;
+use crate::policy_update::{self, IncompatiblePolicy};
+use demand_extrapolation::Extrapolation;
+use fabric_limits::FabricLimits;
+use leader::LeaderState;
+use measurement::Meters;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_alloc::{RackAllocator, RackShares, speaks_of_fabric};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Instant, MachineId, PerDirection};
 
-/// The lowest limit that is ever set. A share of nothing would stop a transport for good, which could then
-/// never show that it wants more; at this rate a full-sized packet leaves about every second.
+/// The lowest limit that is ever set. A limit of zero would stop a transport, whose demand would
+/// then never show; at this rate a full-sized packet leaves about every second.
 pub const LOWEST_LIMIT: Bandwidth = Bandwidth::from_bps(10_000);
 
-/// The state machine. See the module's doc for its order of calls.
+/// The state machine. The module documentation gives its order of calls.
 #[derive(Debug)]
 pub struct RackBroker {
     config: RackBrokerConfig,
     allocator: RackAllocator,
     machine: MachineId,
-    /// This machine's place in the rack.
-    place: usize,
+    /// This machine's index in the rack.
+    index: usize,
     epoch: u64,
     round: u64,
     started: Instant,
@@ -71,39 +78,40 @@ pub struct RackBroker {
     next_period: Instant,
     awaiting_meters: bool,
     meters: Meters,
-    /// By place: when it was last heard.
-    received: Vec<Option<Instant>>,
-    /// By instance: which (epoch, round) its demand is from.
+    /// By index in the rack: the time of the last accepted report.
+    last_reports: Vec<Option<Instant>>,
+    /// By instance: the (epoch, round) of its demand.
     stamps: Vec<(u64, u64)>,
     demands: PerDirection<Vec<Bandwidth>>,
     shares: PerDirection<RackShares>,
     /// By leaf: the runtime limits in force on this machine.
     limits: PerDirection<Vec<Bandwidth>>,
-    /// By leaf: whether the last period's end lowered the limit much.
+    /// By leaf: whether the limit was lowered sharply at the end of the last period.
     lowered: PerDirection<Vec<bool>>,
-    fabric: FabricRelay,
-    lead: Lead,
-    growth: Growth,
+    fabric: FabricLimits,
+    leader: LeaderState,
+    extrapolation: Extrapolation,
     mode: Mode,
-    /// Whether [`Self::limits`] are an earlier broker's.
-    resumes: bool,
+    /// Whether [`Self::limits`] are inherited from an earlier broker.
+    resuming: bool,
     outputs: VecDeque<Output>,
     counters: RackBrokerCounters,
 }
 
 impl RackBroker {
-    /// A broker for `machine`. `epoch` must be higher than at any earlier start of this machine's broker
-    /// (the clock, or a stored number where the clock cannot be trusted). The first period ends at once.
+    /// A broker for `machine`. `epoch` must be higher than at any earlier start of this machine's
+    /// broker (the clock, or a stored number where the clock may go back). The first period ends at
+    /// once.
     pub fn new(policy: &Arc<Policy>, machine: MachineId, epoch: u64, config: RackBrokerConfig, now: Instant) -> Self {
         let allocator = RackAllocator::new(policy, policy.network().machine(machine).rack());
         let machines = allocator.machines();
-        let place = machines.iter().position(|id| *id == machine).expect("a machine is in its rack");
+        let index = machines.iter().position(|id| *id == machine).expect("a machine is in its rack");
         let (leaves, instances, machines) = (allocator.leaves().len(), allocator.instance_count(), machines.len());
         Self {
             config,
             allocator,
             machine,
-            place,
+            index,
             epoch,
             round: 0,
             started: now,
@@ -111,37 +119,38 @@ impl RackBroker {
             next_period: now,
             awaiting_meters: false,
             meters: Meters::new(leaves),
-            received: vec![None; machines],
+            last_reports: vec![None; machines],
             stamps: vec![(0, 0); instances],
             demands: PerDirection::both(vec![Bandwidth::ZERO; instances]),
             shares: PerDirection::default(),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]),
             lowered: PerDirection::both(vec![false; leaves]),
-            fabric: FabricRelay::new(leaves),
-            lead: Lead::new(policy, leaves, now, config.fabric_period),
-            growth: Growth::new(leaves),
+            fabric: FabricLimits::new(leaves),
+            leader: LeaderState::new(policy, leaves, now, config.fabric_period),
+            extrapolation: Extrapolation::new(leaves),
             mode: if machines == 1 { Mode::Runtime } else { Mode::Static },
-            resumes: false,
+            resuming: false,
             outputs: VecDeque::new(),
             counters: RackBrokerCounters::default(),
         }
     }
 
-    /// Puts another policy for the same racks, machines and services in place, from the next period on. What was
-    /// heard stays known. Machines with different policies do not listen to each other meanwhile.
-    pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), OtherNames> {
-        same_names::check(self.allocator.policy(), policy)?;
+    /// Replaces the policy by another one for the same racks, machines and services, from the next
+    /// period on. Received reports are kept. Machines with different policies reject each other's
+    /// reports meanwhile.
+    pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), IncompatiblePolicy> {
+        policy_update::check_compatible(self.allocator.policy(), policy)?;
         self.allocator = RackAllocator::new(policy, self.allocator.rack());
-        self.lead.concerned = speaks_of_fabric(policy);
-        if !self.lead.concerned {
+        self.leader.uses_fabric = speaks_of_fabric(policy);
+        if !self.leader.uses_fabric {
             self.fabric.clear();
         }
-        // What grew did so under another policy.
-        self.growth = Growth::new(policy.services().leaves().count());
+        // The reported growth was measured under the old policy.
+        self.extrapolation = Extrapolation::new(policy.services().leaves().count());
         Ok(())
     }
 
-    /// Tells the broker what happened at `now`. Time that goes back is taken as standing still.
+    /// Handles an input at `now`. Time that goes back counts as standing still.
     pub fn handle_input(&mut self, now: Instant, input: Input<'_>) {
         self.now = self.now.max(now);
         match input {
@@ -153,7 +162,7 @@ impl RackBroker {
         }
     }
 
-    /// What to do next, oldest first.
+    /// The next action, oldest first.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -163,27 +172,28 @@ impl RackBroker {
         Some(self.next_period)
     }
 
-    /// Which policy is in force.
+    /// The policy in force.
     pub fn mode(&self) -> Mode {
         self.mode
     }
-    /// What was counted.
+    /// The counters since the start.
     pub fn counters(&self) -> &RackBrokerCounters {
         &self.counters
     }
-    /// How many other machines spoke within the timeout.
+    /// The number of other machines that reported within the timeout.
     pub fn peers_alive(&self) -> usize {
-        (0..self.received.len()).filter(|place| self.is_heard(*place)).count()
+        (0..self.last_reports.len()).filter(|index| self.is_alive(*index)).count()
     }
     /// The allocator, for the order of instances.
     pub fn allocator(&self) -> &RackAllocator {
         &self.allocator
     }
-    /// The demands of all instances as this machine knows them.
+    /// The demands of all instances as this machine received them.
     pub fn demands(&self, direction: Direction) -> &[Bandwidth] {
         &self.demands[direction]
     }
-    /// The last shares of all instances that this machine computed; empty before the first period.
+    /// The shares of all instances in this machine's last allocation; empty before the first
+    /// period.
     pub fn shares(&self, direction: Direction) -> &RackShares {
         &self.shares[direction]
     }
@@ -191,30 +201,30 @@ impl RackBroker {
     pub fn limit(&self, direction: Direction, leaf: usize) -> Bandwidth {
         self.limits[direction][leaf]
     }
-    /// The round of an instance's last word: (epoch, round).
+    /// The (epoch, round) of an instance's last report.
     pub fn stamp(&self, instance: usize) -> (u64, u64) {
         self.stamps[instance]
     }
-    /// The fabric's limit on the rack's sum of the `leaf`-th leaf service, as of the last period.
+    /// The fabric's limit on the rack's total of the `leaf`-th leaf service, as of the last period.
     pub fn fabric_limit(&self, direction: Direction, leaf: usize) -> Bandwidth {
         self.fabric.limit(direction, leaf)
     }
-    /// The (epoch, round) of the fabric broker's last word about the `leaf`-th leaf service; `None` when there is none
-    /// or it is forgotten.
+    /// The (epoch, round) of the fabric broker's last limits for the `leaf`-th leaf service; `None`
+    /// when there are none or they expired.
     pub fn fabric_stamp(&self, leaf: usize) -> Option<(u64, u64)> {
         self.fabric.stamp(leaf, self.now)
     }
 
     fn is_alone(&self) -> bool {
-        self.received.len() == 1
+        self.last_reports.len() == 1
     }
 
     fn start_period(&mut self) {
         if self.now < self.next_period {
             return;
         }
-        // A driver that was late (a suspended host) goes on from now; it does not catch up missed periods.
-        self.next_period = self.now + self.period();
+        // A late driver (a suspended host) continues from now; missed periods are not repeated.
+        self.next_period = self.now + self.period_length();
         self.counters.dropped_outputs += self.outputs.len() as u64;
         self.outputs.clear();
         self.awaiting_meters = true;
@@ -227,9 +237,10 @@ impl RackBroker {
         }
         self.round += 1;
         let rows = self.measure(readings);
-        // Of the first reading no usage is known, and the others know the last of the broker that this one took over from.
-        if !(self.resumes && self.round == 1) {
-            self.tell(&rows);
+        // The first reading shows no usage yet, and the other machines still have the reports of
+        // the broker before this one.
+        if !(self.resuming && self.round == 1) {
+            self.broadcast_usage(&rows);
         }
         self.choose_mode();
         self.forget_stale();
@@ -238,26 +249,27 @@ impl RackBroker {
             let fabric = self.fabric.in_force(direction);
             self.allocator.allocate(direction, &self.demands[direction], fabric, &mut self.shares[direction]);
         }
-        self.limit_own();
-        self.lead();
+        self.set_own_limits();
+        self.run_leader();
     }
 
-    fn limit_own(&mut self) {
-        let stay = self.stays();
+    fn set_own_limits(&mut self) {
+        let stay = self.keeps_inherited_limits();
         let mut limits = Vec::with_capacity(2 * self.allocator.leaves().len());
         for leaf in 0..self.allocator.leaves().len() {
             for direction in Direction::ALL {
                 let shares = &self.shares[direction];
-                let own = shares.instances[self.allocator.instance(leaf, self.place)];
+                let own = shares.instances[self.allocator.instance(leaf, self.index)];
                 let fabric = self.fabric.limit(direction, leaf);
                 let limit = match self.mode {
                     _ if stay => self.limits[direction][leaf],
                     Mode::Static => Bandwidth::UNLIMITED,
                     Mode::Runtime if own.decided_by.is_limit() => own.share.max(LOWEST_LIMIT),
                     Mode::Runtime if fabric.is_unlimited() => Bandwidth::UNLIMITED,
-                    Mode::Runtime => self.allocator.room(direction, leaf, self.place, fabric, shares).max(LOWEST_LIMIT),
+                    Mode::Runtime => self.allocator.room(direction, leaf, self.index, fabric, shares).max(LOWEST_LIMIT),
                 };
-                // A demand that the fabric shares must not be more than there is: its limits last ten periods.
+                // Under a fabric limit a demand must not exceed the real one: the fabric's limits
+                // last ten periods.
                 self.lowered[direction][leaf] =
                     fabric.is_unlimited() && is_lowered(self.limits[direction][leaf], limit);
                 self.limits[direction][leaf] = limit;
@@ -269,11 +281,11 @@ impl RackBroker {
 }
 
 #[cfg(test)]
+mod demand_extrapolation_tests;
+#[cfg(test)]
 mod fabric_tests;
 #[cfg(test)]
-mod growing_tests;
-#[cfg(test)]
-mod resuming_tests;
+mod graceful_restart_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -1,19 +1,23 @@
-//! Rates as brokers tell them: 24 bits each.
+//! Quantised rates: the resolution of rates in messages, 23 bits each.
 //!
-//! Problem: all machines of a rack must compute from the same numbers, and those numbers travel every second to
-//! every other machine. Approach: a rate is rounded down once, where it is measured, to what the wire carries; its
-//! source computes with the rounded value too. A small float: 6 bits of exponent and 17 of mantissa, with the leading
-//! one left out; the 24th bit of a usage says whether it was backlogged. Rounding is down, so that what is handed out
-//! is never more than what there was.
+//! All machines of a rack must compute from the same numbers, and each machine sends its numbers to
+//! every other machine once a second. A rate is rounded down once, where it is measured, to the
+//! resolution of the wire; its source computes with the rounded value too. The format is a small
+//! float: 6 bits of exponent and 17 of mantissa with an implicit leading one. In a usage, a 24th
+//! bit marks it as backlogged. Rounding is down, so that allocations never exceed a capacity.
 //!
 //! | exponent | value |
 //! |---|---|
-//! | 0 | the mantissa: every rate below 131,072 b/s as it is |
+//! | 0 | the mantissa: every rate below 131,072 b/s exactly |
 //! | e ≥ 1 | (2^17 + mantissa) · 2^(e − 1): exact to 262,143 b/s, at most 1/2^17 (0.0008 %) too low above |
 //!
 //! The largest code stands for unlimited. Codes sort as their rates do.
 //!
-//! Worked example: 10 Gb/s = 152,587.89… · 2^16 is told as 152,587 · 2^16 = 9.999941632 Gb/s, 0.0006 % less.
+//! Worked example: 10 Gb/s = 152,587.89… · 2^16 becomes 152,587 · 2^16 = 9.999941632 Gb/s, 0.0006 %
+//! less.
+//!
+//! Source: Parley §5.2 (an id and a rate for each service). Deviates from the paper in: 3 bytes for
+//! a rate in place of a 4-byte float.
 
 use weir_units::Bandwidth;
 
@@ -22,17 +26,17 @@ const MANTISSA: u32 = 17;
 /// The code of an unlimited rate: all 23 bits set.
 const UNLIMITED: u32 = (1 << 23) - 1;
 
-/// A rate in 23 bits. The order is the rates'.
+/// A rate in 23 bits. Codes are ordered as their rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct QuantisedRate(u32);
 
 impl QuantisedRate {
-    /// No bandwidth at all.
+    /// Zero bandwidth.
     pub const ZERO: Self = Self(0);
     /// No limit.
     pub const UNLIMITED: Self = Self(UNLIMITED);
 
-    /// The largest code that is not above `rate`.
+    /// The largest code whose rate is not above `rate`.
     pub const fn of(rate: Bandwidth) -> Self {
         if rate.is_unlimited() {
             return Self::UNLIMITED;
@@ -46,7 +50,7 @@ impl QuantisedRate {
         Self((shift + 1) << MANTISSA | ((bps >> shift) as u32 - (1 << MANTISSA)))
     }
 
-    /// The rate.
+    /// The rate of the code.
     pub const fn bandwidth(self) -> Bandwidth {
         if self.0 == UNLIMITED {
             return Bandwidth::UNLIMITED;
@@ -63,14 +67,15 @@ impl QuantisedRate {
         self.0
     }
 
-    /// The rate of 23 bits; `None` for what is no code: a rate above [`Bandwidth::MAX`].
+    /// The rate of 23 bits; `None` for an invalid code, whose rate would be above
+    /// [`Bandwidth::MAX`].
     pub const fn from_bits(bits: u32) -> Option<Self> {
         let known = bits <= Self::of(Bandwidth::MAX).0 || bits == UNLIMITED;
         if known { Some(Self(bits)) } else { None }
     }
 }
 
-/// `rate` as brokers tell it: rounded down by at most 1/2^17 of itself.
+/// `rate` at the resolution of messages: rounded down by at most 1/2^17 of itself.
 pub const fn rounded(rate: Bandwidth) -> Bandwidth {
     QuantisedRate::of(rate).bandwidth()
 }
@@ -87,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn small_rates_and_the_ends_are_exact() {
+    fn small_rates_and_the_bounds_are_exact() {
         for bps in [0, 1, 131_071, 131_072, 262_143] {
             assert_eq!(rounded(Bandwidth::from_bps(bps)).bps(), bps);
         }
@@ -99,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_error_is_at_most_a_131072nd(bits in 0u32..60, low: u64) {
+        fn rounding_error_is_at_most_one_part_in_131072(bits in 0u32..60, low: u64) {
             let rate = Bandwidth::from_bps((1 << bits | low & ((1 << bits) - 1)).min(Bandwidth::MAX.bps()));
             let reported = rounded(rate);
             prop_assert!(reported <= rate);
@@ -107,7 +112,10 @@ mod tests {
             prop_assert_eq!(rounded(reported), reported);
         }
         #[test]
-        fn codes_are_rates_in_order(a in 0..=QuantisedRate::of(Bandwidth::MAX).bits(), b in 0..=QuantisedRate::of(Bandwidth::MAX).bits()) {
+        fn codes_sort_as_their_rates(
+            a in 0..=QuantisedRate::of(Bandwidth::MAX).bits(),
+            b in 0..=QuantisedRate::of(Bandwidth::MAX).bits(),
+        ) {
             let (a, b) = (QuantisedRate::from_bits(a).expect("a code"), QuantisedRate::from_bits(b).expect("a code"));
             prop_assert_eq!(QuantisedRate::of(a.bandwidth()), a);
             prop_assert_eq!(a.cmp(&b), a.bandwidth().cmp(&b.bandwidth()));

@@ -1,8 +1,11 @@
-//! What machines of a rack tell each other.
+//! Usage reports between the machines of a rack.
 //!
-//! Every T_rack each machine says what each of its services used and whether that was all it wanted
-//! (Parley §5.2), in [parts](crate::parts) that each stand alone. `(epoch, round)` orders a machine's reports: the
-//! epoch is new at each start of its broker and higher than any before, the round counts periods.
+//! Every T_rack each machine broadcasts the usage of each of its services and whether the service
+//! is backlogged, in [parts](crate::parts) that are independent of each other. `(epoch, round)`
+//! orders a machine's reports: the epoch is higher at each start of its broker than at any earlier
+//! one, the round counts periods.
+//!
+//! Source: Parley §5.2. Deviates from the paper in: the backlogged bit, epochs and rounds.
 
 use crate::parts::Row;
 use weir_units::{Bandwidth, MachineId, ServiceId};
@@ -10,19 +13,19 @@ use weir_units::{Bandwidth, MachineId, ServiceId};
 /// One datagram's worth of a machine's usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageReport {
-    /// The machine that speaks.
+    /// The reporting machine.
     pub machine: MachineId,
-    /// The fingerprint of its policy; ids mean the same only where it is the same.
+    /// The fingerprint of its policy: ids are comparable only under equal policies.
     pub policy: u64,
-    /// Which start of its broker this is.
+    /// The epoch of the machine's broker: the number of its start.
     pub epoch: u64,
-    /// Which period of that start this is.
+    /// The period within that epoch.
     pub round: u64,
-    /// The first service that it speaks about.
+    /// The first service of the range that the part covers.
     pub first: ServiceId,
-    /// The last service that it speaks about, inclusive.
+    /// The last service of the range, inclusive.
     pub last: ServiceId,
-    /// Services that used anything, ascending, within the range.
+    /// Services with a usage, ascending, within the range.
     pub rows: Vec<UsageRow>,
 }
 
@@ -43,12 +46,12 @@ impl Row for UsageRow {
     }
 }
 
-/// A measured usage and what it says about the demand.
+/// A measured usage and the demand that follows from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Demand {
     /// The mean rate of the last period, [rounded](crate::rate::rounded).
     pub usage: Bandwidth,
-    /// Whether the service was held by a limit and probably wants more.
+    /// Whether a limit constrained the service, so that its demand probably exceeds its usage.
     pub backlogged: bool,
 }
 

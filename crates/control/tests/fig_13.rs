@@ -1,12 +1,14 @@
-//! Parley's Fig 13 without packets: 100 racks, a tenant that sends in bursts, and a cap that changes.
+//! Parley's Fig 13 without packets: 100 racks, a tenant that sends in bursts, and a cap that
+//! changes.
 //!
-//! Each rack has one machine and 100 Mb/s. The tenant sends UDP at line rate, for 5 s on and 2 s off or all the time;
-//! the fabric allows it 20, 50, 100, 150, 20 and 100 Mb/s in all, 50 s each. A machine's usage in a second is its
-//! limit or what it offers, whichever is less; messages arrive at once.
+//! Each rack has one machine and 100 Mb/s. The tenant sends UDP at line rate, for 5 s on and 2 s
+//! off or all the time; the fabric allows it 20, 50, 100, 150, 20 and 100 Mb/s in all, 50 s each. A
+//! machine's usage in a second is the lower of its limit and its offered load; messages arrive at
+//! once.
 //!
-//! What must hold: from three fabric periods after each change on (§6.2 and Fig 13: "within a few iterations"), the sum
-//! is at or below the cap in every second, although at each report and at each second racks are silent; and the cap is
-//! not held by starving everybody.
+//! From three fabric periods after each change on (§6.2 and Fig 13: "within a few iterations"), the
+//! total must stay at or below the cap in every second, although some racks are silent at every
+//! report and in every second. The mean must be close to the cap, so that no starvation keeps it.
 
 use std::sync::Arc;
 use weir_control::{
@@ -31,7 +33,7 @@ fn policy(cap: u64) -> Arc<Policy> {
     Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0)
 }
 
-/// The sum of all racks' usage in Mb/s, second after second. `on(rack, second)` says who sends.
+/// The total usage of all racks in Mb/s, by second. `on(rack, second)` is whether a rack sends.
 fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
     let first = policy(CAPS[0]);
     let config = RackBrokerConfig::default();
@@ -44,8 +46,8 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
         let now = Instant::ZERO + Duration::from_secs(second);
         if second > 0 && second % STEP_SECONDS == 0 {
             let changed = policy(CAPS[(second / STEP_SECONDS) as usize]);
-            racks.iter_mut().for_each(|rack| rack.set_policy(&changed).expect("the same names"));
-            fabric.set_policy(&changed).expect("the same names");
+            racks.iter_mut().for_each(|rack| rack.set_policy(&changed).expect("a compatible policy"));
+            fabric.set_policy(&changed).expect("a compatible policy");
         }
         for (broker, sent) in racks.iter_mut().zip(&sent) {
             broker.handle_input(now, Input::Timeout);
@@ -60,7 +62,7 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
                         );
                     }
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),
-                    Output::Broadcast(_) | Output::Relay(_) => panic!("there is nobody to hear it"),
+                    Output::Broadcast(_) | Output::Relay(_) => panic!("each rack has one machine"),
                     Output::SetLimits(_) => {}
                 }
             }
@@ -80,14 +82,15 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
     }
     for broker in &racks {
         let counters = broker.counters();
-        assert!(broker.leads() && broker.receives_fabric());
+        assert!(broker.leads() && broker.has_fabric_limits());
         assert_eq!((counters.limits_malformed, counters.limits_replayed, counters.limits_other_rack), (0, 0, 0));
     }
     assert_eq!((fabric.counters().malformed, fabric.counters().replayed), (0, 0));
     sums
 }
 
-/// Checks each step from three periods after its beginning on: the cap in every second, `used` of it in the mean.
+/// Checks each step from three periods after its beginning on: the cap in every second, and a mean
+/// of at least `used` of it.
 fn check(sums: &[f64], used: f64) {
     for (step, cap) in CAPS.iter().enumerate() {
         let cap = *cap as f64;
@@ -101,18 +104,18 @@ fn check(sums: &[f64], used: f64) {
 
 #[test]
 fn bursts_of_5_s_stay_below_each_cap() {
-    // Each rack's bursts begin at another time.
+    // The bursts of each rack start at another time.
     let sums = run(|rack, second| (second + 3 * rack) % 7 < 5);
     check(&sums, 0.95 * 5.0 / 7.0);
-    // Nothing holds the racks before the first allocation.
+    // No limit is set before the first allocation.
     assert!(sums[..10].iter().all(|sum| *sum > 5_000.0), "{:?}", &sums[..10]);
-    // From the first allocation on the cap is kept: already the first report covers a whole burst.
+    // From the first allocation on the cap holds: the first report covers a whole burst.
     assert!(sums[12..50].iter().all(|sum| *sum <= 20.0), "{:?}", &sums[..50]);
 }
 
 #[test]
-fn all_racks_in_step_stay_below_each_cap() {
-    // The worst case: all are silent at the same time, also when all report.
+fn synchronised_racks_stay_below_each_cap() {
+    // The worst case: all racks are silent at the same time, also at the time of all reports.
     let sums = run(|_, second| second % 7 < 5);
     check(&sums, 0.9 * 5.0 / 7.0);
 }

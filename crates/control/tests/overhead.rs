@@ -1,9 +1,10 @@
-//! What brokers cost the network, counted from the bytes that they really send (Parley §5.3, §6.2).
+//! The network traffic of the brokers, counted from the bytes that they send (Parley §5.3, §6.2).
 //!
-//! Every datagram counts with Ethernet (14 and 4 bytes), IPv6 (40) and UDP (8). All 1,000 services are busy in both
-//! directions, each at a rate of its own, so every row is there and no rate is a round number. Published: 40 machines
-//! with 1,000 services below 3 Mb/s each at one period a second; 10,000 racks with 1,000 services 80 Mb/s at the fabric
-//! broker. `cargo test -p weir-control --test overhead -- --nocapture` prints the figures.
+//! Every datagram counts with Ethernet (14 and 4 bytes), IPv6 (40) and UDP (8). All 1,000 services
+//! are busy in both directions, each at its own rate, so every row is present and no rate is a
+//! round number. Published: 40 machines with 1,000 services below 3 Mb/s each at one period a
+//! second; 10,000 racks with 1,000 services 80 Mb/s at the fabric broker. `cargo test -p
+//! weir-control --test overhead -- --nocapture` prints the figures.
 
 use std::sync::Arc;
 use weir_control::{
@@ -17,7 +18,7 @@ use weir_wire::{Key, Message};
 const SERVICES: u64 = 1_000;
 const HEADERS: usize = 14 + 4 + 40 + 8;
 
-/// A rack of 40 machines, or of one. The fabric holds every service.
+/// A rack of 40 machines, or of one. The fabric limits every service.
 fn policy(machines: u32) -> Arc<Policy> {
     let services: String = (0..SERVICES)
         .map(|i| format!("  s{i}: {{ match: [ {{ protocol: tcp, port: {} }} ], fabric: {{ max: 1Mb/s }} }}\n", i + 1))
@@ -62,7 +63,8 @@ fn period(broker: &mut RackBroker, machine: u64, second: u64) -> Vec<Output> {
 fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
     let policy = policy(40);
     let config = RackBrokerConfig::default();
-    // Two of them listen to each other and run; what one says does not depend on how many hear it.
+    // Two machines run and exchange reports; a machine's traffic does not depend on the number of
+    // receivers.
     let mut brokers = [0, 1].map(|m| RackBroker::new(&policy, MachineId(m), 1, config, Instant::ZERO));
     let mut fabric = FabricBroker::new(&policy, 1, FabricBrokerConfig::default(), Instant::ZERO);
     let peers = 39 * 8;
@@ -71,15 +73,15 @@ fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
     const SECONDS: u64 = 41;
     for second in 0..SECONDS {
         let now = Instant::ZERO + Duration::from_secs(second);
-        let mut said = Vec::new();
+        let mut broadcasts = Vec::new();
         for m in 0..2 {
             for output in period(&mut brokers[m], m as u64, second) {
                 match output {
                     Output::Broadcast(report) => {
                         let bits = on_the_wire(report.clone()) * peers;
-                        // The first second has nothing to tell yet.
+                        // The first second has no usage to report yet.
                         usage[m] += if second == 0 { 0 } else { bits };
-                        said.push((m, report));
+                        broadcasts.push((m, report));
                     }
                     Output::Relay(relay) => relays += on_the_wire(relay) * peers,
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),
@@ -87,7 +89,7 @@ fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
                 }
             }
         }
-        for (m, report) in &said {
+        for (m, report) in &broadcasts {
             brokers[1 - m].handle_input(now, Input::Report(report));
         }
         fabric.handle_input(now, FabricInput::Timeout);
@@ -104,14 +106,14 @@ fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
     let follower = mbps(usage[1]);
     let leader = mbps(usage[0] + relays);
     println!("usage reports: {follower:.3} Mb/s a machine; the leader with relayed limits {leader:.3} Mb/s");
-    assert!(brokers[0].counters().limits_accepted >= 18, "the fabric spoke three times in six parts");
+    assert!(brokers[0].counters().limits_accepted >= 18, "three rounds of limits in six parts arrived");
     assert!((2.3..3.0).contains(&follower), "{follower} Mb/s");
     assert!(leader > follower && leader < 3.0, "{leader} Mb/s with relays");
 }
 
 #[test]
 fn ten_thousand_racks_take_less_than_80_mbps_at_the_fabric_broker() {
-    // The first period is that in which they find each other.
+    // The first period, in which the brokers start, is not counted.
     const PERIODS: u64 = 6;
     let policy = policy(1);
     let mut rack = RackBroker::new(&policy, MachineId(0), 1, RackBrokerConfig::default(), Instant::ZERO);

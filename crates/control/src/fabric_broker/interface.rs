@@ -1,17 +1,17 @@
-//! What goes into a fabric broker and what comes out.
+//! Inputs, outputs, configuration and counters of a fabric broker.
 
 use crate::fabric_message::{RackLimits, RackReport};
 use crate::rack_broker::Stale;
 use weir_units::{Duration, MachineId};
 
-/// How the broker is timed.
+/// Timing of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FabricBrokerConfig {
-    /// T_fabric, how often limits are computed (Parley Table 1: 10 s).
+    /// T_fabric, the interval between allocations (Parley Table 1: 10 s).
     pub period: Duration,
-    /// How long a rack may be silent before it counts as such (Table 1: 50 s).
+    /// The time without a report after which a rack counts as silent (Table 1: 50 s).
     pub timeout: Duration,
-    /// What becomes of a silent rack's last word.
+    /// The treatment of a silent rack's demands.
     pub stale: Stale,
 }
 
@@ -21,42 +21,42 @@ impl Default for FabricBrokerConfig {
     }
 }
 
-/// What a driver tells the broker.
+/// An event for the broker.
 #[derive(Debug, Clone, Copy)]
 pub enum FabricInput<'a> {
-    /// `poll_timeout` is due.
+    /// The time of `poll_timeout` has come.
     Timeout,
-    /// A report from a rack's leader, its tag already checked.
+    /// A report from a rack's leader, with a verified tag.
     Report(&'a RackReport),
 }
 
-/// What the broker tells its driver.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FabricOutput {
     /// Send these limits to a machine that leads its rack.
     SendLimits {
-        /// The machine.
+        /// The recipient.
         to: MachineId,
-        /// Its rack's limits.
+        /// The limits of its rack.
         limits: RackLimits,
     },
 }
 
-/// What the broker counted since it started.
+/// Counters since the start of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FabricBrokerCounters {
-    /// Reports that told something new.
+    /// Reports with new information.
     pub accepted: u64,
-    /// Reports not newer than what was known: replayed, doubled or overtaken.
+    /// Reports not newer than the known ones: replayed, duplicated or reordered.
     pub replayed: u64,
     /// Reports in the name of a machine that the policy does not have.
     pub unknown_machine: u64,
     /// Reports made under another policy.
     pub other_policy: u64,
-    /// Reports whose rows contradict the policy or themselves.
+    /// Reports whose rows contradict the policy or each other.
     pub malformed: u64,
-    /// Answers that the driver did not fetch within a period, counted in racks.
+    /// Racks whose limits the driver did not fetch within a period.
     pub dropped_outputs: u64,
-    /// Times that a silent rack's last word was forgotten.
+    /// Times that the demands of a silent rack were cleared.
     pub forgotten: u64,
 }

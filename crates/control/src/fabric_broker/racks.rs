@@ -1,4 +1,4 @@
-//! What the racks said, and who spoke for them.
+//! Reported demands by rack, and the machines that reported them.
 
 use super::FabricBroker;
 use crate::fabric_message::{RackReport, RateRow};
@@ -6,74 +6,75 @@ use crate::parts::well_formed;
 use crate::rate::QuantisedRate;
 use weir_units::{Direction, Duration, Instant, MachineId, PerDirection, RackId};
 
-/// One rack as the broker knows it.
+/// The state of one rack.
 #[derive(Debug, Clone)]
 pub(super) struct Rack {
-    /// Machines that ever spoke for it: stamps must outlast their leading, or an old report could be replayed.
-    speakers: Vec<Speaker>,
+    /// Machines that ever reported for the rack. Their stamps outlast their leadership: otherwise
+    /// an old report could be replayed.
+    reporters: Vec<Reporter>,
     /// Leaves that were reported in this period.
-    reported: Marks,
+    reported: LeafSet,
     forgotten: bool,
 }
 
-/// A machine that spoke for its rack.
+/// A machine that reported for its rack.
 #[derive(Debug, Clone)]
-struct Speaker {
+struct Reporter {
     machine: MachineId,
-    received: Instant,
-    /// Whether it spoke in this period.
-    lately: bool,
+    last_report: Instant,
+    /// Whether it reported in this period.
+    this_period: bool,
     stamp: (u64, u64),
-    /// Leaves that it reported under this stamp.
-    reported: Marks,
+    /// Leaves that it reported under its current stamp.
+    reported: LeafSet,
 }
 
 /// A set of leaves.
 #[derive(Debug, Clone)]
-struct Marks(Vec<u64>);
+struct LeafSet(Vec<u64>);
 
-impl Marks {
+impl LeafSet {
     fn new(leaves: usize) -> Self {
         Self(vec![0; leaves.div_ceil(64)])
     }
     fn clear(&mut self) {
         self.0.fill(0);
     }
-    /// Adds a leaf; whether it was new.
+    /// Adds a leaf and returns whether it was absent.
     fn add(&mut self, leaf: usize) -> bool {
-        let (limits, bit) = (&mut self.0[leaf / 64], 1 << (leaf % 64));
-        let new = *limits & bit == 0;
-        *limits |= bit;
+        let (bits, bit) = (&mut self.0[leaf / 64], 1 << (leaf % 64));
+        let new = *bits & bit == 0;
+        *bits |= bit;
         new
     }
 }
 
 impl Rack {
     pub(super) fn new(leaves: usize) -> Self {
-        Self { speakers: Vec::new(), reported: Marks::new(leaves), forgotten: false }
+        Self { reporters: Vec::new(), reported: LeafSet::new(leaves), forgotten: false }
     }
 
-    pub(super) fn is_heard(&self, now: Instant, timeout: Duration) -> bool {
-        self.speakers.iter().any(|speaker| now.saturating_since(speaker.received) < timeout)
+    pub(super) fn is_alive(&self, now: Instant, timeout: Duration) -> bool {
+        self.reporters.iter().any(|reporter| now.saturating_since(reporter.last_report) < timeout)
     }
 
-    /// The machines that are answered: those that spoke for the rack in the period that ended, or, if none did, the
-    /// one that spoke last, until the timeout.
-    pub(super) fn to_answer(&self, now: Instant, timeout: Duration) -> Vec<MachineId> {
-        let lately = self.speakers.iter().filter(|speaker| speaker.lately);
-        let lately: Vec<MachineId> = lately.map(|speaker| speaker.machine).collect();
-        if !lately.is_empty() {
-            return lately;
+    /// The machines that receive the rack's limits: those that reported in the period that ended.
+    /// Without any, the machine that reported last receives them until the timeout.
+    pub(super) fn recipients(&self, now: Instant, timeout: Duration) -> Vec<MachineId> {
+        let current = self.reporters.iter().filter(|reporter| reporter.this_period);
+        let current: Vec<MachineId> = current.map(|reporter| reporter.machine).collect();
+        if !current.is_empty() {
+            return current;
         }
-        let last = self.speakers.iter().max_by_key(|speaker| speaker.received);
-        let received = last.filter(|speaker| now.saturating_since(speaker.received) < timeout);
-        received.map(|speaker| speaker.machine).into_iter().collect()
+        let last = self.reporters.iter().max_by_key(|reporter| reporter.last_report);
+        let alive = last.filter(|reporter| now.saturating_since(reporter.last_report) < timeout);
+        alive.map(|reporter| reporter.machine).into_iter().collect()
     }
 
-    /// A period ends: from now on what is said replaces what was.
+    /// Starts a period: from now on reports replace the demands of the one before.
     pub(super) fn next_period(&mut self) {
         self.reported.clear();
-        self.speakers.iter_mut().for_each(|speaker| speaker.lately = false);
+        self.reporters.iter_mut().for_each(|reporter| reporter.this_period = false);
     }
 }
 
@@ -98,45 +99,51 @@ impl FabricBroker {
             return;
         }
         let racks = self.racks.len();
-        let place = machine.rack().index();
-        let rack = &mut self.racks[place];
+        let index = machine.rack().index();
+        let rack = &mut self.racks[index];
         let stamp = (report.epoch, report.round);
-        let speaker = match rack.speakers.iter().position(|speaker| speaker.machine == report.machine) {
-            Some(known) => &mut rack.speakers[known],
+        let reporter = match rack.reporters.iter().position(|reporter| reporter.machine == report.machine) {
+            Some(known) => &mut rack.reporters[known],
             None => {
-                let reported = Marks::new(leaves.len());
+                let reported = LeafSet::new(leaves.len());
                 let machine = report.machine;
-                rack.speakers.push(Speaker { machine, received: self.now, lately: false, stamp: (0, 0), reported });
-                rack.speakers.last_mut().expect("one was just added")
+                rack.reporters.push(Reporter {
+                    machine,
+                    last_report: self.now,
+                    this_period: false,
+                    stamp: (0, 0),
+                    reported,
+                });
+                rack.reporters.last_mut().expect("one was just added")
             }
         };
-        if stamp > speaker.stamp {
-            speaker.stamp = stamp;
-            speaker.reported.clear();
+        if stamp > reporter.stamp {
+            reporter.stamp = stamp;
+            reporter.reported.clear();
         }
         let from = leaves.partition_point(|leaf| *leaf < report.first);
         let to = leaves.partition_point(|leaf| *leaf <= report.last);
-        let mut news = false;
+        let mut is_new = false;
         let mut rows = report.rows.iter().peekable();
         for (leaf, service) in leaves.iter().enumerate().take(to).skip(from) {
             let row = rows.next_if(|row| row.service == *service);
-            if stamp < speaker.stamp || !speaker.reported.add(leaf) {
+            if stamp < reporter.stamp || !reporter.reported.add(leaf) {
                 continue;
             }
-            news = true;
-            let said = row.map_or(PerDirection::default(), |row| PerDirection {
+            is_new = true;
+            let rates = row.map_or(PerDirection::default(), |row| PerDirection {
                 tx: QuantisedRate::of(row.rates.tx),
                 rx: QuantisedRate::of(row.rates.rx),
             });
             let replaces = rack.reported.add(leaf);
             for direction in Direction::ALL {
-                let demand = &mut self.demands[direction][leaf * racks + place];
-                *demand = if replaces { said[direction] } else { said[direction].max(*demand) };
+                let demand = &mut self.demands[direction][leaf * racks + index];
+                *demand = if replaces { rates[direction] } else { rates[direction].max(*demand) };
             }
         }
-        if news {
+        if is_new {
             self.counters.accepted += 1;
-            (speaker.received, speaker.lately) = (self.now, true);
+            (reporter.last_report, reporter.this_period) = (self.now, true);
             rack.forgotten = false;
         } else {
             self.counters.replayed += 1;
@@ -144,27 +151,27 @@ impl FabricBroker {
     }
 
     pub(super) fn forget_stale(&mut self) {
-        for (place, rack) in self.racks.iter_mut().enumerate() {
-            if rack.forgotten || rack.speakers.is_empty() || rack.is_heard(self.now, self.config.timeout) {
+        for (index, rack) in self.racks.iter_mut().enumerate() {
+            if rack.forgotten || rack.reporters.is_empty() || rack.is_alive(self.now, self.config.timeout) {
                 continue;
             }
             rack.forgotten = true;
             self.counters.forgotten += 1;
             for direction in Direction::ALL {
                 let racks = self.allocator.racks();
-                self.demands[direction].iter_mut().skip(place).step_by(racks).for_each(|d| *d = QuantisedRate::ZERO);
+                self.demands[direction].iter_mut().skip(index).step_by(racks).for_each(|d| *d = QuantisedRate::ZERO);
             }
         }
     }
 
-    /// How many racks' last word was forgotten and not renewed.
+    /// The number of racks whose demands were cleared and not reported again.
     pub fn racks_forgotten(&self) -> usize {
         self.racks.iter().filter(|rack| rack.forgotten).count()
     }
 
-    /// The machine that spoke last for a rack.
+    /// The machine that reported last for a rack.
     pub fn leader(&self, rack: RackId) -> Option<MachineId> {
-        let speakers = &self.racks[rack.index()].speakers;
-        speakers.iter().max_by_key(|speaker| speaker.received).map(|speaker| speaker.machine)
+        let reporters = &self.racks[rack.index()].reporters;
+        reporters.iter().max_by_key(|reporter| reporter.last_report).map(|reporter| reporter.machine)
     }
 }

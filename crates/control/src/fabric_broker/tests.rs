@@ -6,7 +6,7 @@ use weir_units::{Duration, MachineId, ServiceId};
 const A: ServiceId = ServiceId(0);
 const B: ServiceId = ServiceId(1);
 
-/// Two racks of two machines; `a` at most 10 Gb/s in all.
+/// Two racks of two machines; `a` is limited to `max` over all.
 fn policy(max: &str) -> Arc<Policy> {
     let text = format!(
         "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }}, \
@@ -30,7 +30,7 @@ fn broker(stale: Stale) -> FabricBroker {
     FabricBroker::new(&policy("10Gb/s"), 1, config, at(0))
 }
 
-/// A report of what `a` would send from a machine's rack.
+/// A report of a transmit demand of `a` Gb/s in a machine's rack.
 fn report(machine: u32, round: u64, a: u64) -> RackReport {
     let rates = PerDirection { tx: gbps(a), rx: Bandwidth::ZERO };
     RackReport {
@@ -50,17 +50,17 @@ fn receive(broker: &mut FabricBroker, seconds: u64, reports: &[RackReport]) {
     }
 }
 
-/// Ends the period at a time: whom it answers, and with what limits on `a`.
+/// Ends the period at a time and returns the recipients with their limits on `a`.
 fn period(broker: &mut FabricBroker, seconds: u64) -> Vec<(u32, Bandwidth)> {
     broker.handle_input(at(seconds), FabricInput::Timeout);
-    let mut answers = Vec::new();
+    let mut sent = Vec::new();
     while let Some(FabricOutput::SendLimits { to, limits }) = broker.poll_output() {
         let rack = broker.allocator().policy().network().machine(to).rack();
         assert_eq!((limits.rack, limits.epoch, limits.round), (rack, 1, broker.round()));
         let row = limits.rows.iter().find(|row| row.service == A);
-        answers.push((to.0, row.map_or(Bandwidth::UNLIMITED, |row| row.rates.tx)));
+        sent.push((to.0, row.map_or(Bandwidth::UNLIMITED, |row| row.rates.tx)));
     }
-    answers
+    sent
 }
 
 #[test]
@@ -72,15 +72,15 @@ fn worked_example() {
     receive(&mut broker, 11, &[report(0, 2, 3), report(2, 2, 8)]);
     let eight = broker.limit(RackId(1), 0, Direction::Tx);
     assert_eq!(eight, gbps(5), "the last period's");
-    let answers = period(&mut broker, 20);
-    // 3 is told as a little less, so the second has a little more than 7.
+    let sent = period(&mut broker, 20);
+    // 3 Gb/s is rounded down in the report, so the second rack has a little more than 7 Gb/s.
     let seven = Bandwidth::from_gbps(10) - gbps(3);
-    assert_eq!(answers, [(0, Bandwidth::UNLIMITED), (2, rounded(seven))]);
+    assert_eq!(sent, [(0, Bandwidth::UNLIMITED), (2, rounded(seven))]);
     assert_eq!(broker.demand(RackId(1), 0, Direction::Tx), gbps(8));
 }
 
 #[test]
-fn a_timeout_that_is_not_due_does_nothing() {
+fn early_timeout_is_a_no_op() {
     let mut broker = broker(Stale::Keep);
     receive(&mut broker, 1, &[report(0, 1, 8)]);
     assert_eq!(period(&mut broker, 9), []);
@@ -88,20 +88,20 @@ fn a_timeout_that_is_not_due_does_nothing() {
 }
 
 #[test]
-fn a_silent_rack_keeps_its_word_or_is_forgotten() {
+fn demands_of_a_silent_rack_are_kept_or_expire() {
     for (stale, then) in [(Stale::Keep, gbps(5)), (Stale::Forget, Bandwidth::UNLIMITED)] {
         let mut broker = broker(stale);
         receive(&mut broker, 0, &[report(0, 1, 8)]);
         for second in 1..=6 {
             receive(&mut broker, 10 * second - 1, &[report(2, second, 8)]);
-            let answers = period(&mut broker, 10 * second);
-            // The silent rack is answered, for its limits may be lost, until nobody can be there any more.
+            let sent = period(&mut broker, 10 * second);
+            // The silent rack receives limits until its timeout, because earlier ones may be lost.
             let expected = match second {
                 1..5 => vec![(0, gbps(5)), (2, gbps(5))],
                 5 => vec![(2, then)],
                 _ => vec![(2, then)],
             };
-            assert_eq!(answers, expected, "{stale:?} at {} s", 10 * second);
+            assert_eq!(sent, expected, "{stale:?} at {} s", 10 * second);
         }
         assert_eq!(broker.racks_reporting(), 1);
         assert_eq!(broker.racks_forgotten() as u64, broker.counters().forgotten);
@@ -112,14 +112,15 @@ fn a_silent_rack_keeps_its_word_or_is_forgotten() {
 }
 
 #[test]
-fn two_leaders_of_one_rack_are_harmless() {
-    // Parted, each sees half of the rack: the larger word counts, and both are answered.
+fn reports_of_two_leaders_of_one_rack_combine_by_maximum() {
+    // In a partition each leader reports a part of the rack: the larger demand counts, and both
+    // leaders receive limits.
     let mut broker = broker(Stale::Keep);
     receive(&mut broker, 1, &[report(0, 7, 8), report(1, 3, 1), report(2, 1, 8)]);
     assert_eq!(period(&mut broker, 10), [(0, gbps(5)), (1, gbps(5)), (2, gbps(5))]);
     receive(&mut broker, 11, &[report(1, 4, 1), report(0, 8, 8)]);
     assert_eq!(period(&mut broker, 20), [(0, gbps(5)), (1, gbps(5)), (2, gbps(5))]);
-    // One again: in the next period its word alone counts.
+    // After the partition the next period's only report counts alone.
     receive(&mut broker, 21, &[report(1, 5, 3)]);
     let seven = Bandwidth::from_gbps(10) - gbps(3);
     assert_eq!(period(&mut broker, 30), [(1, Bandwidth::UNLIMITED), (2, rounded(seven))]);
@@ -127,7 +128,7 @@ fn two_leaders_of_one_rack_are_harmless() {
 }
 
 #[test]
-fn what_cannot_be_used_is_counted() {
+fn rejected_reports_are_counted() {
     let mut broker = broker(Stale::Keep);
     receive(&mut broker, 1, &[report(0, 5, 8), report(0, 5, 8), report(0, 4, 1)]);
     let altered = |change: fn(&mut RackReport)| {
@@ -160,8 +161,8 @@ fn what_cannot_be_used_is_counted() {
 }
 
 #[test]
-fn parts_stand_alone() {
-    // `a` in one part, `b` in another, of the same round, in any order; each only once.
+fn parts_of_a_report_are_independent() {
+    // `a` and `b` in two parts of one round, in any order, each accepted once.
     let mut broker = broker(Stale::Keep);
     let mut a = report(0, 1, 8);
     a.last = A;
@@ -171,7 +172,7 @@ fn parts_stand_alone() {
     assert_eq!((broker.counters().accepted, broker.counters().replayed), (2, 1));
     assert_eq!(broker.demand(RackId(0), 0, Direction::Tx), gbps(8));
     assert_eq!(broker.demand(RackId(0), 1, Direction::Tx), gbps(3));
-    // A part of the next round that is lost leaves what its services said before.
+    // Where a part of the next round is lost, its services keep their demands.
     let mut a = report(0, 2, 4);
     a.last = A;
     period(&mut broker, 10);
@@ -181,7 +182,7 @@ fn parts_stand_alone() {
 }
 
 #[test]
-fn a_policy_changes_at_run_time_and_demands_stay() {
+fn policy_update_keeps_demands() {
     let mut broker = broker(Stale::Keep);
     receive(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
     broker.set_policy(&policy("4Gb/s")).expect("the same racks, machines and services");
@@ -189,11 +190,11 @@ fn a_policy_changes_at_run_time_and_demands_stay() {
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] } } }\n\
                 services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
     let other = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
-    assert_eq!(broker.set_policy(&other), Err(OtherNames));
+    assert_eq!(broker.set_policy(&other), Err(IncompatiblePolicy));
 }
 
 #[test]
-fn a_driver_that_fetches_nothing_gets_no_heap_of_answers() {
+fn unfetched_limits_are_dropped_at_the_next_period() {
     let mut broker = broker(Stale::Keep);
     receive(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
     broker.handle_input(at(10), FabricInput::Timeout);

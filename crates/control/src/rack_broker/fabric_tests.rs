@@ -1,4 +1,4 @@
-//! The fabric's limits in a rack: in force, relayed, forgotten; who leads.
+//! The fabric's limits in a rack (in force, relayed, expired) and the rack's leadership.
 
 use super::*;
 use crate::fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow};
@@ -26,7 +26,7 @@ fn gbps(rate: u64) -> Bandwidth {
     rounded(Bandwidth::from_gbps(rate))
 }
 
-/// What the fabric broker says of `a` in r1.
+/// The fabric broker's limits on `a` in r1.
 fn limits(round: u64, a: Bandwidth) -> RackLimits {
     RackLimits {
         rack: RackId(0),
@@ -42,9 +42,9 @@ fn limits(round: u64, a: Bandwidth) -> RackLimits {
 struct Host {
     broker: RackBroker,
     sent: u64,
-    said: Vec<UsageReport>,
+    broadcasts: Vec<UsageReport>,
     relayed: Vec<LimitsRelay>,
-    /// With the second.
+    /// With the second of the report.
     reported: Vec<(u64, RackReport)>,
 }
 
@@ -52,7 +52,7 @@ impl Host {
     fn new(machine: u32, now: u64) -> Self {
         let config = RackBrokerConfig::default();
         let broker = RackBroker::new(&policy("6Gb/s"), MachineId(machine), now + 1, config, at(now));
-        Self { broker, sent: 0, said: vec![], relayed: vec![], reported: vec![] }
+        Self { broker, sent: 0, broadcasts: vec![], relayed: vec![], reported: vec![] }
     }
 
     fn input(&mut self, seconds: u64, input: Input<'_>) {
@@ -66,7 +66,7 @@ impl Host {
                         Input::Meters(&[MeterReading { service: A, bytes, network: Default::default() }]),
                     );
                 }
-                Output::Broadcast(report) => self.said.push(report),
+                Output::Broadcast(report) => self.broadcasts.push(report),
                 Output::Relay(relay) => self.relayed.push(relay),
                 Output::ReportRack(report) => self.reported.push((seconds, report)),
                 Output::SetLimits(_) => {}
@@ -74,7 +74,7 @@ impl Host {
         }
     }
 
-    /// A period in which `a` sent this many Mb/s: its limit from then on.
+    /// A period in which `a` sent this many Mb/s; returns its limit from then on.
     fn period(&mut self, seconds: u64, mbps: u64) -> Bandwidth {
         self.sent += mbps * 125_000;
         self.input(seconds, Input::Timeout);
@@ -82,42 +82,42 @@ impl Host {
     }
 }
 
-/// Both machines of r1 through a period, each hearing the other.
-fn together(hosts: [&mut Host; 2], seconds: u64, mbps: [u64; 2]) -> [Bandwidth; 2] {
+/// A period of both machines of r1, which exchange their reports.
+fn period_of_both(hosts: [&mut Host; 2], seconds: u64, mbps: [u64; 2]) -> [Bandwidth; 2] {
     let [m1, m2] = hosts;
     let limits = [m1.period(seconds, mbps[0]), m2.period(seconds, mbps[1])];
-    let (first, second) = (std::mem::take(&mut m1.said), std::mem::take(&mut m2.said));
+    let (first, second) = (std::mem::take(&mut m1.broadcasts), std::mem::take(&mut m2.broadcasts));
     first.iter().for_each(|report| m2.input(seconds, Input::Report(report)));
     second.iter().for_each(|report| m1.input(seconds, Input::Report(report)));
     limits
 }
 
-/// The rack after five seconds of 4 Gb/s each: its leader has listened long enough.
+/// The rack after five seconds of 4 Gb/s each: its leader has listened for the timeout.
 fn rack() -> (Host, Host) {
     let (mut m1, mut m2) = (Host::new(0, 0), Host::new(1, 0));
-    together([&mut m1, &mut m2], 0, [0, 0]);
+    period_of_both([&mut m1, &mut m2], 0, [0, 0]);
     for second in 1..=5 {
-        together([&mut m1, &mut m2], second, [4_000, 4_000]);
+        period_of_both([&mut m1, &mut m2], second, [4_000, 4_000]);
     }
     (m1, m2)
 }
 
-/// When it reported.
+/// The seconds of a host's reports.
 fn seconds(host: &Host) -> Vec<u64> {
     host.reported.iter().map(|(second, _)| *second).collect()
 }
 
 #[test]
-fn the_leader_reports_at_once_and_again_as_long_as_nobody_answers() {
+fn leader_reports_at_once_and_repeats_until_limits_arrive() {
     let (mut m1, mut m2) = rack();
     assert!(m1.broker.leads() && !m2.broker.leads());
     assert_eq!(m1.reported.len(), 1);
     let row = RateRow { service: A, rates: PerDirection { tx: rounded(gbps(4) + gbps(4)), rx: Bandwidth::ZERO } };
     assert_eq!(m1.reported[0].1.rows, [row]);
-    // Then a period after its start, and after two thirds of a period each: 10, 16.7, 23.7 s, in whole seconds. In the
-    // interval a silent moment does not count.
+    // Then one period after the start, and after two thirds of a period each: 10, 16.7, 23.7 s, in
+    // whole seconds. A silent moment in the interval has no effect.
     for second in 6..=30 {
-        together([&mut m1, &mut m2], second, [4_000 * (second % 2), 0]);
+        period_of_both([&mut m1, &mut m2], second, [4_000 * (second % 2), 0]);
     }
     assert_eq!((seconds(&m1), seconds(&m2)), (vec![5, 10, 17, 24], vec![]));
     assert_eq!(m1.reported[3].1.rows[0].rates.tx, gbps(4));
@@ -125,19 +125,19 @@ fn the_leader_reports_at_once_and_again_as_long_as_nobody_answers() {
 }
 
 #[test]
-fn a_leader_that_is_answered_reports_once_a_period_in_good_time_for_the_next_word() {
+fn leader_that_receives_limits_reports_once_before_each_fabric_round() {
     let (mut m1, mut m2) = rack();
-    // The other rack reports a little later, so that they do not all come at once: 5 + 2.5 · 1/2 s after the word.
+    // The other rack reports a little later, to spread the load: 5 + 2.5 · 1/2 s after the limits.
     let mut m3 = Host::new(2, 0);
     for second in 0..=5 {
         m3.period(second, 4_000);
     }
     for second in 6..=50 {
-        together([&mut m1, &mut m2], second, [4_000, 0]);
+        period_of_both([&mut m1, &mut m2], second, [4_000, 0]);
         m3.period(second, 4_000);
         if second.is_multiple_of(10) {
             m3.input(second, Input::Fabric(&RackLimits { rack: RackId(1), ..limits(second, gbps(6)) }));
-            // Once it comes by way of the other machine, 1 s later: its age counts.
+            // At 30 s the limits arrive by relay, 1 s later: their age counts.
             if second != 30 {
                 m1.input(second, Input::Fabric(&limits(second, gbps(6))));
             }
@@ -151,79 +151,79 @@ fn a_leader_that_is_answered_reports_once_a_period_in_good_time_for_the_next_wor
 }
 
 #[test]
-fn words_that_come_often_do_not_put_reports_off_for_ever() {
+fn frequent_limits_do_not_delay_reports_without_bound() {
     let (mut m1, mut m2) = rack();
     for second in 6..=50 {
-        together([&mut m1, &mut m2], second, [4_000, 0]);
+        period_of_both([&mut m1, &mut m2], second, [4_000, 0]);
         if second.is_multiple_of(3) {
             m1.input(second, Input::Fabric(&limits(second, gbps(6))));
         }
     }
-    // 12.5 s after the last, in whole seconds; the first counts from the start.
+    // 12.5 s after the last report, in whole seconds; the first interval starts with the broker.
     assert_eq!(seconds(&m1), [5, 13, 26, 39]);
 }
 
 #[test]
-fn the_next_machine_leads_when_the_leader_falls_silent() {
+fn leadership_moves_when_the_leader_falls_silent() {
     let (mut m1, mut m2) = rack();
-    together([&mut m1, &mut m2], 6, [4_000, 4_000]);
-    // Two machines: one that hears nobody is on its own and leads nothing.
+    period_of_both([&mut m1, &mut m2], 6, [4_000, 4_000]);
+    // In a rack of two, a machine without its peer is in static mode and does not lead.
     for second in 7..=11 {
         m2.period(second, 4_000);
     }
     assert_eq!((m2.broker.mode(), m2.broker.leads()), (Mode::Static, false));
-    // The first comes back and hears the other; it leads when it has listened for the timeout.
+    // The first machine restarts; it leads after it has listened for the timeout.
     let mut m1 = Host::new(0, 12);
     for second in 12..17 {
-        together([&mut m1, &mut m2], second, [4_000, 4_000]);
+        period_of_both([&mut m1, &mut m2], second, [4_000, 4_000]);
         assert!(!m1.broker.leads() && !m2.broker.leads(), "at {second} s");
     }
-    together([&mut m1, &mut m2], 17, [4_000, 4_000]);
+    period_of_both([&mut m1, &mut m2], 17, [4_000, 4_000]);
     assert!(m1.broker.leads() && m1.reported.len() == 1 && m2.reported.is_empty());
 }
 
 #[test]
-fn limits_are_relayed_kept_and_forgotten() {
+fn limits_are_relayed_and_kept_until_they_expire() {
     let (mut m1, mut m2) = rack();
     m1.input(5, Input::Fabric(&limits(1, gbps(6))));
-    let relay = m1.relayed.pop().expect("it is told at once");
+    let relay = m1.relayed.pop().expect("new limits are relayed at once");
     assert_eq!((relay.age, &relay.limits), (Duration::ZERO, &limits(1, gbps(6))));
     m2.input(5, Input::Relay(&relay));
     let half = Bandwidth::from_bps(gbps(6).bps() / 2);
-    assert_eq!(together([&mut m1, &mut m2], 6, [4_000, 4_000]), [half, half]);
+    assert_eq!(period_of_both([&mut m1, &mut m2], 6, [4_000, 4_000]), [half, half]);
     assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), gbps(6));
-    // Held by the fabric, both are offered what they could take of the uplink, not what they were left.
-    together([&mut m1, &mut m2], 7, [3_000, 3_000]);
-    together([&mut m1, &mut m2], 8, [3_000, 3_000]);
-    // One pauses: it keeps its part of the limit, the other takes what it can.
-    together([&mut m1, &mut m2], 9, [0, 3_000]);
-    let [paused, other] = together([&mut m1, &mut m2], 10, [0, 3_000]);
+    // Under a fabric limit both demands are those without it, bounded by the uplink.
+    period_of_both([&mut m1, &mut m2], 7, [3_000, 3_000]);
+    period_of_both([&mut m1, &mut m2], 8, [3_000, 3_000]);
+    // One pauses: it keeps its part of the limit, the other uses the rest.
+    period_of_both([&mut m1, &mut m2], 9, [0, 3_000]);
+    let [paused, other] = period_of_both([&mut m1, &mut m2], 10, [0, 3_000]);
     assert_eq!((paused, other), (half, gbps(6)));
-    // Repeated now and then, with its age; and what is known is not news.
-    let repeated = m1.relayed.last().expect("it is repeated");
+    // Relays are repeated with their age; known limits are not counted as accepted.
+    let repeated = m1.relayed.last().expect("relays are repeated");
     assert!(repeated.age >= Duration::from_secs(2));
     m2.input(10, Input::Relay(repeated));
     assert_eq!((m2.broker.counters().limits_accepted, m2.broker.counters().limits_known), (1, 1));
-    // 50 s after the word came, also where it came by relay.
+    // Limits expire 50 s after their arrival, also where they arrived by relay.
     for second in 11..55 {
-        together([&mut m1, &mut m2], second, [3_000, 3_000]);
-        assert!(m1.broker.receives_fabric() && m2.broker.receives_fabric(), "at {second} s");
+        period_of_both([&mut m1, &mut m2], second, [3_000, 3_000]);
+        assert!(m1.broker.has_fabric_limits() && m2.broker.has_fabric_limits(), "at {second} s");
     }
-    // What is left is the rack's own limit: both were held and are offered half of the uplink.
-    assert_eq!(together([&mut m1, &mut m2], 55, [3_000, 3_000]), [Bandwidth::from_gbps(5); 2]);
-    assert!(!m1.broker.receives_fabric() && !m2.broker.receives_fabric());
+    // The rack's own limit remains: both are backlogged and share the uplink by half.
+    assert_eq!(period_of_both([&mut m1, &mut m2], 55, [3_000, 3_000]), [Bandwidth::from_gbps(5); 2]);
+    assert!(!m1.broker.has_fabric_limits() && !m2.broker.has_fabric_limits());
     assert_eq!(m2.broker.counters().fabric_fallbacks, 1);
-    // Too old to be told on, and too old to be taken.
+    // Expired limits are neither relayed nor accepted.
     m1.relayed.clear();
-    together([&mut m1, &mut m2], 56, [3_000, 3_000]);
-    together([&mut m1, &mut m2], 57, [3_000, 3_000]);
+    period_of_both([&mut m1, &mut m2], 56, [3_000, 3_000]);
+    period_of_both([&mut m1, &mut m2], 57, [3_000, 3_000]);
     assert!(m1.relayed.is_empty());
     m2.input(57, Input::Relay(&LimitsRelay { age: Duration::from_secs(50), limits: limits(2, gbps(1)) }));
     assert_eq!(m2.broker.counters().limits_expired, 1);
 }
 
 #[test]
-fn what_the_fabric_did_not_say_of_this_rack_is_counted() {
+fn rejected_limits_are_counted() {
     let (mut m1, _) = rack();
     m1.input(5, Input::Fabric(&limits(3, gbps(6))));
     let altered = |change: fn(&mut RackLimits)| {
@@ -246,34 +246,34 @@ fn what_the_fabric_did_not_say_of_this_rack_is_counted() {
     let counters = *m1.broker.counters();
     assert_eq!((counters.limits_replayed, counters.limits_known), (1, 1));
     assert_eq!((counters.limits_other_rack, counters.limits_other_policy), (1, 1));
-    // The last but one speaks of `a` alone, which it may.
+    // The one before the last covers only `a`, which is valid.
     assert_eq!((counters.limits_malformed, counters.limits_accepted), (3, 2));
 }
 
 #[test]
-fn a_policy_changes_at_run_time_and_what_was_heard_stays() {
+fn policy_update_keeps_received_limits() {
     let (mut m1, mut m2) = rack();
     m1.input(5, Input::Fabric(&limits(1, gbps(6))));
     for host in [&mut m1, &mut m2] {
         host.broker.set_policy(&policy("3Gb/s")).expect("the same racks, machines and services");
     }
-    together([&mut m1, &mut m2], 6, [4_000, 4_000]);
+    period_of_both([&mut m1, &mut m2], 6, [4_000, 4_000]);
     assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), gbps(6));
-    // What is under way from before is of another policy.
+    // Limits that were sent before the update carry the old policy.
     m1.input(6, Input::Fabric(&limits(2, gbps(1))));
     assert_eq!(m1.broker.counters().limits_other_policy, 1);
-    // A policy that does not speak of the fabric ends its limits.
+    // A policy without a fabric section ends the fabric's limits.
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] }, \
                 r2: { uplink: 10Gb/s, machines: [m3] } } }\nservices:\n  \
                 a: { match: [ { protocol: tcp, port: 1 } ] }\n  b: { match: [ { protocol: tcp, port: 2 } ] }\n";
-    let silent = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
-    assert!(m1.broker.receives_fabric());
-    m1.broker.set_policy(&silent).expect("the same racks, machines and services");
+    let without_fabric = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
+    assert!(m1.broker.has_fabric_limits());
+    m1.broker.set_policy(&without_fabric).expect("the same racks, machines and services");
     m1.period(7, 3_000);
     assert_eq!(m1.broker.fabric_limit(Direction::Tx, 0), Bandwidth::UNLIMITED);
-    assert!(!m1.broker.receives_fabric());
-    // Nobody fell silent.
+    assert!(!m1.broker.has_fabric_limits());
+    // The end of the limits is no expiry.
     assert_eq!(m1.broker.counters().fabric_fallbacks, 0);
     let other = Arc::new(Policy::parse("policy.yaml", &text.replace("m3", "m4")).expect("the policy is valid").0);
-    assert_eq!(m1.broker.set_policy(&other), Err(OtherNames));
+    assert_eq!(m1.broker.set_policy(&other), Err(IncompatiblePolicy));
 }

@@ -1,21 +1,23 @@
-//! What goes into a rack broker and what comes out.
+//! Inputs, outputs, configuration and counters of a rack broker.
 
 use crate::fabric_message::{LimitsRelay, RackLimits, RackReport};
 use crate::report::UsageReport;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, PerDirection, ServiceId};
 
-/// How the broker is timed.
+/// Timing of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RackBrokerConfig {
-    /// T_rack, how often usage is measured, told and allocated (Parley Table 1: 1 s).
+    /// T_rack, the interval of measurement, broadcast and allocation (Parley Table 1: 1 s).
     pub period: Duration,
-    /// How long without a word from anyone before the static policy returns (Table 1: 5 s).
+    /// The time without a report from any machine after which the static policy returns (Table 1: 5
+    /// s).
     pub timeout: Duration,
-    /// What becomes of a silent machine's last word.
+    /// The treatment of a silent machine's demands.
     pub stale: Stale,
-    /// T_fabric, how often the leader reports to the fabric broker (Table 1: 10 s).
+    /// T_fabric, the interval of the leader's reports to the fabric broker (Table 1: 10 s).
     pub fabric_period: Duration,
-    /// How long without a word from the fabric broker before its limits end (Table 1: 50 s).
+    /// The time without limits from the fabric broker after which its last ones expire (Table 1: 50
+    /// s).
     pub fabric_timeout: Duration,
 }
 
@@ -31,63 +33,67 @@ impl Default for RackBrokerConfig {
     }
 }
 
-/// What becomes of the last word of a machine (at a rack broker) or a rack (at the fabric broker) that fell silent.
+/// The treatment of the last demands of a silent machine (at a rack broker) or rack (at the fabric
+/// broker).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stale {
-    /// It stays (Parley §5.2). The default.
+    /// They are kept (Parley §5.2). The default.
     #[default]
     Keep,
-    /// It is forgotten after the timeout.
+    /// They are cleared after the timeout.
     Forget,
 }
 
-/// What a driver tells the broker.
+/// An event for the broker.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
-    /// `poll_timeout` is due.
+    /// The time of `poll_timeout` has come.
     Timeout,
-    /// The answer to [`Output::ReadMeters`]: one reading for each leaf service that has a meter.
+    /// The readings for [`Output::ReadMeters`]: one for each leaf service that has a meter.
     Meters(&'a [MeterReading]),
-    /// A report from another machine, its tag already checked.
+    /// A report from another machine, with a verified tag.
     Report(&'a UsageReport),
-    /// The fabric broker's limits on this rack, as another machine tells them, its tag already checked.
+    /// The fabric broker's limits on this rack, relayed by another machine, with a verified tag.
     Relay(&'a LimitsRelay),
-    /// The fabric broker's limits on this rack from itself, its tag already checked.
+    /// The fabric broker's limits on this rack, received from it directly, with a verified tag.
     Fabric(&'a RackLimits),
 }
 
-/// A service's counters on this machine since the meter was started.
+/// A service's counters on this machine since its meter started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeterReading {
     /// A leaf service.
     pub service: ServiceId,
     /// Bytes transmitted and received.
     pub bytes: PerDirection<Bytes>,
-    /// What its receive meter knows of the network; the default where there is none.
+    /// Congestion counters of its receive meter; the default where there is none.
     pub network: NetworkReading,
 }
 
-/// What a service's receive meter knows of the network between its senders and this machine.
+/// Congestion between a service's senders and this machine, as its receive meter measures it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NetworkReading {
-    /// Packets since the meter was started that switches could mark.
+    /// Packets since the meter started that switches could mark (ECN-capable).
     pub packets: u64,
-    /// Of them, those that were marked and count: a crowd's at its own full interface do not (`datapath/interface_meter.h`).
+    /// The marked ones that count: marks of very many senders at this machine's own full interface
+    /// do not (`datapath/interface_meter.h`).
     pub marked: u64,
-    /// R, what each sender may send now; `None` without a receive meter, or where it holds nobody.
+    /// R, the rate that each sender may use now; `None` without a receive meter, or where R limits
+    /// no sender.
     pub rate: Option<Bandwidth>,
 }
 
-/// What the broker tells its driver.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// Read all meters now and answer with [`Input::Meters`].
+    /// Read all meters now and pass them in as [`Input::Meters`].
     ReadMeters,
-    /// Send this to every other machine of the rack.
+    /// Send this report to every other machine of the rack.
     Broadcast(UsageReport),
-    /// Send this to every other machine of the rack too: what the fabric broker said.
+    /// Send these limits of the fabric broker to every other machine of the rack.
     Relay(LimitsRelay),
-    /// Send this to the fabric broker. Only the rack's leader does so, and only where the policy speaks of the fabric.
+    /// Send this report to the fabric broker. Only the rack's leader does, and only where the
+    /// policy has a fabric section.
     ReportRack(RackReport),
     /// Put these limits in force: one for each leaf service and direction.
     SetLimits(Vec<RuntimeLimit>),
@@ -100,52 +106,52 @@ pub struct RuntimeLimit {
     pub service: ServiceId,
     /// Transmit (the root limiter) or receive (the root meter).
     pub direction: Direction,
-    /// The limit; [`Bandwidth::UNLIMITED`] when the static policy alone holds it.
+    /// The limit; [`Bandwidth::UNLIMITED`] when the static policy alone applies.
     pub limit: Bandwidth,
 }
 
-/// Which policy is in force.
+/// The policy in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// The machine's own: nobody was heard for the timeout, or ever.
+    /// The machine's own: no report arrived within the timeout, or ever.
     Static,
     /// The one computed from the rack's usage.
     Runtime,
 }
 
-/// What the broker counted since it started.
+/// Counters since the start of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RackBrokerCounters {
-    /// Reports that told something new.
+    /// Reports with new information.
     pub accepted: u64,
-    /// Reports not newer than what was known: replayed, doubled or overtaken.
+    /// Reports not newer than the known ones: replayed, duplicated or reordered.
     pub replayed: u64,
-    /// Reports in the name of a machine that is not of this rack, or of this machine.
+    /// Reports in the name of this machine or of a machine of no or another rack.
     pub unknown_machine: u64,
     /// Reports made under another policy.
     pub other_policy: u64,
-    /// Reports whose rows contradict the policy or themselves.
+    /// Reports whose rows contradict the policy or each other.
     pub malformed: u64,
     /// Outputs that the driver did not fetch within a period; they were dropped.
     pub dropped_outputs: u64,
-    /// Times that the broker went back to the static policy.
+    /// Returns to the static policy.
     pub fallbacks: u64,
     /// Reports sent to the fabric broker, counted in parts.
     pub rack_reports: u64,
-    /// Limits of the fabric that told something new, from the fabric broker or relayed.
+    /// Limits of the fabric with new information, direct or relayed.
     pub limits_accepted: u64,
-    /// Limits that were known already: a relay repeats them so that nobody misses them.
+    /// Limits that were known already: relays are repeated to cover losses.
     pub limits_known: u64,
-    /// Limits older than what was known: replayed or overtaken.
+    /// Limits older than the known ones: replayed or reordered.
     pub limits_replayed: u64,
     /// Limits older than the fabric's timeout.
     pub limits_expired: u64,
-    /// Limits of another rack.
+    /// Limits for another rack.
     pub limits_other_rack: u64,
     /// Limits made under another policy.
     pub limits_other_policy: u64,
-    /// Limits whose rows contradict the policy or themselves.
+    /// Limits whose rows contradict the policy or each other.
     pub limits_malformed: u64,
-    /// Times that the fabric's limits ended because nothing was heard of it.
+    /// Times that the fabric's limits expired because no new ones arrived.
     pub fabric_fallbacks: u64,
 }

@@ -1,4 +1,4 @@
-//! What the other machines of the rack said, and who was heard.
+//! Reports of the rack's other machines and their liveness.
 
 use super::{Mode, RackBroker, Stale};
 use crate::parts::well_formed;
@@ -11,7 +11,7 @@ impl RackBroker {
             self.counters.other_policy += 1;
             return;
         }
-        let Some(place) = self.peer(report.machine) else {
+        let Some(index) = self.peer(report.machine) else {
             self.counters.unknown_machine += 1;
             return;
         };
@@ -21,7 +21,7 @@ impl RackBroker {
             return;
         }
         let stamp = (report.epoch, report.round);
-        let mut news = false;
+        let mut is_new = false;
         let mut rows = report.rows.iter().peekable();
         for leaf in 0..self.allocator.leaves().len() {
             let service = self.allocator.leaves()[leaf];
@@ -29,37 +29,37 @@ impl RackBroker {
                 continue;
             }
             let row = rows.next_if(|row| row.service == service);
-            let instance = self.allocator.instance(leaf, place);
+            let instance = self.allocator.instance(leaf, index);
             if self.stamps[instance] >= stamp {
                 continue;
             }
-            news = true;
+            is_new = true;
             self.stamps[instance] = stamp;
             self.demands.tx[instance] = row.map_or(Bandwidth::ZERO, |row| row.tx.bandwidth());
             self.demands.rx[instance] = row.map_or(Bandwidth::ZERO, |row| row.rx.bandwidth());
         }
-        if news {
+        if is_new {
             self.counters.accepted += 1;
-            self.received[place] = Some(self.now);
+            self.last_reports[index] = Some(self.now);
         } else {
             self.counters.replayed += 1;
         }
     }
 
-    /// The place of another machine of the rack.
+    /// The index of another machine of the rack.
     pub(super) fn peer(&self, machine: weir_units::MachineId) -> Option<usize> {
-        let place = self.allocator.machines().iter().position(|id| *id == machine)?;
-        (place != self.place).then_some(place)
+        let index = self.allocator.machines().iter().position(|id| *id == machine)?;
+        (index != self.index).then_some(index)
     }
 
-    /// Whether a machine spoke within the timeout.
-    pub(super) fn is_heard(&self, place: usize) -> bool {
-        self.received[place].is_some_and(|received| self.now.saturating_since(received) < self.config.timeout)
+    /// Whether a machine reported within the timeout.
+    pub(super) fn is_alive(&self, index: usize) -> bool {
+        self.last_reports[index].is_some_and(|received| self.now.saturating_since(received) < self.config.timeout)
     }
 
     pub(super) fn choose_mode(&mut self) {
-        let somebody = self.is_alone() || (0..self.received.len()).any(|place| self.is_heard(place));
-        let mode = if somebody { Mode::Runtime } else { Mode::Static };
+        let any_alive = self.is_alone() || (0..self.last_reports.len()).any(|index| self.is_alive(index));
+        let mode = if any_alive { Mode::Runtime } else { Mode::Static };
         if self.mode == Mode::Runtime && mode == Mode::Static {
             self.counters.fallbacks += 1;
         }
@@ -70,12 +70,12 @@ impl RackBroker {
         if self.config.stale == Stale::Keep {
             return;
         }
-        for place in (0..self.received.len()).filter(|place| *place != self.place) {
-            if self.is_heard(place) {
+        for index in (0..self.last_reports.len()).filter(|index| *index != self.index) {
+            if self.is_alive(index) {
                 continue;
             }
             for leaf in 0..self.allocator.leaves().len() {
-                let instance = self.allocator.instance(leaf, place);
+                let instance = self.allocator.instance(leaf, index);
                 self.demands.tx[instance] = Bandwidth::ZERO;
                 self.demands.rx[instance] = Bandwidth::ZERO;
             }

@@ -38,7 +38,8 @@ impl Host {
         Self { broker, sent: [0, 0] }
     }
 
-    /// One period at `now` in which A and B sent this many Gb/s: what was told, and the limits on A and B.
+    /// One period at `now` in which A and B sent this many Gb/s; returns the broadcast reports and
+    /// the limits on A and B.
     fn period(&mut self, now: Instant, gbps: [u64; 2]) -> (Vec<UsageReport>, [Bandwidth; 2]) {
         self.broker.handle_input(now, Input::Timeout);
         let (mut reports, mut limits) = (Vec::new(), [Bandwidth::ZERO; 2]);
@@ -57,7 +58,7 @@ impl Host {
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
                 Output::Broadcast(report) => reports.push(report),
-                Output::Relay(_) | Output::ReportRack(_) => panic!("the policy does not speak of the fabric"),
+                Output::Relay(_) | Output::ReportRack(_) => panic!("the policy has no fabric section"),
                 Output::SetLimits(all) => {
                     for limit in all.iter().filter(|limit| limit.direction == Direction::Tx) {
                         limits[limit.service.index()] = limit.limit;
@@ -80,7 +81,7 @@ const GBPS: fn(u64) -> Bandwidth = Bandwidth::from_gbps;
 #[test]
 fn worked_example() {
     let (mut m1, mut m2) = (Host::new(M1), Host::new(M2));
-    // The first readings are where counting starts.
+    // The first readings are the start of the count.
     let (r1, _) = m1.period(at(0), [0, 0]);
     let (r2, _) = m2.period(at(0), [0, 0]);
     m1.receive(at(0), &r2);
@@ -92,7 +93,7 @@ fn worked_example() {
     let (r2, limits) = m2.period(at(1), [0, 0]);
     assert_eq!(limits, [Bandwidth::UNLIMITED; 2]);
     m1.receive(at(1), &r2);
-    // A uses 29 of 30: backlogged. B starts on machine 2 and takes 50: 30 each.
+    // A uses 29 of 30: backlogged. B starts on machine 2 with 50: 30 each.
     let (r1, limits) = m1.period(at(2), [29, 0]);
     assert_eq!(limits, [GBPS(30), Bandwidth::UNLIMITED]);
     assert!(r1[0].rows[0].tx.backlogged);
@@ -100,7 +101,7 @@ fn worked_example() {
     let (r2, limits) = m2.period(at(2), [0, 50]);
     assert_eq!(limits, [Bandwidth::UNLIMITED, GBPS(30)]);
     m1.receive(at(2), &r2);
-    // A stops: B may have all 60.
+    // A stops: B may use all 60.
     let (r1, _) = m1.period(at(3), [0, 0]);
     m2.receive(at(3), &r1);
     let (_, limits) = m2.period(at(3), [0, 30]);
@@ -108,12 +109,12 @@ fn worked_example() {
 }
 
 #[test]
-fn silence_returns_the_static_policy_and_a_word_ends_it() {
+fn silence_of_all_peers_restores_the_static_policy_until_a_report_arrives() {
     let (mut m1, mut m2) = (Host::new(M1), Host::new(M2));
     assert_eq!(m1.broker.mode(), Mode::Static);
     m1.period(at(0), [0, 0]);
-    let (limits, _) = m2.period(at(0), [0, 0]);
-    m1.receive(at(0), &limits);
+    let (reports, _) = m2.period(at(0), [0, 0]);
+    m1.receive(at(0), &reports);
     for second in 1..5 {
         let (_, limits) = m1.period(at(second), [80, 0]);
         assert_eq!((m1.broker.mode(), limits[0]), (Mode::Runtime, GBPS(30)), "at {second} s");
@@ -121,16 +122,16 @@ fn silence_returns_the_static_policy_and_a_word_ends_it() {
     let (_, limits) = m1.period(at(5), [30, 0]);
     assert_eq!((m1.broker.mode(), limits), (Mode::Static, [Bandwidth::UNLIMITED; 2]));
     assert_eq!(m1.broker.counters().fallbacks, 1);
-    // The other restarts: a new epoch whose rounds begin again.
+    // The other machine restarts: a new epoch whose rounds start again.
     let mut m2 = Host { broker: RackBroker::new(&policy(), M2, 2, RackBrokerConfig::default(), at(6)), sent: [0, 0] };
-    let (limits, _) = m2.period(at(6), [0, 0]);
-    m1.receive(at(6), &limits);
+    let (reports, _) = m2.period(at(6), [0, 0]);
+    m1.receive(at(6), &reports);
     let (_, limits) = m1.period(at(6), [80, 0]);
     assert_eq!((m1.broker.mode(), limits[0]), (Mode::Runtime, GBPS(30)));
 }
 
 #[test]
-fn a_machine_without_peers_keeps_the_rack_policy_by_itself() {
+fn machine_without_peers_enforces_the_rack_policy() {
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 5Gb/s, machines: [m1] } } }\n\
                 services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
     let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
@@ -143,7 +144,9 @@ fn a_machine_without_peers_keeps_the_rack_policy_by_itself() {
             at(second),
             Input::Meters(&[MeterReading { service: A, bytes, network: Default::default() }]),
         );
-        let Some(Output::SetLimits(limits)) = broker.poll_output() else { panic!("it tells nobody") };
+        let Some(Output::SetLimits(limits)) = broker.poll_output() else {
+            panic!("a machine without peers broadcasts nothing")
+        };
         let expected = if second == 0 { Bandwidth::UNLIMITED } else { GBPS(5) };
         assert_eq!(limits[0].limit, expected);
     }
@@ -151,7 +154,7 @@ fn a_machine_without_peers_keeps_the_rack_policy_by_itself() {
 }
 
 #[test]
-fn a_timeout_that_is_not_due_and_meters_that_were_not_asked_for_do_nothing() {
+fn early_timeout_and_unrequested_meters_are_no_ops() {
     let mut broker = Host::new(M1).broker;
     broker.handle_input(at(0), Input::Timeout);
     assert_eq!(broker.poll_timeout(), Some(at(1)));
@@ -165,7 +168,7 @@ fn a_timeout_that_is_not_due_and_meters_that_were_not_asked_for_do_nothing() {
 }
 
 #[test]
-fn what_cannot_be_used_is_counted() {
+fn rejected_reports_are_counted() {
     let (mut m1, mut m2) = (Host::new(M1), Host::new(M2));
     m2.period(at(0), [0, 0]);
     let (old, _) = m2.period(at(1), [1, 0]);
@@ -199,7 +202,7 @@ fn what_cannot_be_used_is_counted() {
 }
 
 #[test]
-fn a_driver_that_fetches_nothing_gets_no_heap_of_outputs() {
+fn unfetched_outputs_are_dropped_at_the_next_period() {
     let mut broker = Host::new(M1).broker;
     for second in 0..100 {
         broker.handle_input(at(second), Input::Timeout);
@@ -210,11 +213,12 @@ fn a_driver_that_fetches_nothing_gets_no_heap_of_outputs() {
 }
 
 #[test]
-fn many_services_take_several_reports_that_cover_all_between_them() {
+fn reports_of_many_services_are_split_and_cover_all() {
     let services: String =
         (0..400).map(|i| format!("  s{i}: {{ match: [ {{ protocol: tcp, port: {} }} ] }}\n", i + 1)).collect();
     let text = format!(
-        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} }}\nservices:\n{services}"
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} }}\n\
+         services:\n{services}"
     );
     let policy = Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0);
     let broker = |machine| RackBroker::new(&policy, machine, 1, RackBrokerConfig::default(), at(0));
@@ -236,7 +240,7 @@ fn many_services_take_several_reports_that_cover_all_between_them() {
         }
     }
     assert_eq!(reports.iter().map(|report| report.rows.len()).collect::<Vec<_>>(), [167, 167, 66]);
-    // In any order, and each only once.
+    // In any order, each accepted once.
     for report in reports.iter().rev() {
         m2.handle_input(at(1), Input::Report(report));
     }
@@ -247,8 +251,9 @@ fn many_services_take_several_reports_that_cover_all_between_them() {
     assert_eq!(m2.counters().accepted, 3);
 }
 
-/// A machine alone behind 5 of its 10 Gb/s, which receives `gbps` each second, and how its service's limit goes.
-fn receives(seconds: impl IntoIterator<Item = (u64, NetworkReading)>) -> Vec<Bandwidth> {
+/// A single machine behind 5 of its 10 Gb/s that receives at these rates in Mb/s, by second;
+/// returns its receive limits.
+fn limits_when_receiving(seconds: impl IntoIterator<Item = (u64, NetworkReading)>) -> Vec<Bandwidth> {
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 5Gb/s, machines: [m1] } } }\n\
                 services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
     let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
@@ -260,32 +265,36 @@ fn receives(seconds: impl IntoIterator<Item = (u64, NetworkReading)>) -> Vec<Ban
         assert_eq!(broker.poll_output(), Some(Output::ReadMeters));
         let bytes = PerDirection { tx: Bytes::ZERO, rx: Bytes::new(received) };
         broker.handle_input(at(second), Input::Meters(&[MeterReading { service: A, bytes, network }]));
-        let Some(Output::SetLimits(set)) = broker.poll_output() else { panic!("it tells nobody") };
+        let Some(Output::SetLimits(set)) = broker.poll_output() else {
+            panic!("a machine without peers broadcasts nothing")
+        };
         limits.extend(set.iter().filter(|limit| limit.direction == Direction::Rx).map(|limit| limit.limit));
     }
     limits
 }
 
 #[test]
-fn what_the_network_holds_back_wants_half_more() {
+fn demand_of_a_throttled_service_is_raised_by_half() {
     let reading = |packets, marked| NetworkReading { packets, marked, rate: Some(Bandwidth::from_mbps(10)) };
-    // 4.1 Gb/s of 5: no limit; with a quarter of each second's packets marked 6.1 are wanted, and the limit holds.
-    let calm = receives([(0, reading(0, 0)), (4100, reading(1000, 240)), (4100, reading(2000, 480))]);
+    // 4.1 of 5 Gb/s: no limit. With a quarter of the packets marked the demand is 6.1, and the
+    // limit stays.
+    let calm = limits_when_receiving([(0, reading(0, 0)), (4100, reading(1000, 240)), (4100, reading(2000, 480))]);
     assert_eq!(calm, [Bandwidth::UNLIMITED; 3]);
-    let limited = receives([(0, reading(0, 0)), (4100, reading(1000, 250)), (4100, reading(2000, 500))]);
+    let limited = limits_when_receiving([(0, reading(0, 0)), (4100, reading(1000, 250)), (4100, reading(2000, 500))]);
     assert_eq!(limited, [Bandwidth::UNLIMITED, GBPS(5), GBPS(5)]);
-    // The limit empties the queue to a sixteenth: it stays. Below that it goes.
+    // Under the limit a sixteenth is marked: the limit stays. Below a sixteenth it is lifted.
     let seconds =
         [(0, reading(0, 0)), (4100, reading(1600, 400)), (4100, reading(3200, 500)), (4100, reading(4800, 599))];
-    assert_eq!(receives(seconds), [Bandwidth::UNLIMITED, GBPS(5), GBPS(5), Bandwidth::UNLIMITED]);
+    assert_eq!(limits_when_receiving(seconds), [Bandwidth::UNLIMITED, GBPS(5), GBPS(5), Bandwidth::UNLIMITED]);
 }
 
 #[test]
-fn a_limit_just_lowered_is_kept_at_half_its_use() {
+fn just_lowered_limit_stays_while_half_used() {
     let none = NetworkReading::default();
-    // 9 of 5 Gb/s: limited. Senders come back from below with 2.6: kept. The same a period later: let go.
-    let limits = receives([(0, none), (9000, none), (2600, none), (2600, none)]);
+    // 9 of 5 Gb/s: limited. Senders restart from below with 2.6: the limit stays. The same usage a
+    // period later: lifted.
+    let limits = limits_when_receiving([(0, none), (9000, none), (2600, none), (2600, none)]);
     assert_eq!(limits, [Bandwidth::UNLIMITED, GBPS(5), GBPS(5), Bandwidth::UNLIMITED]);
-    // With less than half it is let go at once.
-    assert_eq!(receives([(0, none), (9000, none), (2400, none)])[2], Bandwidth::UNLIMITED);
+    // A usage below half lifts the limit at once.
+    assert_eq!(limits_when_receiving([(0, none), (9000, none), (2400, none)])[2], Bandwidth::UNLIMITED);
 }

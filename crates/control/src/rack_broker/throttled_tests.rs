@@ -1,4 +1,5 @@
-//! What the network holds back ([`crate::demand`]) in a rack of ten machines, capped at 60 of its 100 Gb/s.
+//! Throttling by the network ([`crate::demand`]) in a rack of ten machines, capped at 60 of its 100
+//! Gb/s.
 
 use super::*;
 use crate::rate::rounded;
@@ -15,12 +16,12 @@ fn policy() -> Arc<Policy> {
     Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0)
 }
 
-/// What arrives at a machine in a period.
+/// Traffic received by a machine in a period.
 #[derive(Clone, Copy)]
 struct Arrival {
     /// Of `a` and of `b`, in Mb/s.
     received: [u64; 2],
-    /// Of a hundred packets of `a`.
+    /// Marked packets of `a`, in percent.
     marked: u64,
 }
 
@@ -31,12 +32,12 @@ struct Rack {
     second: u64,
     /// By machine and leaf.
     meters: Vec<[MeterReading; 2]>,
-    /// So many machines, the last ones, are not heard by anybody.
+    /// Number of machines, the last ones, whose reports are lost.
     silent: usize,
 }
 
 impl Rack {
-    /// After the first period, which shows nothing yet.
+    /// After the first period, which shows no usage yet.
     fn new(silent: usize) -> Self {
         let policy = policy();
         let broker = |m| RackBroker::new(&policy, MachineId(m), 1, RackBrokerConfig::default(), Instant::ZERO);
@@ -51,7 +52,7 @@ impl Rack {
         rack
     }
 
-    /// A second in which so much arrives at each machine.
+    /// A second in which each machine receives this traffic.
     fn period(&mut self, arrival: impl Fn(usize) -> Arrival) {
         self.second += 1;
         for (m, meters) in self.meters.iter_mut().enumerate() {
@@ -65,7 +66,7 @@ impl Rack {
         self.end_period();
     }
 
-    /// All measure and tell, then all have heard each other before the next period.
+    /// All machines measure and report, then receive each other's reports before the next period.
     fn end_period(&mut self) {
         let now = Instant::ZERO + Duration::from_secs(self.second);
         let mut reports: Vec<UsageReport> = Vec::new();
@@ -76,7 +77,7 @@ impl Rack {
                     Output::ReadMeters => broker.handle_input(now, Input::Meters(&self.meters[m])),
                     Output::Broadcast(report) if m < MACHINES - self.silent => reports.push(report),
                     Output::Broadcast(_) | Output::SetLimits(_) => {}
-                    Output::Relay(_) | Output::ReportRack(_) => panic!("the policy does not speak of the fabric"),
+                    Output::Relay(_) | Output::ReportRack(_) => panic!("the policy has no fabric section"),
                 }
             }
         }
@@ -86,14 +87,15 @@ impl Rack {
         }
     }
 
-    /// The limits on what arrives of `a`, by machine.
+    /// The receive limits on `a`, by machine.
     fn limits(&self) -> Vec<Bandwidth> {
         self.brokers.iter().map(|broker| broker.limit(Direction::Rx, 0)).collect()
     }
 }
 
-/// The brokers after three periods in which each machine received `received` Mb/s of both services, `a` with so many of a hundred
-/// packets marked. The last `silent` machines are not heard by anybody.
+/// The brokers after three periods in which each machine received `received` Mb/s of both services,
+/// with `marked` percent of the packets of `a` marked. The reports of the last `silent` machines
+/// are lost.
 fn rack(received: impl Fn(usize) -> [u64; 2], marked: u64, silent: usize) -> Vec<RackBroker> {
     let mut rack = Rack::new(silent);
     for _ in 0..2 {
@@ -102,12 +104,13 @@ fn rack(received: impl Fn(usize) -> [u64; 2], marked: u64, silent: usize) -> Vec
     rack.brokers
 }
 
-/// A rack whose machines have a limit of 6 Gb/s each on `a`, and have had it for a period that all of it was used in: that it
-/// was lowered counts no more.
+/// A rack whose machines have a limit of 6 Gb/s each on `a` and have used all of it for a period,
+/// so that the limits no longer count as just lowered.
 fn limited() -> Rack {
     let mut rack = Rack::new(0);
     rack.period(|_| Arrival { received: [7_000, 0], marked: 50 });
-    // Each tells before it hears: the limits of this period are made of what the last one showed.
+    // Each machine computes before it receives: the limits of a period follow from the reports of
+    // the one before.
     for _ in 0..2 {
         rack.period(|_| Arrival { received: [6_000, 0], marked: 50 });
     }
@@ -116,20 +119,21 @@ fn limited() -> Rack {
 }
 
 #[test]
-fn limits_stay_while_marks_hold_half_of_them_back_and_end_with_the_marks() {
+fn limits_used_by_half_stay_while_packets_are_marked() {
     let mut rack = limited();
     let before = rack.limits();
-    // Half more than 3 is 4.5 Gb/s: all ten machines' together are 45 of 60 Gb/s.
+    // Half more than 3 is 4.5 Gb/s, all ten machines together 45 of 60 Gb/s.
     for marked in [50, 25, 47, 7, 25, 50] {
         rack.period(|_| Arrival { received: [3_000, 0], marked });
         assert_eq!(rack.limits(), before, "{marked} of a hundred marked");
     }
-    // Fewer than a sixteenth: what is used is what is wanted. A period until all know it of all.
+    // Below a sixteenth marked, usage is the demand. One period later all machines have all
+    // reports.
     for _ in 0..2 {
         rack.period(|_| Arrival { received: [3_000, 0], marked: 6 });
     }
     assert!(rack.limits().iter().all(|limit| limit.is_unlimited()), "{:?}", rack.limits());
-    // Without a limit it is as it was: 45 Gb/s are below the cap.
+    // Without a limit 45 Gb/s are below the cap, so none is set.
     for _ in 0..2 {
         rack.period(|_| Arrival { received: [3_000, 0], marked: 50 });
         assert!(rack.limits().iter().all(|limit| limit.is_unlimited()), "{:?}", rack.limits());
@@ -137,8 +141,8 @@ fn limits_stay_while_marks_hold_half_of_them_back_and_end_with_the_marks() {
 }
 
 #[test]
-fn a_limit_of_which_marks_leave_less_than_half_is_let_go() {
-    // A queue far away leaves a tenth of the limit. Others must not lose the rest for as long as it marks.
+fn limit_used_by_less_than_half_is_lifted() {
+    // A remote queue leaves a tenth of the limit. Others must not lose the rest while it marks.
     let mut rack = limited();
     for _ in 0..2 {
         rack.period(|_| Arrival { received: [600, 0], marked: 50 });
@@ -147,8 +151,8 @@ fn a_limit_of_which_marks_leave_less_than_half_is_let_go() {
 }
 
 #[test]
-fn a_cap_is_found_with_three_of_ten_machines_silent_and_not_with_four() {
-    // 97 % of the cap arrive, from all ten machines alike.
+fn cap_is_enforced_with_three_of_ten_machines_silent_but_not_with_four() {
+    // 97 % of the cap is received, equally by all ten machines.
     let received = |_| [CAP.bps() / 1_000_000 * 97 / 100 / MACHINES as u64, 0];
     for silent in 0..=4 {
         let brokers = rack(received, 25, silent);
@@ -157,13 +161,14 @@ fn a_cap_is_found_with_three_of_ten_machines_silent_and_not_with_four() {
             assert_eq!(limited, silent <= 3, "m{} with {silent} silent: {}", m + 1, broker.limit(Direction::Rx, 0));
         }
     }
-    // Fewer marks, and nobody is limited: what arrives is below the cap.
+    // With fewer marks no machine is limited: the received traffic is below the cap.
     assert!(rack(received, 24, 0).iter().all(|broker| broker.limit(Direction::Rx, 0).is_unlimited()));
 }
 
 #[test]
-fn marks_from_elsewhere_cost_others_at_most_half_of_what_the_marked_service_uses() {
-    // `a` on four machines is slowed by a queue that no limit here can empty. `b` asks for all that it can get on six.
+fn remote_marks_cost_other_services_at_most_half_of_the_marked_usage() {
+    // A queue that no limit here can drain throttles `a` on four machines. `b` has an unlimited
+    // demand on six.
     for used in [0, 500, 2_000, 4_000, 6_000] {
         let received = |m| if m < 4 { [used, 0] } else { [0, 9_900] };
         let of_b = |marked| {
@@ -173,7 +178,7 @@ fn marks_from_elsewhere_cost_others_at_most_half_of_what_the_marked_service_uses
         };
         let (calm, marked) = (of_b(0), of_b(50));
         let reported = Bandwidth::from_bps(4 * rounded(Bandwidth::from_mbps(used)).bps());
-        // A service of two never has less than its half.
+        // One of two services never has less than half.
         let expected = |taken: Bandwidth| CAP.saturating_sub(taken).max(Bandwidth::from_gbps(30)).min(calm);
         assert!(marked >= expected(Bandwidth::from_bps(reported.bps() / 2 * 3)), "{used}: {marked} of {calm}");
         assert!(calm - marked <= Bandwidth::from_bps(reported.bps() / 2), "{used}: {marked} of {calm}");

@@ -1,6 +1,6 @@
-//! Observers: what must hold after every step, and what must hold once the faults are over.
+//! Observers: invariants after every step, and invariants once the faults are over.
 
-use crate::Seen;
+use crate::Observed;
 use crate::draw::MACHINES;
 use crate::throttled::Throttled;
 use crate::world::World;
@@ -11,25 +11,25 @@ use weir_control::{Demand, Mode, NetworkReading, RackBroker, RuntimeLimit, Stale
 use weir_units::{Bandwidth, ContentionPoint, Direction, Instant, MachineId, PerDirection, RackId};
 use weir_wire::DecodeError;
 
-/// What one machine's services truly reported in a round.
-type Told = Vec<PerDirection<Demand>>;
+/// The true demands in one machine's report of a round.
+type ReportedDemands = Vec<PerDirection<Demand>>;
 
 pub(crate) struct Checkers {
     stale: Stale,
     pub(crate) leaves: Vec<weir_units::ServiceId>,
-    /// By (machine, epoch, round): what it told.
-    reported: HashMap<(usize, u64, u64), Told>,
+    /// By (machine, epoch, round): the reported demands.
+    reported: HashMap<(usize, u64, u64), ReportedDemands>,
     /// By machine and instance: the newest stamp seen in its broker.
     stamps: Vec<Vec<(u64, u64)>>,
-    /// By machine: when its broker last accepted a report, on its own clock.
-    last_word: Vec<Option<Instant>>,
+    /// By machine: the time when its broker last accepted a report, on its own clock.
+    last_report: Vec<Option<Instant>>,
     accepted: Vec<u64>,
     /// By machine: the (epoch, round) of its last period before the faults ended.
     before: Vec<(u64, u64)>,
     pub(crate) throttled: Throttled,
     sent: u64,
     limits_set: u64,
-    /// How often a guarantee stood to be broken.
+    /// The number of checks in which a guarantee was above zero.
     guarantees_seen: Cell<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Checkers {
             leaves: world.leaves.clone(),
             reported: HashMap::new(),
             stamps: vec![vec![(0, 0); instances]; MACHINES],
-            last_word: vec![None; MACHINES],
+            last_report: vec![None; MACHINES],
             accepted: vec![0; MACHINES],
             before: Vec::new(),
             throttled: Throttled::new(instances),
@@ -53,7 +53,7 @@ impl Checkers {
 
     pub(crate) fn restarted(&mut self, machine: usize) {
         self.stamps[machine].fill((0, 0));
-        self.last_word[machine] = None;
+        self.last_report[machine] = None;
         self.accepted[machine] = 0;
         self.throttled.restarted(self.instance(machine, 0)..self.instance(machine + 1, 0));
     }
@@ -62,7 +62,8 @@ impl Checkers {
         machine * self.leaves.len() + leaf
     }
 
-    /// A broker reads the receive meter of a service: so many bits × 10^9, and so many of them in marked packets.
+    /// A broker reads the receive meter of a service: the total of bits × 10^9 and of those in
+    /// marked packets.
     pub(crate) fn read(
         &mut self,
         machine: usize,
@@ -75,18 +76,18 @@ impl Checkers {
         self.throttled.read(self.instance(machine, leaf), now, received, marked, network);
     }
 
-    /// A datagram was not accepted by the decoder: it must be one that was altered.
-    pub(crate) fn refused(&mut self, datagram: &[u8], error: DecodeError) -> Result<(), String> {
+    /// The decoder rejected a datagram: it must be an altered one.
+    pub(crate) fn rejected(&mut self, datagram: &[u8], error: DecodeError) -> Result<(), String> {
         match error {
             DecodeError::Forged | DecodeError::Foreign | DecodeError::Version(_) => Ok(()),
-            other => Err(format!("a datagram of {} bytes was refused as {other:?}", datagram.len())),
+            other => Err(format!("a datagram of {} bytes was rejected as {other:?}", datagram.len())),
         }
     }
 
     pub(crate) fn sent(&mut self, now: u64, machine: usize, report: &UsageReport) -> Result<(), String> {
         self.sent += 1;
         if report.machine != MachineId(machine as u32) {
-            return Err(format!("m{} speaks in another's name", machine + 1));
+            return Err(format!("m{} reports in another machine's name", machine + 1));
         }
         let nothing = PerDirection::both(Demand::default());
         let reported = self
@@ -102,7 +103,7 @@ impl Checkers {
         rows.try_for_each(|(leaf, reported)| self.throttled.reported(self.instance(machine, leaf), now, reported.rx))
     }
 
-    /// After every input: the broker knows only what was truly said, and never goes back.
+    /// After every input: the broker's demands are truly reported ones, and never go back.
     pub(crate) fn step(
         &mut self,
         machine: usize,
@@ -123,14 +124,14 @@ impl Checkers {
                 continue;
             }
             let Some(reported) = self.reported.get(&(peer, stamp.0, stamp.1)) else {
-                return Err(format!("m{} believes a report that m{} never sent", machine + 1, peer + 1));
+                return Err(format!("m{} has a report that m{} never sent", machine + 1, peer + 1));
             };
             for direction in Direction::ALL {
                 let known = broker.demands(direction)[instance];
                 let forgotten = known == Bandwidth::ZERO && self.stale == Stale::Forget;
                 if known != reported[leaf][direction].bandwidth() && !forgotten {
                     return Err(format!(
-                        "m{} knows {known} of m{}, which said {:?}",
+                        "m{} has {known} of m{}, which reported {:?}",
                         machine + 1,
                         peer + 1,
                         reported[leaf]
@@ -140,7 +141,7 @@ impl Checkers {
         }
         if broker.counters().accepted > self.accepted[machine] {
             self.accepted[machine] = broker.counters().accepted;
-            self.last_word[machine] = Some(local);
+            self.last_report[machine] = Some(local);
         }
         if broker.counters().malformed + broker.counters().other_policy > 0 {
             return Err(format!("m{} counted a genuine report as malformed or of another policy", machine + 1));
@@ -148,8 +149,8 @@ impl Checkers {
         Ok(())
     }
 
-    /// At the end of a period: capacity and maxima hold, guarantees are kept, nobody below its share is
-    /// limited, and a machine that hears nobody has no limits.
+    /// At the end of a period: capacity and maxima hold, guarantees are kept, no service below its
+    /// share is limited, and a machine without live peers has no limits.
     pub(crate) fn limited(
         &mut self,
         world: &World,
@@ -159,34 +160,39 @@ impl Checkers {
         limits: &[RuntimeLimit],
     ) -> Result<(), String> {
         let name = || format!("m{}", machine + 1);
-        let received = self.last_word[machine].is_some_and(|last| local.saturating_since(last) < world.config.timeout);
-        let expected = if received { Mode::Runtime } else { Mode::Static };
+        let is_alive =
+            self.last_report[machine].is_some_and(|last| local.saturating_since(last) < world.config.timeout);
+        let expected = if is_alive { Mode::Runtime } else { Mode::Static };
         if broker.mode() != expected {
             return Err(format!(
-                "{} is in mode {:?}, its last word was at {:?}",
+                "{} is in mode {:?}, its last report arrived at {:?}",
                 name(),
                 broker.mode(),
-                self.last_word[machine]
+                self.last_report[machine]
             ));
         }
         if limits.len() != 2 * self.leaves.len() {
             return Err(format!("{} set {} limits", name(), limits.len()));
         }
         let allocator = broker.allocator();
-        if broker.resumes() {
-            let (found, begun) = &world.machines[machine].found;
+        if broker.is_resuming() {
+            let (inherited, begun) = &world.machines[machine].inherited;
             let leaf = |limit: &RuntimeLimit| self.leaves.iter().position(|id| *id == limit.service);
-            if limits.iter().any(|limit| leaf(limit).map(|leaf| found[limit.direction][leaf]) != Some(limit.limit)) {
-                return Err(format!("{} found {found:?} and set {limits:?} while it goes on with that", name()));
+            if limits.iter().any(|limit| leaf(limit).map(|leaf| inherited[limit.direction][leaf]) != Some(limit.limit))
+            {
+                return Err(format!(
+                    "{} inherited {inherited:?} and set {limits:?} while it keeps inherited limits",
+                    name()
+                ));
             }
             if local.saturating_since(*begun) >= world.config.timeout {
-                return Err(format!("{} goes on with what it found at {begun:?}", name()));
+                return Err(format!("{} still keeps limits inherited at {begun:?}", name()));
             }
         }
-        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited() && !broker.resumes()) {
+        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited() && !broker.is_resuming()) {
             self.limits_set += 1;
             if broker.mode() == Mode::Static {
-                return Err(format!("{} hears nobody and still limits {limit:?}", name()));
+                return Err(format!("{} has no live peer and still sets {limit:?}", name()));
             }
             let leaf = self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
             let demand = broker.demands(limit.direction)[allocator.instance(leaf, machine)];
@@ -220,12 +226,12 @@ impl Checkers {
                 continue;
             }
             let demand = |m: usize, leaf: usize| broker.demands(direction)[allocator.instance(leaf, m)];
-            let sure: Bandwidth = (0..MACHINES).map(|m| self.brings(world, direction, m, leaf, &demand)).sum();
+            let least: Bandwidth = (0..MACHINES).map(|m| self.least_load(world, direction, m, leaf, &demand)).sum();
             let has: Bandwidth = (0..MACHINES).map(|m| shares[allocator.instance(leaf, m)].share).sum();
-            let promised = service.share(ContentionPoint::Rack, direction).min.min(sure);
-            self.guarantees_seen.set(self.guarantees_seen.get() + u64::from(promised > Bandwidth::ZERO));
-            if has < promised {
-                return Err(format!("{} has {has}, less than its guarantee of {promised}", service.path()));
+            let guaranteed = service.share(ContentionPoint::Rack, direction).min.min(least);
+            self.guarantees_seen.set(self.guarantees_seen.get() + u64::from(guaranteed > Bandwidth::ZERO));
+            if has < guaranteed {
+                return Err(format!("{} has {has}, less than its guarantee of {guaranteed}", service.path()));
             }
             if has > service.share(ContentionPoint::Rack, direction).max {
                 return Err(format!("{} has {has}, more than its maximum", service.path()));
@@ -234,9 +240,9 @@ impl Checkers {
         Ok(())
     }
 
-    /// What a machine brings of a service to the uplink at the very least: its guarantee at the machine, or
-    /// what the other services there leave of the interface even if they use all they can.
-    pub(crate) fn brings(
+    /// The least load that a machine offers of a service at the uplink: its guarantee at the
+    /// machine, or the rest of the interface when the other services there use all they can.
+    pub(crate) fn least_load(
         &self,
         world: &World,
         direction: Direction,
@@ -257,33 +263,34 @@ impl Checkers {
         self.before = brokers.map(|(m, broker)| broker.stamp(broker.allocator().instance(0, m))).collect();
     }
 
-    /// Two periods after the last fault: everybody knows what all said after it.
-    pub(crate) fn knowledge(&self, world: &World) -> Result<(), String> {
+    /// Two periods after the last fault every machine has the reports that all others sent after
+    /// it.
+    pub(crate) fn propagation(&self, world: &World) -> Result<(), String> {
         for (m, machine) in world.machines.iter().enumerate() {
-            let broker = machine.broker.as_ref().ok_or("a machine is still dead")?;
+            let broker = machine.broker.as_ref().ok_or("a machine has no broker")?;
             if broker.mode() != Mode::Runtime {
-                return Err(format!("m{} is still on its own", m + 1));
+                return Err(format!("m{} is still in static mode", m + 1));
             }
             for (other, leaf) in (0..MACHINES).flat_map(|other| (0..self.leaves.len()).map(move |leaf| (other, leaf))) {
                 let known = broker.stamp(broker.allocator().instance(leaf, other));
                 if known <= self.before[other] {
                     let before = self.before[other];
-                    return Err(format!("m{} knows {known:?} of m{}, not newer than {before:?}", m + 1, other + 1));
+                    return Err(format!("m{} has {known:?} of m{}, not newer than {before:?}", m + 1, other + 1));
                 }
             }
         }
         Ok(())
     }
 
-    /// A world in which nothing was said would pass everything. What was seen.
-    pub(crate) fn something_happened(&self, world: &World) -> Result<Seen, String> {
+    /// Checks that the run exercised the checkers, since a run without reports would pass them all.
+    pub(crate) fn check_coverage(&self, world: &World) -> Result<Observed, String> {
         if self.sent < (MACHINES as u64) * 20 {
             return Err(format!("only {} reports were sent", self.sent));
         }
         if self.guarantees_seen.get() == 0 {
-            return Err("no guarantee was ever at stake".to_owned());
+            return Err("no guarantee was above zero".to_owned());
         }
         let throttled = self.throttled.began().is_some();
-        Ok(Seen { limited: self.limits_set > 0, marks: world.marks(), throttled })
+        Ok(Observed { limited: self.limits_set > 0, marks: world.marks(), throttled })
     }
 }

@@ -1,4 +1,4 @@
-//! What a seed draws: the policy, the faults and how often they come.
+//! The options that a seed draws: the policy, the faults and their frequency.
 
 use crate::network::Marks;
 use rand::rngs::SmallRng;
@@ -10,7 +10,7 @@ use weir_policy::Policy;
 
 /// Machines of the rack.
 pub(crate) const MACHINES: usize = 10;
-/// Seconds during which faults happen; after that the world is well again.
+/// Seconds during which faults happen; after that the world has none.
 pub(crate) const FAULTY_SECONDS: u64 = 30;
 
 /// The options of one run.
@@ -23,9 +23,10 @@ pub(crate) struct Drawn {
     pub(crate) duplication: f64,
     /// Probability that a copy with a bit altered arrives as well.
     pub(crate) alteration: f64,
-    /// Probability, for each datagram sent, that an old one is replayed to somebody.
+    /// Probability, for each datagram sent, that an old one is replayed to a machine.
     pub(crate) replay: f64,
-    /// The longest delay of a datagram in milliseconds; delays are uniform, so datagrams overtake each other.
+    /// The longest delay of a datagram in milliseconds; delays are uniform, so datagrams are
+    /// reordered.
     pub(crate) delay_ms: u64,
     /// Mean seconds between crashes in the rack; none when zero.
     pub(crate) crash_every_s: u64,
@@ -33,7 +34,7 @@ pub(crate) struct Drawn {
     pub(crate) partition_every_s: u64,
     /// The largest deviation of a clock's speed in parts per thousand.
     pub(crate) skew_per_mille: u64,
-    /// Mean seconds between changes of somebody's offered load.
+    /// Mean milliseconds between changes of an offered load.
     pub(crate) load_every_ms: u64,
     pub(crate) marks: Marks,
 }
@@ -87,7 +88,7 @@ impl fmt::Display for Drawn {
     }
 }
 
-/// Parley Fig 14, a nested policy, and one where machines' interfaces hold as well.
+/// Parley Fig 14, a nested policy, and one in which machines' interfaces limit as well.
 const POLICIES: [&str; 3] = [
     r#"
 weir: 1

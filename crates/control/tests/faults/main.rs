@@ -1,24 +1,28 @@
-//! Brokers in worlds where everything goes wrong.
+//! Brokers in simulated worlds with faults.
 //!
-//! Problem: brokers must stay right when datagrams are lost, doubled, late, out of order, altered or
-//! replayed, when machines crash and come back, when the network is partitioned and clocks run differently;
-//! and once all that ends they must agree again. Nobody can list the cases by hand.
+//! Brokers must stay correct when datagrams are lost, duplicated, late, reordered, altered or
+//! replayed, when machines crash and restart, when the network is partitioned and clocks run at
+//! different speeds; and they must agree once the faults end. The cases are too many to list by
+//! hand.
 //!
-//! Approach: [`world`] runs the ten rack brokers of one rack, [`fabric`] three racks and a fabric broker, with real
-//! datagrams, in simulated time, and draws faults from a seed. In four of seven worlds queues mark packets ([`network`]), before
-//! racks or elsewhere, so that what the network holds back is told as more; over all worlds of a kind, a fair part must have been. Checkers watch from outside and after every step
-//! compare what a broker holds with what the world knows to be true. A failing run prints its seed and what was drawn.
+//! [`world`] runs the ten rack brokers of one rack, [`fabric`] three racks and a fabric broker,
+//! with real datagrams, in simulated time, and draws faults from a seed. In four of seven worlds
+//! queues mark packets ([`network`]), before racks or elsewhere, so that throttled services report
+//! raised demands; a fair part of the worlds of each kind must show throttling. Checkers observe
+//! from outside and compare the state of each broker with the truth after every step. A failing run
+//! prints its seed and the drawn options.
 //!
-//! - `cargo test -p weir-control --test faults`: the usual number of seeds of both.
-//! - `cargo test -p weir-control --test faults -- --seed 17`: that rack again, with a log of its events.
+//! - `cargo test -p weir-control --test faults`: the usual number of seeds of both kinds.
+//! - `cargo test -p weir-control --test faults -- --seed 17`: that rack again, with a log of its
+//!   events.
 //! - `cargo test -p weir-control --test faults -- --fabric-seed 17`: that fabric again.
-//! - `cargo test -p weir-control --test faults -- --seeds 100000`: more of both.
+//! - `cargo test -p weir-control --test faults -- --seeds 100000`: more of both kinds.
 
 mod checkers;
+mod compliance;
 mod draw;
 mod fabric;
 mod network;
-mod obedience;
 mod throttled;
 mod world;
 
@@ -26,13 +30,13 @@ use network::Marks;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a run saw that not every run must see.
+/// Events that a fair part of all runs must show.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
-    /// Whether anybody was ever limited.
+struct Observed {
+    /// Whether any service was ever limited.
     limited: bool,
     marks: Marks,
-    /// Whether anybody ever told more than it used, because the network held it back.
+    /// Whether any demand was ever raised because the network throttled the service.
     throttled: bool,
 }
 
@@ -41,11 +45,11 @@ struct Kind {
     name: &'static str,
     /// The argument that replays one of its seeds.
     argument: &'static str,
-    /// Seeds that a plain run tries.
+    /// Number of seeds of a plain run.
     seeds: u64,
     drawn: fn(u64) -> String,
-    /// What was seen, or what was wrong.
-    run: fn(u64, bool) -> Result<Seen, String>,
+    /// Returns the observed events or the failure.
+    run: fn(u64, bool) -> Result<Observed, String>,
 }
 
 const KINDS: [Kind; 2] = [
@@ -73,11 +77,11 @@ fn main() {
         let mut number = || args.next().and_then(|n| n.parse().ok());
         match arg.as_str() {
             "--seeds" => seeds = Some(number().unwrap_or_else(|| usage())),
-            // What a test runner hands to all tests alike.
+            // Arguments that a test runner passes to all tests alike.
             "--quiet" | "-q" | "--nocapture" | "--show-output" | "--include-ignored" => {}
             "--test-threads" | "--format" | "--color" => drop(args.next()),
             _ if arg.starts_with("--test-threads=") || arg.starts_with("--format=") => {}
-            // A filter that names another test: nothing of it is here.
+            // A filter that names another test selects nothing here.
             _ if !arg.starts_with('-') => return,
             _ => match KINDS.iter().find(|kind| kind.argument == arg) {
                 Some(kind) => return replay(kind, number().unwrap_or_else(|| usage())),
@@ -92,8 +96,8 @@ fn main() {
         passed += seeds.saturating_sub(failures);
         failed += failures;
     }
-    let limits = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {limits}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out");
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out");
     if failed > 0 {
         std::process::exit(1);
     }
@@ -108,11 +112,11 @@ fn replay(kind: &Kind, seed: u64) {
     println!("seed {seed}: passed");
 }
 
-/// Runs seeds on all processors: how many failed.
+/// Runs seeds on all processors and returns the number of failures.
 fn search(kind: &Kind, seeds: u64) -> u64 {
     println!("running {seeds} seeds of {} under faults", kind.name);
     let next = AtomicU64::new(0);
-    let (failures, seen) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let (failures, observed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
             scope.spawn(|| {
@@ -122,8 +126,8 @@ fn search(kind: &Kind, seeds: u64) -> u64 {
                         break;
                     }
                     let failure = match std::panic::catch_unwind(|| (kind.run)(seed, false)) {
-                        Ok(Ok(saw)) => {
-                            seen.lock().expect("no thread panics while it holds the lock").push(saw);
+                        Ok(Ok(run)) => {
+                            observed.lock().expect("no thread panics while it holds the lock").push(run);
                             continue;
                         }
                         Ok(Err(failure)) => failure,
@@ -140,27 +144,27 @@ fn search(kind: &Kind, seeds: u64) -> u64 {
         println!("\n{} seed {seed} FAILED: {failure}\n{}", kind.name, (kind.drawn)(*seed));
         println!("again: cargo test -p weir-control --test faults -- {} {seed}", kind.argument);
     }
-    let seen = seen.into_inner().expect("no thread panics while it holds the lock");
-    let idle = idle(&seen);
-    idle.iter().for_each(|failure| println!("{}: {failure}", kind.name));
-    (failures.len() + idle.len()) as u64
+    let observed = observed.into_inner().expect("no thread panics while it holds the lock");
+    let uncovered = uncovered(&observed);
+    uncovered.iter().for_each(|failure| println!("{}: {failure}", kind.name));
+    (failures.len() + uncovered.len()) as u64
 }
 
-/// What too few of the worlds saw, since checkers that watch nothing pass everything.
-fn idle(seen: &[Seen]) -> Vec<String> {
+/// Events that too few of the worlds showed, since checkers without events pass.
+fn uncovered(observed: &[Observed]) -> Vec<String> {
     let mut failures = Vec::new();
-    // Loads are small and losses large in some worlds.
-    let without_limits = seen.iter().filter(|saw| !saw.limited).count();
-    if without_limits > 1 + seen.len() / 20 {
-        failures.push(format!("in {without_limits} of {} worlds nobody was ever limited", seen.len()));
+    // In some worlds loads are small and losses large.
+    let without_limits = observed.iter().filter(|run| !run.limited).count();
+    if without_limits > 1 + observed.len() / 20 {
+        failures.push(format!("in {without_limits} of {} worlds no service was limited", observed.len()));
     }
     for marks in Marks::ALL {
-        let worlds = seen.iter().filter(|saw| saw.marks == marks);
-        let (throttled, worlds) = (worlds.clone().filter(|saw| saw.throttled).count(), worlds.count());
-        println!("{marks}: somebody was held back in {throttled} of {worlds} worlds");
-        // Loads are too small to fill a queue in some.
-        if marks.holds_back() && worlds >= 20 && throttled * 2 < worlds {
-            failures.push(format!("only in {throttled} of {worlds} worlds with {marks} was anybody held back"));
+        let worlds = observed.iter().filter(|run| run.marks == marks);
+        let (throttled, worlds) = (worlds.clone().filter(|run| run.throttled).count(), worlds.count());
+        println!("{marks}: a service was throttled in {throttled} of {worlds} worlds");
+        // In some worlds loads are too small to fill a queue.
+        if marks.throttles() && worlds >= 20 && throttled * 2 < worlds {
+            failures.push(format!("only {throttled} of {worlds} worlds with {marks} throttled a service"));
         }
     }
     failures

@@ -1,8 +1,9 @@
-//! What the network does to what a rack's machines receive, and what their receive meters know of it.
+//! The network's effect on traffic to a rack's machines, and the readings of their receive meters.
 //!
-//! A queue before a rack marks packets, the more the fuller it is ([`MARKED`]). What is wanted above its rate does not arrive: all senders are slowed in
-//! proportion. A machine's services share its interface by its static policy. Two senders share what a service receives on
-//! a machine, so R is half of it.
+//! A queue before a rack marks packets by its load ([`MARKED`]). Load above its rate is not
+//! delivered: all senders are throttled in proportion. A machine's services share its interface by
+//! its static policy. Two senders share the traffic of a service to a machine, so R is half of its
+//! rate.
 
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -12,33 +13,36 @@ use weir_control::NetworkReading;
 use weir_policy::Policy;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId};
 
-/// Parts of a whole.
+/// The denominator of parts.
 const ONE: u64 = 1 << 20;
-/// Of a thousand packets, how many a queue marks that is offered so many hundredths of its rate, as measured (`demand.rs` says
-/// how); in proportion between two of them, and no more above the last.
+/// Pairs of a queue's load in percent and its marked packets per thousand, as measured
+/// (`docs/design/demand.md`); interpolated linearly, and constant above the last pair.
 const MARKED: [(u64, u64); 8] = [(0, 0), (60, 4), (70, 22), (75, 50), (80, 95), (85, 195), (90, 430), (110, 470)];
 /// Bits of a packet.
 const PACKET: u64 = 1_500 * 8;
 
-/// Where packets are marked.
+/// The place where packets are marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marks {
-    /// Nowhere: machines without receive meters.
+    /// No marks: machines without receive meters.
     None,
     /// At each rack's uplink.
     Uplink,
-    /// At queues of 97 % of what racks' policies share: usage stays below however much is wanted.
+    /// At queues with 97 % of the capacity that the racks' policies share: usage stays below the
+    /// capacity under any load.
     BelowCapacity,
-    /// At each rack's uplink, but never a quarter of what passes, however much is wanted: no broker takes it as held back.
+    /// At each rack's uplink, but never on a quarter of the packets, under any load: no broker
+    /// counts a service as throttled.
     Few,
-    /// Far away, half of the packets of every other service of each machine, which no broker here can mend.
+    /// At remote queues, on half of the packets of every other service of each machine, which no
+    /// broker here can influence.
     Elsewhere,
 }
 
 /// The queue before a rack.
 struct Queue {
     rate: Bandwidth,
-    /// The most that it marks, of [`ONE`].
+    /// The highest part of marked packets, of [`ONE`].
     most: u64,
 }
 
@@ -46,21 +50,21 @@ impl Marks {
     pub(crate) const ALL: [Self; 5] = [Self::None, Self::Uplink, Self::BelowCapacity, Self::Few, Self::Elsewhere];
 
     pub(crate) fn draw(rng: &mut SmallRng) -> Self {
-        // Three in seven have no marks: they show the bounds without what marks add.
+        // Three of seven have no marks and show the bounds without their effect.
         let worlds =
             [Self::None, Self::None, Self::None, Self::Uplink, Self::BelowCapacity, Self::Elsewhere, Self::Few];
         worlds[rng.random_range(0..worlds.len())]
     }
 
-    /// Whether marks hold traffic back, somebody's in a fair part of these worlds.
-    pub(crate) fn holds_back(self) -> bool {
+    /// Whether marks throttle services in a fair part of these worlds.
+    pub(crate) fn throttles(self) -> bool {
         match self {
             Self::None | Self::Few => false,
             Self::Uplink | Self::BelowCapacity | Self::Elsewhere => true,
         }
     }
 
-    /// Whether queues before racks mark what they hold back.
+    /// Whether queues before racks mark the traffic that they throttle.
     pub(crate) fn at_racks(self) -> bool {
         matches!(self, Self::Uplink | Self::BelowCapacity)
     }
@@ -78,9 +82,10 @@ impl Marks {
         }
     }
 
-    /// Whether brokers can find all that is sent to a rack above its capacity. They find what arrives, and what a queue marks.
-    /// What a queue at the capacity holds back with few marks is to them a service that wants as much as it gets.
-    pub(crate) fn show_overload(self, policy: &Policy, rack: RackId) -> bool {
+    /// Whether brokers can detect all load on a rack above its capacity. They measure received
+    /// traffic and marks. A queue at the capacity that throttles with few marks makes a service's
+    /// usage look like its demand.
+    pub(crate) fn reveal_overload(self, policy: &Policy, rack: RackId) -> bool {
         match self {
             Self::None | Self::Uplink | Self::BelowCapacity | Self::Elsewhere => true,
             Self::Few => {
@@ -89,7 +94,7 @@ impl Marks {
         }
     }
 
-    /// What becomes of traffic to each machine of a rack, whose services want so much.
+    /// The traffic that arrives at each machine of a rack, by the demands of its services.
     pub(crate) fn arrivals(self, policy: &Policy, rack: RackId, wanted: Vec<Vec<Bandwidth>>) -> Vec<Arrival> {
         let machines = policy.network().rack(rack).machines();
         let Some(queue) = self.queue(policy, rack) else {
@@ -104,7 +109,8 @@ impl Marks {
             };
             return wanted.into_iter().zip(machines).map(arrival).collect();
         };
-        // The machine's own receive meters slow senders first: what an interface has no room for does not come to the queue.
+        // The machine's own receive meters throttle senders first: load above the interface's rate
+        // does not reach the queue.
         let tree = ShareTree::of_services(policy, ContentionPoint::Machine, Direction::Rx);
         let sent = |(wanted, machine): (&Vec<Bandwidth>, &MachineId)| -> Vec<Bandwidth> {
             let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
@@ -123,8 +129,8 @@ impl Marks {
         sent.into_iter().map(arrival).collect()
     }
 
-    /// What the receive meter knows of a service that receives at `usage` now and received so many bits × 10^9, and of
-    /// them so many in marked packets.
+    /// The reading of a service's receive meter at a rate of `usage`, after this total of bits ×
+    /// 10^9 and of those in marked packets.
     pub(crate) fn reading(self, received: u128, marked: u128, usage: Bandwidth) -> NetworkReading {
         if self == Self::None {
             return NetworkReading::default();
@@ -136,7 +142,7 @@ impl Marks {
 }
 
 impl Queue {
-    /// What it leaves of a part of all that is sent.
+    /// The delivered rate of a part of the whole load.
     fn let_through(&self, of: Bandwidth, all: Bandwidth) -> Bandwidth {
         match all > self.rate {
             true => {
@@ -146,7 +152,7 @@ impl Queue {
         }
     }
 
-    /// The part of all that is sent which it marks, of [`ONE`].
+    /// The marked part of the whole load, of [`ONE`].
     fn marked(&self, all: Bandwidth) -> u64 {
         let load = (u128::from(all.bps()) * u128::from(ONE) / u128::from(self.rate.bps())) as u64;
         let steps = MARKED.map(|(load, marked)| (load * ONE / 100, marked * ONE / 1_000));
@@ -174,13 +180,13 @@ impl fmt::Display for Marks {
     }
 }
 
-/// What a machine receives just now, by leaf service.
+/// The rates at which a machine receives, by leaf service.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     pub(crate) rates: Vec<Bandwidth>,
-    /// What is sent to it, under all limits: more, where a queue does not let all of it through.
+    /// The rates at which it is sent traffic, under all limits: higher where a queue drops a part.
     pub(crate) sent: Vec<Bandwidth>,
-    /// The part of its packets that are marked.
+    /// The marked part of its packets.
     marked: Vec<u64>,
 }
 

@@ -1,12 +1,13 @@
-//! The world: machines with traffic and clocks of their own, a network that fails, and time.
+//! The world of one rack: machines with their own traffic and clocks, a network with faults, and
+//! time.
 //!
-//! Traffic is a fluid: a service sends at its offered load or at its limit, whichever is less, and receives of that what the
-//! network lets through ([`crate::network`]). A machine
-//! whose broker crashed keeps its limits for the timeout and then falls back to its static policy: the
-//! longest that a datapath may go on with a dead broker's rates. (The limits of this version's agent go with it at
-//! once, which for the others is the milder case.)
+//! Traffic is a fluid: a service sends at the lower of its offered load and its limit, and receives
+//! the part of that which the network delivers ([`crate::network`]). A machine whose broker crashed
+//! keeps its limits for the timeout and then falls back to its static policy: the longest time that
+//! a datapath may enforce a dead broker's rates. (The limits of this version's agent end at once
+//! with it, which is the milder case for the other machines.)
 
-use crate::Seen;
+use crate::Observed;
 use crate::checkers::Checkers;
 use crate::draw::{Drawn, FAULTY_SECONDS, MACHINES};
 use crate::network::{Arrival, Marks};
@@ -22,29 +23,31 @@ use weir_wire::{Key, Message};
 
 const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
-/// After the last fault: until everybody knows what all others said after it, and acts on it. Two periods, one until the
-/// last speaks and one until the last listens, by clocks that run up to 2 % slow; and a delivery.
-pub(crate) const KNOW_WITHIN: u64 = 2_045 * MILLISECOND;
-/// And until all shares are the same and traffic obeys them. Two periods carry the last changes of load to
-/// all machines and a limit's effect back into a demand, twice over, since a limit that is lifted or
-/// set can move another service's share; one more for clocks that run apart, and the timeout of a
-/// machine that fell back.
+/// The time from the last fault until all machines have the reports that the others sent after it,
+/// and apply them. Two periods, until the last report is sent and until the last machine computes,
+/// by clocks that run up to 2 % slow; and a delivery.
+pub(crate) const PROPAGATE_WITHIN: u64 = 2_045 * MILLISECOND;
+/// The time after that until all shares are equal and traffic complies with them. Two periods carry
+/// the last changes of load to all machines and a limit's effect back into a demand, twice over,
+/// since a limit that is lifted or set can change another service's share; one more for clock skew,
+/// and the timeout of a machine in fallback.
 ///
-///
-/// That is not the worst case. A service that uses just less than nine tenths of its limit is let go, which raises the
-/// shares of those that are still held; then another one uses less than nine tenths, and so on. Or what one is held to gives
-/// another room at its interface, with which it takes some of the uplink from the first, in ever smaller steps. A world
-/// that needs more fails; it has [`LATE_STEP`] for each instance to show whether it is late or never agrees.
+/// This is not the worst case. The limit of a service that uses just less than nine tenths of it is
+/// lifted, which raises the shares of the still limited ones; then another one uses less than nine
+/// tenths, and so on. Or the limit of one service frees interface capacity for another, which takes
+/// some of the uplink from the first, in ever smaller steps. A world that needs more time fails; it
+/// has [`LATE_STEP`] for each instance, which distinguishes late agreement from none.
 pub(crate) const AGREE_WITHIN_SECONDS: u64 = 8;
-/// A step of those takes a period in which it shows and one in which the others act on it, by clocks that run up to 2 % slow. Of N
-/// instances each is let go once at most, since a demand that falls lowers nobody's share: together 41 s for 20. Seed
-/// 13,983 is the first world that is late, beyond the seeds of a plain run.
+/// Such a step takes one period in which it shows and one in which the others react, by clocks that
+/// run up to 2 % slow. The limit of each of N instances is lifted at most once, since a lower
+/// demand lowers no other share: together 41 s for 20. Seed 13,983 is the first late world, beyond
+/// the seeds of a plain run.
 const LATE_STEP: u64 = 2_045 * MILLISECOND;
 
-/// A machine: its traffic goes on whether its broker lives or not.
+/// A machine: its traffic continues with or without a broker.
 pub(crate) struct Machine {
     pub(crate) broker: Option<RackBroker>,
-    /// Starts of its broker so far: stale timers are recognised by it.
+    /// Starts of its broker so far, which identify stale timers.
     incarnation: u64,
     /// The last epoch, kept on disk.
     epoch: u64,
@@ -55,11 +58,11 @@ pub(crate) struct Machine {
     dead_since: Option<u64>,
     pub(crate) offered: PerDirection<Vec<Bandwidth>>,
     pub(crate) limits: PerDirection<Vec<Bandwidth>>,
-    /// What the broker found when it began, and when that was by its own clock.
-    pub(crate) found: (PerDirection<Vec<Bandwidth>>, Instant),
-    /// Bits × 10^9 sent and received so far, so that nothing is lost to rounding.
+    /// The limits that the broker inherited at its start, and the time of that on its own clock.
+    pub(crate) inherited: (PerDirection<Vec<Bandwidth>>, Instant),
+    /// Bits × 10^9 sent and received so far, without rounding errors.
     counted: PerDirection<Vec<u128>>,
-    /// The same of what it received in marked packets.
+    /// The received part in marked packets.
     marked: Vec<u128>,
     counted_until: u64,
     marks: Marks,
@@ -67,7 +70,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The machine's own idea of `time`.
+    /// The time on the machine's own clock at `time`.
     pub(crate) fn local(&self, time: u64) -> Instant {
         Instant::from_nanos(self.clock_offset + (u128::from(time) * u128::from(self.clock_speed) / 1_000_000) as u64)
     }
@@ -76,18 +79,18 @@ impl Machine {
         let ticks = u128::from(local.nanos().saturating_sub(self.clock_offset));
         (ticks * 1_000_000).div_ceil(u128::from(self.clock_speed)) as u64
     }
-    /// What a service wants to send now, or to receive.
+    /// The rate at which a service would send or receive under its limit.
     fn wanted(&self, direction: Direction, leaf: usize) -> Bandwidth {
         self.offered[direction][leaf].min(self.limits[direction][leaf])
     }
-    /// What it sends, or is sent: what its limits and its interface admit.
+    /// The rate at which a service sends, or is sent traffic: within its limits and its interface.
     pub(crate) fn sent(&self, direction: Direction, leaf: usize) -> Bandwidth {
         match direction {
             Direction::Tx => self.wanted(direction, leaf),
             Direction::Rx => self.arrival.sent[leaf],
         }
     }
-    /// What it sends, or receives: what the network lets through.
+    /// The rate at which a service sends, or receives: the delivered part.
     pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
         match direction {
             Direction::Tx => self.wanted(direction, leaf),
@@ -131,34 +134,34 @@ pub(crate) struct World {
     key: Key,
     pub(crate) now: u64,
     faulty: bool,
-    /// When the queue before the rack was last full and found new rates.
+    /// The last time that traffic changed its rates while the queue before the rack was full.
     full_at: Option<u64>,
-    /// Datagrams heard by an attacker.
+    /// Datagrams recorded by an attacker.
     received: Vec<Vec<u8>>,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    bodies: Vec<Option<Event>>,
+    payloads: Vec<Option<Event>>,
     verbose: bool,
 }
 
-/// Runs one seed: what was seen, or what was wrong.
-pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
+/// Runs one seed and returns the observed events or the failure.
+pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
     let end = (FAULTY_SECONDS + AGREE_WITHIN_SECONDS) * SECOND;
     let latest = end + (MACHINES * world.leaves.len()) as u64 * LATE_STEP;
-    // Somebody may still be in the middle of a period at the end, so the last comparison is repeated.
+    // A machine may be in the middle of a period at the end, so the last comparison is repeated.
     let mut until = end + 3 * SECOND;
     let mut late = None;
-    while let Some(Reverse((at, _, body))) = world.events.pop() {
+    while let Some(Reverse((at, _, payload))) = world.events.pop() {
         if at > until {
             break;
         }
         world.now = at;
-        let event = world.bodies[body].take().expect("an event happens once");
-        let reported = |failure: String| format!("at {:.3} s: {failure}", at as f64 / 1e9);
-        world.step(event, &mut checkers).map_err(reported)?;
-        if at > FAULTY_SECONDS * SECOND + KNOW_WITHIN {
-            checkers.knowledge(&world).map_err(reported)?;
+        let event = world.payloads[payload].take().expect("an event happens once");
+        let with_time = |failure: String| format!("at {:.3} s: {failure}", at as f64 / 1e9);
+        world.step(event, &mut checkers).map_err(with_time)?;
+        if at > FAULTY_SECONDS * SECOND + PROPAGATE_WITHIN {
+            checkers.propagation(&world).map_err(with_time)?;
         }
         if at > end {
             match checkers.agreement(&world) {
@@ -166,13 +169,13 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
                     late = Some(at);
                     until = at + 3 * SECOND;
                 }
-                agreed => agreed.map_err(reported)?,
+                agreed => agreed.map_err(with_time)?,
             }
         }
     }
     match late {
         Some(at) => Err(format!("all agree, but not before {:.3} s", at as f64 / 1e9)),
-        None => checkers.something_happened(&world),
+        None => checkers.check_coverage(&world),
     }
 }
 
@@ -193,7 +196,7 @@ impl World {
             dead_since: None,
             offered: PerDirection::both(vec![Bandwidth::ZERO; leaves.len()]),
             limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves.len()]),
-            found: (PerDirection::default(), Instant::ZERO),
+            inherited: (PerDirection::default(), Instant::ZERO),
             counted: PerDirection::both(vec![0; leaves.len()]),
             marked: vec![0; leaves.len()],
             counted_until: 0,
@@ -215,7 +218,7 @@ impl World {
             full_at: None,
             received: Vec::new(),
             events: BinaryHeap::new(),
-            bodies: Vec::new(),
+            payloads: Vec::new(),
             verbose,
         };
         for machine in 0..MACHINES {
@@ -237,12 +240,13 @@ impl World {
         self.machines.iter().any(|machine| machine.arrival.rates != machine.arrival.sent)
     }
 
-    /// Whether the queue before the rack slowed anybody since the bound on agreement began to run.
-    pub(crate) fn was_full_lately(&self) -> bool {
+    /// Whether the queue before the rack throttled any service since the bound on agreement
+    /// started.
+    pub(crate) fn was_full_recently(&self) -> bool {
         self.is_full() || self.full_at.is_some_and(|full| self.now - full < AGREE_WITHIN_SECONDS * SECOND)
     }
 
-    /// Traffic finds its new rates after a load or a limit changed.
+    /// Recomputes the rates of all traffic after a load or a limit changed.
     fn flow(&mut self) {
         if self.is_full() {
             self.full_at = Some(self.now);
@@ -257,23 +261,23 @@ impl World {
         }
     }
 
-    /// Where packets are marked.
+    /// The index where packets are marked.
     pub(crate) fn marks(&self) -> Marks {
         self.drawn.marks
     }
 
-    /// How much faster or slower than time a clock may run.
+    /// The clocks' largest deviation in parts per thousand.
     pub(crate) fn skew_per_mille(&self) -> u64 {
         self.drawn.skew_per_mille
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
-        self.bodies.push(Some(event));
-        let body = self.bodies.len() - 1;
-        self.events.push(Reverse((at, body as u64, body)));
+        self.payloads.push(Some(event));
+        let payload = self.payloads.len() - 1;
+        self.events.push(Reverse((at, payload as u64, payload)));
     }
 
-    /// Somewhere around `mean_ms` from now; never if zero.
+    /// Schedules an event at a random time with a mean of `mean_ms` from now; never if zero.
     fn schedule_next(&mut self, mean_ms: u64, event: Event) {
         if mean_ms > 0 {
             let at = self.now + self.rng.random_range(0..2 * mean_ms) * MILLISECOND;
@@ -310,8 +314,8 @@ impl World {
                 if self.machines[machine].broker.is_some() && !cut_off {
                     match weir_wire::decode(&datagram, &self.key) {
                         Ok(Message::Usage(report)) => self.drive(machine, Some(report), checkers)?,
-                        Ok(other) => return Err(format!("nobody sent {other:?}")),
-                        Err(error) => checkers.refused(&datagram, error)?,
+                        Ok(other) => return Err(format!("a message that no broker sent: {other:?}")),
+                        Err(error) => checkers.rejected(&datagram, error)?,
                     }
                 }
             }
@@ -384,7 +388,7 @@ impl World {
         let policy = Arc::clone(&self.policy);
         let m = &mut self.machines[machine];
         m.incarnation += 1;
-        // The clock may have been set back while the machine was down; the stored number may not go back.
+        // The clock may have gone back while the machine was down; the stored number must not.
         m.epoch = (m.epoch + 1).max(m.local(now).nanos() / SECOND);
         let dead = m.dead_since.take().map(|since| now - since);
         m.count(now);
@@ -392,16 +396,16 @@ impl World {
         if dead.is_some_and(|dead| dead < self.config.timeout.nanos()) {
             broker.resume(&in_force(&m.limits));
         }
-        m.found = (m.limits.clone(), m.local(now));
+        m.inherited = (m.limits.clone(), m.local(now));
         m.broker = Some(broker);
         self.log(|| format!("m{} starts", machine + 1));
         checkers.restarted(machine);
         self.drive(machine, None, checkers)
     }
 
-    /// Does what the agent's loop does: an input, then all outputs, then the next timer.
+    /// One step of the agent's loop: an input, then all outputs, then the next timer.
     fn drive(&mut self, machine: usize, report: Option<UsageReport>, checkers: &mut Checkers) -> Result<(), String> {
-        let mut broker = self.machines[machine].broker.take().expect("the caller knows that it lives");
+        let mut broker = self.machines[machine].broker.take().expect("the broker is present");
         let local = self.machines[machine].local(self.now);
         match &report {
             Some(report) => broker.handle_input(local, Input::Report(report)),
@@ -418,7 +422,7 @@ impl World {
                     self.broadcast(machine, &report);
                 }
                 Output::Relay(_) | Output::ReportRack(_) => {
-                    return Err("the policy does not speak of the fabric, the broker does".to_owned());
+                    return Err("a fabric message under a policy without a fabric section".to_owned());
                 }
                 Output::SetLimits(limits) => {
                     self.log(|| format!("m{} {:?} {:?}", machine + 1, broker.mode(), limits));
@@ -448,9 +452,9 @@ impl World {
         Ok(())
     }
 
-    fn read_meters(&mut self, place: usize, checkers: &mut Checkers) -> Vec<MeterReading> {
+    fn read_meters(&mut self, index: usize, checkers: &mut Checkers) -> Vec<MeterReading> {
         let now = self.now;
-        let machine = &mut self.machines[place];
+        let machine = &mut self.machines[index];
         machine.count(now);
         let bytes = |bits: u128| Bytes::new((bits / (8 * u128::from(SECOND))) as u64);
         let leaves = self.leaves.iter().enumerate();
@@ -458,7 +462,7 @@ impl World {
             .map(|(leaf, service)| {
                 let (received, marked) = (machine.counted.rx[leaf], machine.marked[leaf]);
                 let network = machine.marks.reading(received, marked, machine.usage(Direction::Rx, leaf));
-                checkers.read(place, leaf, now, received, marked, &network);
+                checkers.read(index, leaf, now, received, marked, &network);
                 let bytes = PerDirection { tx: bytes(machine.counted.tx[leaf]), rx: bytes(received) };
                 MeterReading { service: *service, bytes, network }
             })
@@ -495,7 +499,8 @@ impl World {
     fn deliver(&mut self, machine: usize, from: usize, datagram: Vec<u8>) {
         let longest = if self.faulty { self.drawn.delay_ms } else { 1 };
         let delay = self.rng.random_range(0..=longest * MILLISECOND);
-        // Nothing from before the end of the faults arrives after it: a delay is a fault too.
+        // Datagrams from before the end of the faults do not arrive after it: a delay is a fault
+        // too.
         let at = self.now + delay;
         let end = FAULTY_SECONDS * SECOND;
         if !self.faulty || at < end {

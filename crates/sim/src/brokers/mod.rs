@@ -14,7 +14,7 @@
 //! limit is the capacity of the service's receive meter, whose feedback to the senders enforces it (Parley §3.2.1).
 //!
 //! A broker that crashes forgets everything and takes no part; its machine goes on under its last limits for the timeout. One that
-//! restarts begins in a new epoch, and goes on with those limits where they have not ended (`weir-control`, `resuming.rs`).
+//! restarts begins in a new epoch, and goes on with those limits where they have not ended (`weir-control`, `graceful_restart.rs`).
 //!
 //! Worked example: 20 machines in a rack with a period of 1 s send 20 · 19 datagrams a second.
 //!

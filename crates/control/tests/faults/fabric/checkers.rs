@@ -1,32 +1,36 @@
-//! What must hold under one fabric, watched from outside.
+//! Invariants of racks under one fabric, observed from outside.
 //!
 //! Always:
-//! - the limits that a machine holds of the fabric are what the fabric broker computed for its rack, and never go back
-//!   to older ones while its broker lives;
-//! - **no fabric limit is older than the fabric's timeout** (50 s, and the time that datagrams were on their way): the
-//!   bound on how long a guarantee can be broken by what the fabric believed, however long it is away;
-//! - a machine that hears nobody has no limits at all (5 s): the same bound for what its rack believed;
-//! - a rack's limits leave each service its guarantee there, or what the fabric allows it if that is less, as far as
-//!   the machines' demands reach; and the fabric's computation leaves each service its guarantee over all racks, holds
-//!   its maximum and the cap.
+//! - the fabric limits of a machine are those that the fabric broker computed for its rack, and
+//!   never go back to older ones while the machine's broker lives;
+//! - **no fabric limit is older than the fabric's timeout** (50 s, and the time of datagrams in
+//!   flight): the bound on how long stale demands at the fabric can break a guarantee, however long
+//!   the fabric broker is away;
+//! - a machine without live peers has no limits at all (5 s): the same bound for stale demands in
+//!   its rack;
+//! - a rack's limits leave each service its guarantee there, or its fabric limit if that is lower,
+//!   as far as the machines' demands reach; and the fabric's allocation leaves each service its
+//!   guarantee over all racks and keeps its maximum and the cap.
 //!
-//! Two fabric periods after the last fault all machines of a rack know the same word of the fabric broker, computed from
-//! what all racks said after the last fault; its limits are in force; and one machine leads each rack. After OBEY_WITHIN_SECONDS traffic
-//! keeps every maximum and the caps of the fabric and of racks; after OBEY_MARKED_WITHIN_SECONDS at the latest what is received through
-//! queues that mark. What counts is what is sent: a full queue would keep any cap above its rate for what arrives.
+//! Two fabric periods after the last fault all machines of a rack have the same limits of the
+//! fabric broker, computed from reports that all racks sent after the last fault; the limits are in
+//! force; and one machine leads each rack. After `COMPLY_WITHIN_SECONDS` traffic complies with
+//! every maximum and the caps of the fabric and of racks; after `COMPLY_MARKED_WITHIN_SECONDS` at
+//! the latest also traffic that is received through queues that mark. The checks apply to sent
+//! traffic: traffic received through a full queue would stay below any cap above the queue's rate.
 
 use super::draw::{MACHINES, PER_RACK, RACKS};
 use super::node::SECOND;
 use super::world::{FABRIC, World, name};
-use crate::Seen;
+use crate::Observed;
 use crate::throttled::Throttled;
 use std::collections::HashMap;
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{Demand, FabricBroker, Mode, NetworkReading, RackBroker, RackLimits, RuntimeLimit, UsageReport};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, RackId};
 
-/// What the fabric broker told a rack, and when.
-struct Answer {
+/// Limits that the fabric broker sent to a rack, and the time of sending.
+struct SentLimits {
     at: u64,
     limits: Vec<PerDirection<Bandwidth>>,
 }
@@ -34,17 +38,17 @@ struct Answer {
 pub(crate) struct Checkers {
     pub(super) leaves: Vec<weir_units::ServiceId>,
     /// By (rack, epoch, round).
-    answers: HashMap<(u32, u64, u64), Answer>,
+    sent_limits: HashMap<(u32, u64, u64), SentLimits>,
     /// By machine and leaf: the newest stamp seen in its broker.
     stamps: Vec<Vec<(u64, u64)>>,
-    /// Which racks' reports reached the fabric broker after the last fault.
+    /// Racks whose reports reached the fabric broker after the last fault.
     reported: [bool; RACKS],
-    /// The (epoch, round) of the first computation since all have.
+    /// The (epoch, round) of the first allocation from reports of all racks.
     agreed: Option<(u64, u64)>,
     throttled: Throttled,
     fabric_limits: u64,
     guarantees: u64,
-    /// The policy has no guarantee to keep.
+    /// Whether the policy has no guarantee.
     unguaranteed: bool,
     rounds: u64,
 }
@@ -53,7 +57,7 @@ impl Checkers {
     pub(crate) fn new(world: &World) -> Self {
         Self {
             leaves: world.leaves.clone(),
-            answers: HashMap::new(),
+            sent_limits: HashMap::new(),
             stamps: vec![vec![(0, 0); world.leaves.len()]; MACHINES],
             reported: [false; RACKS],
             agreed: None,
@@ -78,7 +82,8 @@ impl Checkers {
         machine * self.leaves.len() + leaf
     }
 
-    /// A broker reads the receive meter of a service: so many bits × 10^9, and so many of them in marked packets.
+    /// A broker reads the receive meter of a service: the total of bits × 10^9 and of those in
+    /// marked packets.
     pub(crate) fn read(
         &mut self,
         machine: usize,
@@ -90,7 +95,7 @@ impl Checkers {
         self.throttled.read(self.instance(machine, leaf), now, received, marked, network);
     }
 
-    /// And tells its rack of it.
+    /// The broker reports the usage to its rack.
     pub(crate) fn reported(&mut self, now: u64, machine: usize, report: &UsageReport) -> Result<(), String> {
         for leaf in 0..self.leaves.len() {
             let row = report.rows.iter().find(|row| row.service == self.leaves[leaf]);
@@ -102,25 +107,25 @@ impl Checkers {
         Ok(())
     }
 
-    /// When a queue last began to hold something back.
+    /// The last time at which a queue started to throttle a service.
     pub(crate) fn throttled_since(&self) -> Option<u64> {
         self.throttled.began()
     }
 
     /// A machine's report reached the fabric broker after the last fault.
-    pub(crate) fn fabric_reported(&mut self, machine: usize) {
+    pub(crate) fn report_delivered(&mut self, machine: usize) {
         self.reported[machine / PER_RACK] = true;
     }
 
-    pub(crate) fn acknowledged(&mut self, now: u64, limits: &RackLimits) {
+    pub(crate) fn limits_sent(&mut self, now: u64, limits: &RackLimits) {
         let unlimited = PerDirection::both(Bandwidth::UNLIMITED);
-        let answer = self
-            .answers
+        let sent = self
+            .sent_limits
             .entry((limits.rack.0, limits.epoch, limits.round))
-            .or_insert_with(|| Answer { at: now, limits: vec![unlimited; self.leaves.len()] });
+            .or_insert_with(|| SentLimits { at: now, limits: vec![unlimited; self.leaves.len()] });
         for row in &limits.rows {
             if let Some(leaf) = self.leaves.iter().position(|id| *id == row.service) {
-                answer.limits[leaf] = row.rates;
+                sent.limits[leaf] = row.rates;
             }
         }
     }
@@ -134,11 +139,11 @@ impl Checkers {
         for leaf in 0..self.leaves.len() {
             let Some(stamp) = broker.fabric_stamp(leaf) else { continue };
             if stamp < self.stamps[machine][leaf] {
-                return Err(format!("{} went back to an older word of the fabric", name(machine)));
+                return Err(format!("{} went back to older limits of the fabric", name(machine)));
             }
             self.stamps[machine][leaf] = stamp;
-            if !self.answers.contains_key(&((machine / PER_RACK) as u32, stamp.0, stamp.1)) {
-                return Err(format!("{} believes a word {stamp:?} that was never said", name(machine)));
+            if !self.sent_limits.contains_key(&((machine / PER_RACK) as u32, stamp.0, stamp.1)) {
+                return Err(format!("{} has limits {stamp:?} that were never sent", name(machine)));
             }
         }
         Ok(())
@@ -153,30 +158,33 @@ impl Checkers {
         limits: &[RuntimeLimit],
     ) -> Result<(), String> {
         let rack = RackId((machine / PER_RACK) as u32);
-        if broker.resumes() {
+        if broker.is_resuming() {
             let node = &world.nodes[machine];
             let leaf = |limit: &RuntimeLimit| self.leaves.iter().position(|id| *id == limit.service);
-            if limits.iter().any(|limit| leaf(limit).map(|leaf| node.found[limit.direction][leaf]) != Some(limit.limit))
+            if limits
+                .iter()
+                .any(|limit| leaf(limit).map(|leaf| node.inherited[limit.direction][leaf]) != Some(limit.limit))
             {
                 return Err(format!(
-                    "{} found {:?} and set {limits:?} while it goes on with that",
+                    "{} inherited {:?} and set {limits:?} while it keeps inherited limits",
                     name(machine),
-                    node.found
+                    node.inherited
                 ));
             }
-            // The timeout, and where it waits for the fabric alone five quarters of its period; clocks are 2 % apart.
+            // The timeout, and while only fabric limits are missing five quarters of the fabric's
+            // period; clocks differ by 2 %.
             let config = weir_control::RackBrokerConfig::default();
             let most = match broker.mode() {
                 Mode::Static => config.timeout.nanos(),
                 Mode::Runtime => config.timeout.nanos() + config.fabric_period.nanos() / 4 * 5,
             };
             if world.now - node.started >= most / 50 * 51 {
-                return Err(format!("{} goes on with what it found at its start", name(machine)));
+                return Err(format!("{} still keeps the limits inherited at its start", name(machine)));
             }
         }
-        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited() && !broker.resumes()) {
+        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited() && !broker.is_resuming()) {
             if broker.mode() == Mode::Static {
-                return Err(format!("{} hears nobody and still limits {limit:?}", name(machine)));
+                return Err(format!("{} has no live peer and still sets {limit:?}", name(machine)));
             }
             let leaf = self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
             let fabric = broker.fabric_limit(limit.direction, leaf);
@@ -193,7 +201,7 @@ impl Checkers {
                 let fabric = broker.fabric_limit(direction, leaf);
                 if !fabric.is_unlimited() {
                     self.fabric_limits += 1;
-                    self.genuine(world, machine, broker, direction, leaf)?;
+                    self.check_fabric_limit(world, machine, broker, direction, leaf)?;
                 }
                 self.rack_guarantee(world, rack, broker, direction, leaf)?;
             }
@@ -201,8 +209,8 @@ impl Checkers {
         Ok(())
     }
 
-    /// A limit of the fabric is what it said of this rack, and not too long ago.
-    fn genuine(
+    /// Checks that a fabric limit is the one sent to this rack, and is not too old.
+    fn check_fabric_limit(
         &self,
         world: &World,
         machine: usize,
@@ -210,30 +218,31 @@ impl Checkers {
         direction: Direction,
         leaf: usize,
     ) -> Result<(), String> {
-        let stamp = broker.fabric_stamp(leaf).ok_or("a limit whose word is forgotten")?;
-        let answer = &self.answers[&((machine / PER_RACK) as u32, stamp.0, stamp.1)];
+        let stamp = broker.fabric_stamp(leaf).ok_or("a limit that expired")?;
+        let sent = &self.sent_limits[&((machine / PER_RACK) as u32, stamp.0, stamp.1)];
         let fabric = broker.fabric_limit(direction, leaf);
-        if answer.limits[leaf][direction] != fabric {
-            let said = answer.limits[leaf][direction];
-            return Err(format!("{} holds {fabric} of the fabric, which said {said}", name(machine)));
+        if sent.limits[leaf][direction] != fabric {
+            let sent_limit = sent.limits[leaf][direction];
+            return Err(format!("{} has the limit {fabric}, but the fabric broker sent {sent_limit}", name(machine)));
         }
         let timeout = world.config.fabric_timeout.nanos();
-        // A word that a machine missed can be replayed to it, and is then fresh to it: see `fabric_limits_relay.rs`.
+        // Limits that a machine missed can be replayed to it and then count as new
+        // (`fabric_limits.rs`).
         if world.drawn.replay > 0.0 {
             return Ok(());
         }
-        // To the rack, and each time that a machine passes it on.
+        // The delivery to the rack and every relay.
         let on_the_way = 4 * world.drawn.delay_ms * 1_000_000;
         let bound = timeout + timeout / 1_000 * world.drawn.skew_per_mille * 2 + on_the_way + SECOND;
-        let age = world.now - answer.at;
+        let age = world.now - sent.at;
         if age > bound {
-            return Err(format!("{} holds a word of the fabric that is {:.1} s old", name(machine), age as f64 / 1e9));
+            return Err(format!("{} has limits of the fabric that are {:.1} s old", name(machine), age as f64 / 1e9));
         }
         Ok(())
     }
 
-    /// A rack's sharing leaves a service its guarantee at the rack, as far as its machines can use it and the fabric
-    /// allows it.
+    /// Checks that a rack's shares leave a service its guarantee at the rack, as far as its
+    /// machines can use it and the fabric allows it.
     fn rack_guarantee(
         &mut self,
         world: &World,
@@ -244,20 +253,20 @@ impl Checkers {
     ) -> Result<(), String> {
         let (policy, allocator) = (&world.policy, broker.allocator());
         let service = policy.services().get(self.leaves[leaf]);
-        let demand = |place: usize, leaf: usize| broker.demands(direction)[allocator.instance(leaf, place)];
+        let demand = |index: usize, leaf: usize| broker.demands(direction)[allocator.instance(leaf, index)];
         let nic = policy.machine_capacity(allocator.machines()[0], direction);
-        let sure: Bandwidth = (0..PER_RACK)
-            .map(|place| {
-                let others = (0..self.leaves.len()).filter(|other| *other != leaf).map(|other| demand(place, other));
-                demand(place, leaf).min(nic.saturating_sub(others.sum()))
+        let least: Bandwidth = (0..PER_RACK)
+            .map(|index| {
+                let others = (0..self.leaves.len()).filter(|other| *other != leaf).map(|other| demand(index, other));
+                demand(index, leaf).min(nic.saturating_sub(others.sum()))
             })
             .sum();
-        let promised = service.share(ContentionPoint::Rack, direction).min.min(sure);
-        let promised = promised.min(broker.fabric_limit(direction, leaf));
-        self.guarantees += u64::from(promised > Bandwidth::ZERO);
+        let guaranteed = service.share(ContentionPoint::Rack, direction).min.min(least);
+        let guaranteed = guaranteed.min(broker.fabric_limit(direction, leaf));
+        self.guarantees += u64::from(guaranteed > Bandwidth::ZERO);
         let has = broker.shares(direction).of_service(allocator, leaf);
-        if has < promised {
-            return Err(format!("{} has {has} in rack {}, guaranteed {promised}", service.path(), rack.0 + 1));
+        if has < guaranteed {
+            return Err(format!("{} has {has} in rack {}, guaranteed {guaranteed}", service.path(), rack.0 + 1));
         }
         Ok(())
     }
@@ -268,7 +277,7 @@ impl Checkers {
         if fabric.round() > 0 && self.reported.iter().all(|reported| *reported) {
             self.agreed.get_or_insert((world.nodes[FABRIC].epoch, fabric.round()));
         }
-        // A part's limit is told rounded down.
+        // Each rack's limit is rounded down.
         let almost =
             |rate: Bandwidth| Bandwidth::from_bps(rate.bps() - (rate.bps() >> 16)).saturating_sub(LOWEST_LIMIT);
         for direction in Direction::ALL {
@@ -278,14 +287,14 @@ impl Checkers {
             let mut all = Bandwidth::ZERO;
             for (leaf, service) in self.leaves.iter().enumerate() {
                 let racks = (0..RACKS as u32).map(RackId);
-                let wants: Bandwidth = racks.clone().map(|rack| fabric.demand(rack, leaf, direction)).sum();
+                let demand: Bandwidth = racks.clone().map(|rack| fabric.demand(rack, leaf, direction)).sum();
                 let has: Bandwidth = racks
                     .map(|rack| fabric.demand(rack, leaf, direction).min(fabric.limit(rack, leaf, direction)))
                     .sum();
                 let share = world.policy.services().get(*service).share(ContentionPoint::Fabric, direction);
-                self.guarantees += u64::from(share.min.min(wants) > Bandwidth::ZERO);
-                if has > share.max || has < almost(share.min.min(wants)) {
-                    return Err(format!("service {leaf} has {has} of {wants} over all racks: {share:?}"));
+                self.guarantees += u64::from(share.min.min(demand) > Bandwidth::ZERO);
+                if has > share.max || has < almost(share.min.min(demand)) {
+                    return Err(format!("service {leaf} has {has} of {demand} over all racks: {share:?}"));
                 }
                 all += has;
             }
@@ -306,56 +315,57 @@ impl Checkers {
     }
 
     /// Two fabric periods after the last fault.
-    pub(crate) fn knowledge(&self, world: &World) -> Result<(), String> {
-        let agreed = self.agreed.ok_or("the fabric broker has not computed from all racks' reports")?;
+    pub(crate) fn propagation(&self, world: &World) -> Result<(), String> {
+        let agreed = self.agreed.ok_or("the fabric broker has not computed limits from all racks' reports")?;
         for rack in 0..RACKS {
-            let mut limits = Vec::new();
+            let mut stamps = Vec::new();
             for machine in rack * PER_RACK..(rack + 1) * PER_RACK {
-                let broker = world.nodes[machine].rack().ok_or("a machine is still dead")?;
-                if !broker.receives_fabric() || broker.leads() != (machine == rack * PER_RACK) {
-                    let (receives, leads) = (broker.receives_fabric(), broker.leads());
-                    return Err(format!("{}: hears the fabric {receives}, leads {leads}", name(machine)));
+                let broker = world.nodes[machine].rack().ok_or("a machine has no broker")?;
+                if !broker.has_fabric_limits() || broker.leads() != (machine == rack * PER_RACK) {
+                    let (has_limits, leads) = (broker.has_fabric_limits(), broker.leads());
+                    return Err(format!("{}: has fabric limits {has_limits}, leads {leads}", name(machine)));
                 }
-                limits.extend((0..self.leaves.len()).map(|leaf| broker.fabric_stamp(leaf)));
+                stamps.extend((0..self.leaves.len()).map(|leaf| broker.fabric_stamp(leaf)));
             }
-            let (oldest, newest) = (limits.iter().min(), limits.iter().max());
+            let (oldest, newest) = (stamps.iter().min(), stamps.iter().max());
             let (Some(Some(oldest)), Some(Some(newest))) = (oldest, newest) else {
-                return Err(format!("rack {} knows nothing of the fabric", rack + 1));
+                return Err(format!("rack {} has no limits of the fabric", rack + 1));
             };
             if *oldest < agreed {
-                return Err(format!("rack {} knows {oldest:?}, older than {agreed:?}, the first from all", rack + 1));
+                return Err(format!("rack {} has {oldest:?}, older than {agreed:?}, the first from all", rack + 1));
             }
             self.in_force(world, rack, agreed, *newest)?;
-            // A new word may be on its way through the rack just now.
+            // New limits may be in flight within the rack.
             if oldest.0 != newest.0 || newest.1 - oldest.1 > 1 {
-                return Err(format!("rack {} knows words from {oldest:?} to {newest:?}", rack + 1));
+                return Err(format!("rack {} has limits from {oldest:?} to {newest:?}", rack + 1));
             }
         }
         Ok(())
     }
 
-    /// All machines of a rack hold limits that the fabric broker told it between two of its rounds.
+    /// Checks that all machines of a rack have limits that the fabric broker sent between two of
+    /// its rounds.
     fn in_force(&self, world: &World, rack: usize, from: (u64, u64), to: (u64, u64)) -> Result<(), String> {
-        let reported: Vec<&Answer> =
-            (from.1..=to.1).filter_map(|round| self.answers.get(&(rack as u32, from.0, round))).collect();
+        let candidates: Vec<&SentLimits> =
+            (from.1..=to.1).filter_map(|round| self.sent_limits.get(&(rack as u32, from.0, round))).collect();
         for machine in rack * PER_RACK..(rack + 1) * PER_RACK {
-            let broker = world.nodes[machine].rack().ok_or("a machine is still dead")?;
+            let broker = world.nodes[machine].rack().ok_or("a machine has no broker")?;
             for (leaf, direction) in (0..self.leaves.len()).flat_map(|leaf| Direction::ALL.map(|way| (leaf, way))) {
-                let holds = broker.fabric_limit(direction, leaf);
-                if !reported.iter().any(|answer| answer.limits[leaf][direction] == holds) {
-                    return Err(format!("{} still holds service {leaf} to {holds} ({direction})", name(machine)));
+                let limit = broker.fabric_limit(direction, leaf);
+                if !candidates.iter().any(|sent| sent.limits[leaf][direction] == limit) {
+                    return Err(format!("{} still limits service {leaf} to {limit} ({direction})", name(machine)));
                 }
             }
         }
         Ok(())
     }
 
-    /// A world in which nothing was said would pass everything. What was seen.
-    pub(crate) fn something_happened(&self, world: &World) -> Result<Seen, String> {
-        if self.rounds < 3 || self.answers.is_empty() {
+    /// Checks that the run exercised the checkers, since a run without reports would pass them all.
+    pub(crate) fn check_coverage(&self, world: &World) -> Result<Observed, String> {
+        if self.rounds < 3 || self.sent_limits.is_empty() {
             return Err(format!("the fabric broker computed only {} times", self.rounds));
         }
         let limited = self.fabric_limits > 0 && self.guarantees + u64::from(self.unguaranteed) > 0;
-        Ok(Seen { limited, marks: world.drawn.marks, throttled: self.throttled.began().is_some() })
+        Ok(Observed { limited, marks: world.drawn.marks, throttled: self.throttled.began().is_some() })
     }
 }

@@ -1,4 +1,4 @@
-//! What a seed draws.
+//! The options that a seed draws.
 
 use crate::network::Marks;
 use rand::rngs::SmallRng;
@@ -12,7 +12,7 @@ use weir_policy::Policy;
 pub(crate) const RACKS: usize = 3;
 pub(crate) const PER_RACK: usize = 3;
 pub(crate) const MACHINES: usize = RACKS * PER_RACK;
-/// Seconds during which faults happen: time for the fabric's limits to run out and come back.
+/// Seconds during which faults happen: enough for the fabric's limits to expire and return.
 pub(crate) const FAULTY_SECONDS: u64 = 100;
 
 /// The options of one run.
@@ -21,7 +21,7 @@ pub(crate) struct Drawn {
     pub(crate) stale: Stale,
     pub(crate) loss: f64,
     pub(crate) duplication: f64,
-    /// Probability, for each datagram sent, that an old one is replayed to somebody.
+    /// Probability, for each datagram sent, that an old one is replayed to a node.
     pub(crate) replay: f64,
     /// The longest delay of a datagram in milliseconds.
     pub(crate) delay_ms: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Drawn {
     pub(crate) crash_every_s: u64,
     /// Mean seconds between crashes of the fabric broker; none when zero.
     pub(crate) fabric_crash_every_s: u64,
-    /// Mean seconds for which it stays away.
+    /// Mean seconds of its absence.
     pub(crate) fabric_away_s: u64,
     pub(crate) partition_every_s: u64,
     pub(crate) skew_per_mille: u64,
@@ -70,7 +70,8 @@ impl fmt::Display for Drawn {
         write!(
             f,
             "drawn: policy {}, stale {:?}, loss {:.2}, duplication {:.2}, replay {:.2}, delay up to {} ms, crash every \
-             {} s, fabric broker's every {} s for {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms, {}",
+             {} s, fabric broker's every {} s for {} s, partition every {} s, clocks ±{} ‰, load changes every \
+             {} ms, {}",
             self.policy_number,
             self.stale,
             self.loss,
@@ -88,7 +89,7 @@ impl fmt::Display for Drawn {
     }
 }
 
-/// A maximum at the fabric alone; guarantees, weights and a cap; racks and fabric that both hold.
+/// A maximum at the fabric alone; guarantees, weights and a cap; racks and fabric that both limit.
 const POLICIES: [&str; 3] = [
     r#"
 weir: 1

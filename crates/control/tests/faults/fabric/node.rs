@@ -1,4 +1,5 @@
-//! Machines and the fabric broker's host: clocks, traffic, and what survives a broker's crash.
+//! Machines and the fabric broker's host: clocks, traffic, and the state that survives a broker's
+//! crash.
 
 use crate::network::{Arrival, Marks};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use weir_units::{Bandwidth, Bytes, Direction, Instant, PerDirection};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// A clock that began at some time and runs a little fast or slow.
+/// A clock with an offset that runs a little fast or slow.
 pub(crate) struct Clock {
     pub(crate) offset: u64,
     /// In millionths.
@@ -15,11 +16,11 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// What it shows at a true time.
+    /// The time on this clock at a true time.
     pub(crate) fn local(&self, time: u64) -> Instant {
         Instant::from_nanos(self.offset + (u128::from(time) * u128::from(self.speed) / 1_000_000) as u64)
     }
-    /// The first true time at which it shows `local`.
+    /// The first true time at which the clock shows `local`.
     pub(crate) fn global(&self, local: Instant) -> u64 {
         let ticks = u128::from(local.nanos().saturating_sub(self.offset));
         (ticks * 1_000_000).div_ceil(u128::from(self.speed)) as u64
@@ -31,19 +32,19 @@ pub(crate) enum Broker {
     Fabric(Box<FabricBroker>),
 }
 
-/// A host: its broker comes and goes, its clock and its number of starts stay.
+/// A host: its broker may be absent; its clock and its number of starts stay.
 pub(crate) struct Node {
     pub(crate) broker: Option<Broker>,
     pub(crate) clock: Clock,
-    /// Starts so far: timers of an earlier start are recognised by it.
+    /// Starts so far, which identify stale timers.
     pub(crate) incarnation: u64,
     /// Kept on disk.
     pub(crate) epoch: u64,
     pub(crate) partition: u8,
-    /// When its broker crashed, while it is gone.
+    /// The time of the crash while its broker is absent.
     pub(crate) crashed: Option<u64>,
-    /// The limits that its broker found when it began.
-    pub(crate) found: PerDirection<Vec<Bandwidth>>,
+    /// The limits that its broker inherited at its start.
+    pub(crate) inherited: PerDirection<Vec<Bandwidth>>,
     pub(crate) started: u64,
 }
 
@@ -56,13 +57,13 @@ impl Node {
     }
 }
 
-/// The traffic of a machine: a fluid that goes on whether the broker lives or not.
+/// The traffic of a machine: a fluid that continues with or without a broker.
 pub(crate) struct Traffic {
     pub(crate) offered: PerDirection<Vec<Bandwidth>>,
     pub(crate) limits: PerDirection<Vec<Bandwidth>>,
-    /// Bits × 10^9 sent and received so far, so that nothing is lost to rounding.
+    /// Bits × 10^9 sent and received so far, without rounding errors.
     counted: PerDirection<Vec<u128>>,
-    /// The same of what came in marked packets.
+    /// The received part in marked packets.
     marked: Vec<u128>,
     until: u64,
     marks: Marks,
@@ -81,34 +82,34 @@ impl Traffic {
             arrival: Arrival::nothing(leaves),
         }
     }
-    /// What a service wants to send now, or to receive.
+    /// The rate at which a service would send or receive under its limit.
     pub(crate) fn wanted(&self, direction: Direction, leaf: usize) -> Bandwidth {
         self.offered[direction][leaf].min(self.limits[direction][leaf])
     }
-    /// What it sends, or is sent: what its limits and its interface admit.
+    /// The rate at which a service sends, or is sent traffic: within its limits and its interface.
     pub(crate) fn sent(&self, direction: Direction, leaf: usize) -> Bandwidth {
         match direction {
             Direction::Tx => self.wanted(direction, leaf),
             Direction::Rx => self.arrival.sent[leaf],
         }
     }
-    /// What it sends, or receives: what the network lets through.
+    /// The rate at which a service sends, or receives: the delivered part.
     pub(crate) fn usage(&self, direction: Direction, leaf: usize) -> Bandwidth {
         match direction {
             Direction::Tx => self.wanted(direction, leaf),
             Direction::Rx => self.arrival.rates[leaf],
         }
     }
-    /// Whether a queue holds back some of what is sent to it.
-    pub(crate) fn is_slowed(&self) -> bool {
+    /// Whether a queue throttles some of the traffic sent to it.
+    pub(crate) fn is_throttled(&self) -> bool {
         self.arrival.rates != self.arrival.sent
     }
-    /// From now on this arrives.
+    /// Replaces the arriving traffic from now on.
     pub(crate) fn receive(&mut self, now: u64, arrival: Arrival) {
         self.count(now);
         self.arrival = arrival;
     }
-    /// Bits × 10^9 received so far, and of them those in marked packets.
+    /// Bits × 10^9 received so far, in all and in marked packets.
     pub(crate) fn received(&self, leaf: usize) -> (u128, u128) {
         (self.counted.rx[leaf], self.marked[leaf])
     }
@@ -134,7 +135,7 @@ impl Traffic {
     }
 }
 
-/// A datagram on its way.
+/// A datagram in flight.
 pub(crate) struct Flight {
     pub(crate) to: usize,
     pub(crate) from: usize,

@@ -1,9 +1,9 @@
-//! The world: events in time, and what a driver does with a broker's outputs.
+//! The world of a fabric: events in time, and a driver for the brokers' outputs.
 
 use super::checkers::Checkers;
 use super::draw::{Drawn, FAULTY_SECONDS, MACHINES, PER_RACK, RACKS};
 use super::node::{Broker, Clock, Flight, Node, SECOND, Traffic};
-use crate::Seen;
+use crate::Observed;
 use crate::world::in_force;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -19,25 +19,30 @@ use weir_units::{Bandwidth, Direction, MachineId, PerDirection, RackId, ServiceI
 use weir_wire::{Key, Message};
 
 const MILLISECOND: u64 = 1_000_000;
-/// The host of the fabric broker; before it come the machines.
+/// The host of the fabric broker; the machines precede it.
 pub(crate) const FABRIC: usize = MACHINES;
-/// After the last fault, until all machines of all racks have limits in force that were computed from what all racks said
-/// after it: two fabric periods. How they are made up of the brokers' periods says `leader.rs`.
-pub(crate) const KNOW_WITHIN_SECONDS: u64 = 20;
-/// And until traffic obeys. The word that is in force by then shows each rack what its services have under limits that were
-/// computed from all. What grows as others are held is told with at least what it gets from the third report after it
-/// on (`growing.rs`: as it is, with as much more again, with the most). That takes three more words, each a period of
-/// 10.2 s by a clock that runs 2 % slow: 30.6 s. The rest is for what such growth moves in turn.
-pub(crate) const OBEY_WITHIN_SECONDS: u64 = 52;
-/// Where queues before racks mark, limits that are final by then may fill one (as much of a rack's traffic as the fabric just let
-/// go, the last word being the first to do so) and what it holds back tells half more. The next word shares that, and what grows of
-/// it is told from above once more: a report as it is, one with as much more, one with the most. Three more words of 10.2 s,
-/// and a rack's period.
+/// The time from the last fault until all machines of all racks have limits in force that were
+/// computed from reports that all racks sent after it: two fabric periods. `leader.rs` derives it
+/// from the brokers' periods.
+pub(crate) const PROPAGATE_WITHIN_SECONDS: u64 = 20;
+/// The time after the last fault until traffic complies. The limits in force by
+/// [`PROPAGATE_WITHIN_SECONDS`] show each rack its shares under limits that were computed from all
+/// reports. A demand that grows while others are limited is reported with at least its share from
+/// the third report after that on (`demand_extrapolation.rs`: as it is, with the growth once more,
+/// with the maximum). That takes three more rounds, each of 10.2 s by a clock that runs 2 % slow:
+/// 30.6 s. The rest is for the changes that such growth causes in turn.
+pub(crate) const COMPLY_WITHIN_SECONDS: u64 = 52;
+/// Where queues before racks mark, limits that are final by then may fill a queue (with traffic of
+/// a rack whose limits the last round was the first to lift), and throttled services report half
+/// more. The next round shares those demands, and growth that follows is reported from above once
+/// more: as it is, with the growth once more, with the maximum. Three more rounds of 10.2 s, and a
+/// rack's period.
 ///
-/// That is the latest. What a queue begins to hold back is to the brokers a load that changes, so traffic obeys also
-/// [`OBEY_WITHIN_SECONDS`] after that happened last. And it is so for what is received through such a queue alone: what is
-/// sent is not marked at all, and what is marked elsewhere is so all the time, as a load that stays.
-pub(crate) const OBEY_MARKED_WITHIN_SECONDS: u64 = OBEY_WITHIN_SECONDS + 32;
+/// This is the latest time. A queue that starts to throttle is a change of load to the brokers, so
+/// traffic complies also [`COMPLY_WITHIN_SECONDS`] after the last such start. This concerns only
+/// traffic received through such a queue: sent traffic is not marked at all, and remote marks are
+/// constant, as a steady load.
+pub(crate) const COMPLY_MARKED_WITHIN_SECONDS: u64 = COMPLY_WITHIN_SECONDS + 32;
 
 enum Event {
     Timer { node: usize, incarnation: u64 },
@@ -63,50 +68,49 @@ pub(crate) struct World {
     rng: SmallRng,
     key: Key,
     faulty: bool,
-    /// When the queue before a rack was last full and found new rates.
+    /// The last time that traffic changed its rates while the queue before a rack was full.
     full_at: [Option<u64>; RACKS],
-    /// Datagrams that an attacker heard.
+    /// Datagrams recorded by an attacker.
     received: Vec<Arc<[u8]>>,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    bodies: Vec<Option<Event>>,
+    payloads: Vec<Option<Event>>,
     verbose: bool,
 }
 
-/// Runs one seed: what was seen, or what was wrong.
-pub(crate) fn run(seed: u64, verbose: bool) -> Result<Seen, String> {
+/// Runs one seed and returns the observed events or the failure.
+pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
     let at = |seconds: u64| (FAULTY_SECONDS + seconds) * SECOND;
-    let obeys_within = match world.drawn.marks.holds_back() {
-        false => OBEY_WITHIN_SECONDS,
-        true => OBEY_MARKED_WITHIN_SECONDS,
+    let complies_within = match world.drawn.marks.throttles() {
+        false => COMPLY_WITHIN_SECONDS,
+        true => COMPLY_MARKED_WITHIN_SECONDS,
     };
-    let end = at(obeys_within + 3);
-    while let Some(Reverse((time, _, body))) = world.events.pop() {
+    let end = at(complies_within + 3);
+    while let Some(Reverse((time, _, payload))) = world.events.pop() {
         if time > end {
             break;
         }
         world.now = time;
-        let event = world.bodies[body].take().expect("an event happens once");
-        let reported = |failure: String| format!("at {:.3} s: {failure}", time as f64 / 1e9);
-        world.step(event, &mut checkers).map_err(reported)?;
-        if time > at(KNOW_WITHIN_SECONDS) {
-            checkers.knowledge(&world).map_err(reported)?;
+        let event = world.payloads[payload].take().expect("an event happens once");
+        let with_time = |failure: String| format!("at {:.3} s: {failure}", time as f64 / 1e9);
+        world.step(event, &mut checkers).map_err(with_time)?;
+        if time > at(PROPAGATE_WITHIN_SECONDS) {
+            checkers.propagation(&world).map_err(with_time)?;
         }
-        if time > at(OBEY_WITHIN_SECONDS) {
-            checkers.obedience(&world, Direction::Tx).map_err(reported)?;
+        if time > at(COMPLY_WITHIN_SECONDS) {
+            checkers.compliance(&world, Direction::Tx).map_err(with_time)?;
         }
-        let received = match checkers.throttled_since() {
-            Some(since) if world.drawn.marks.at_racks() => {
-                (since + OBEY_WITHIN_SECONDS * SECOND).clamp(at(OBEY_WITHIN_SECONDS), at(OBEY_MARKED_WITHIN_SECONDS))
-            }
-            _ => at(OBEY_WITHIN_SECONDS),
+        let rx_from = match checkers.throttled_since() {
+            Some(since) if world.drawn.marks.at_racks() => (since + COMPLY_WITHIN_SECONDS * SECOND)
+                .clamp(at(COMPLY_WITHIN_SECONDS), at(COMPLY_MARKED_WITHIN_SECONDS)),
+            _ => at(COMPLY_WITHIN_SECONDS),
         };
-        if time > received {
-            checkers.obedience(&world, Direction::Rx).map_err(reported)?;
+        if time > rx_from {
+            checkers.compliance(&world, Direction::Rx).map_err(with_time)?;
         }
     }
-    checkers.something_happened(&world)
+    checkers.check_coverage(&world)
 }
 
 impl World {
@@ -126,7 +130,7 @@ impl World {
             epoch: 0,
             partition: 0,
             crashed: None,
-            found: PerDirection::default(),
+            inherited: PerDirection::default(),
             started: 0,
         });
         let nodes = nodes.collect();
@@ -143,7 +147,7 @@ impl World {
             full_at: [None; RACKS],
             received: Vec::new(),
             events: BinaryHeap::new(),
-            bodies: Vec::new(),
+            payloads: Vec::new(),
             verbose,
             drawn,
         };
@@ -163,12 +167,12 @@ impl World {
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
-        self.bodies.push(Some(event));
-        let body = self.bodies.len() - 1;
-        self.events.push(Reverse((at, body as u64, body)));
+        self.payloads.push(Some(event));
+        let payload = self.payloads.len() - 1;
+        self.events.push(Reverse((at, payload as u64, payload)));
     }
 
-    /// Somewhere around `mean_ms` from now; never if zero.
+    /// Schedules an event at a random time with a mean of `mean_ms` from now; never if zero.
     fn schedule_next(&mut self, mean_ms: u64, event: Event) {
         if mean_ms > 0 {
             let at = self.now + self.rng.random_range(0..2 * mean_ms) * MILLISECOND;
@@ -193,17 +197,18 @@ impl World {
     }
 
     fn is_full(&self, rack: usize) -> bool {
-        self.traffic[rack * PER_RACK..(rack + 1) * PER_RACK].iter().any(Traffic::is_slowed)
+        self.traffic[rack * PER_RACK..(rack + 1) * PER_RACK].iter().any(Traffic::is_throttled)
     }
 
-    /// Whether a queue before a rack that does not show it slowed anybody since the bound on obedience began to run.
-    pub(crate) fn was_hidden_lately(&self) -> bool {
-        let lately = |at: u64| self.now - at < OBEY_WITHIN_SECONDS * SECOND;
-        let hidden = |rack: usize| !self.drawn.marks.show_overload(&self.policy, RackId(rack as u32));
-        (0..RACKS).any(|rack| hidden(rack) && (self.is_full(rack) || self.full_at[rack].is_some_and(lately)))
+    /// Whether a queue before a rack throttled any service without visible marks since the bound on
+    /// compliance started.
+    pub(crate) fn had_hidden_overload_recently(&self) -> bool {
+        let recently = |at: u64| self.now - at < COMPLY_WITHIN_SECONDS * SECOND;
+        let hidden = |rack: usize| !self.drawn.marks.reveal_overload(&self.policy, RackId(rack as u32));
+        (0..RACKS).any(|rack| hidden(rack) && (self.is_full(rack) || self.full_at[rack].is_some_and(recently)))
     }
 
-    /// Traffic of a rack finds its new rates after a load or a limit changed.
+    /// Recomputes the rates of a rack's traffic after a load or a limit changed.
     fn flow(&mut self, rack: usize) {
         if self.is_full(rack) {
             self.full_at[rack] = Some(self.now);
@@ -301,7 +306,7 @@ impl World {
         let n = &mut self.nodes[node];
         n.incarnation += 1;
         n.started = self.now;
-        // The clock may have been set back while the host was down; the stored number may not go back.
+        // The clock may have gone back while the host was down; the stored number must not.
         n.epoch = (n.epoch + 1).max(local.nanos() / SECOND);
         n.broker = Some(if node == FABRIC {
             let config = FabricBrokerConfig { stale: self.drawn.stale, ..FabricBrokerConfig::default() };
@@ -309,8 +314,8 @@ impl World {
         } else {
             let mut broker = RackBroker::new(&policy, MachineId(node as u32), n.epoch, self.config, local);
             if n.crashed.take().is_some_and(|at| self.now - at < self.config.timeout.nanos()) {
-                n.found = self.traffic[node].limits.clone();
-                broker.resume(&in_force(&n.found));
+                n.inherited = self.traffic[node].limits.clone();
+                broker.resume(&in_force(&n.inherited));
             }
             Broker::Rack(Box::new(broker))
         });
@@ -319,9 +324,9 @@ impl World {
         self.drive(node, None, checkers)
     }
 
-    /// An input (a message, or time), then all outputs, then the next timer.
+    /// Handles an input (a message, or a timeout), then all outputs, then the next timer.
     fn drive(&mut self, node: usize, message: Option<Message>, checkers: &mut Checkers) -> Result<(), String> {
-        let mut broker = self.nodes[node].broker.take().expect("the caller knows that it lives");
+        let mut broker = self.nodes[node].broker.take().expect("the broker is present");
         let local = self.nodes[node].clock.local(self.now);
         let next = match &mut broker {
             Broker::Rack(rack) => {
@@ -329,7 +334,7 @@ impl World {
                     None => rack.handle_input(local, Input::Timeout),
                     Some(message) => match message.rack_input() {
                         Some(input) => rack.handle_input(local, input),
-                        None => return Err(self.put_back(node, broker, "a rack report at a machine")),
+                        None => return Err(self.restore(node, broker, "a rack report at a machine")),
                     },
                 }
                 while let Some(output) = rack.poll_output() {
@@ -341,22 +346,22 @@ impl World {
             Broker::Fabric(fabric) => {
                 match &message {
                     None => fabric.handle_input(local, FabricInput::Timeout),
-                    // Old datagrams are replayed to anybody.
+                    // Old datagrams are replayed to any node.
                     Some(message) => match message.fabric_input() {
                         Some(input) => {
                             fabric.handle_input(local, input);
                             if let (FabricInput::Report(report), false) = (input, self.faulty) {
-                                checkers.fabric_reported(report.machine.index());
+                                checkers.report_delivered(report.machine.index());
                             }
                         }
-                        None => return Err(self.put_back(node, broker, "a rack's message at the fabric broker")),
+                        None => return Err(self.restore(node, broker, "a rack's message at the fabric broker")),
                     },
                 }
                 if message.is_none() {
                     checkers.allocated(self, fabric)?;
                 }
                 while let Some(FabricOutput::SendLimits { to, limits }) = fabric.poll_output() {
-                    checkers.acknowledged(self.now, &limits);
+                    checkers.limits_sent(self.now, &limits);
                     self.send(node, to.index(), &limits.into());
                 }
                 checkers.fabric_step(fabric)?;
@@ -376,7 +381,7 @@ impl World {
         Ok(())
     }
 
-    fn put_back(&mut self, node: usize, broker: Broker, failure: &str) -> String {
+    fn restore(&mut self, node: usize, broker: Broker, failure: &str) -> String {
         self.nodes[node].broker = Some(broker);
         failure.to_owned()
     }
@@ -442,7 +447,7 @@ impl World {
         }
         if replayed && !self.received.is_empty() {
             let old = Arc::clone(&self.received[self.rng.random_range(0..self.received.len())]);
-            // Only to somebody who could have been meant: what a broker cannot use is tested elsewhere.
+            // Only to nodes that handle this kind of message: rejection is tested elsewhere.
             let is_report = old[5] == 3;
             if is_report == (to == FABRIC) {
                 self.deliver(to, from, old);
@@ -456,7 +461,8 @@ impl World {
     fn deliver(&mut self, to: usize, from: usize, bytes: Arc<[u8]>) {
         let longest = if self.faulty { self.drawn.delay_ms } else { 1 };
         let at = self.now + self.rng.random_range(0..=longest * MILLISECOND);
-        // Nothing from before the end of the faults arrives after it: a delay is a fault too.
+        // Datagrams from before the end of the faults do not arrive after it: a delay is a fault
+        // too.
         if !self.faulty || at < FAULTY_SECONDS * SECOND {
             self.schedule(at, Event::Deliver(Flight { to, from, bytes }));
         }

@@ -1,4 +1,4 @@
-//! Two racks of one machine each below a fabric broker.
+//! Demand extrapolation in two racks of one machine each below a fabric broker.
 
 use super::*;
 use crate::fabric_broker::{FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput};
@@ -12,16 +12,18 @@ fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
-/// What each report of the first rack told of `a` and what all services of both racks received then, in Mb/s.
-fn reported(fabric: u64, weight: u64, offered: [[u64; 3]; 2]) -> Vec<(u64, u64)> {
-    reported_with_losses(fabric, weight, offered, &[])
+/// By report of the first rack: the reported demand of `a` and the receive rate of all services of
+/// both racks at that time, in Mb/s.
+fn run(fabric: u64, weight: u64, offered: [[u64; 3]; 2]) -> Vec<(u64, u64)> {
+    run_with_losses(fabric, weight, offered, &[])
 }
 
-/// The same where these of the first rack's reports do not arrive, nor the words to it that come before the next.
+/// As `run`, with losses: the listed reports of the first rack do not arrive, nor the limits for it
+/// before the next report.
 ///
-/// Interfaces have 10 Gb/s, the fabric `fabric` Mb/s. `a` is guaranteed 10 Gb/s of them, `b` has a weight there, `c` a weight
-/// of one. `offered` is by rack and service.
-fn reported_with_losses(fabric: u64, weight: u64, offered: [[u64; 3]; 2], lost: &[usize]) -> Vec<(u64, u64)> {
+/// Interfaces have 10 Gb/s, the fabric `fabric` Mb/s. `a` is guaranteed 10 Gb/s of the fabric, `b`
+/// has a weight there, `c` a weight of one. `offered` is by rack and service.
+fn run_with_losses(fabric: u64, weight: u64, offered: [[u64; 3]; 2], lost: &[usize]) -> Vec<(u64, u64)> {
     let text = format!(
         "weir: 1\nsharing: fill\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 40Gb/s, machines: [m1] }}, \
          r2: {{ uplink: 40Gb/s, machines: [m2] }} }} }}\nservices:\n  \
@@ -65,7 +67,7 @@ fn reported_with_losses(fabric: u64, weight: u64, offered: [[u64; 3]; 2], lost: 
                         }
                     }
                     Output::SetLimits(_) => {}
-                    Output::Broadcast(_) | Output::Relay(_) => panic!("there is nobody else"),
+                    Output::Broadcast(_) | Output::Relay(_) => panic!("the rack has no other machine"),
                 }
             }
         }
@@ -83,18 +85,18 @@ fn reported_with_losses(fabric: u64, weight: u64, offered: [[u64; 3]; 2], lost: 
 
 #[test]
 fn worked_example() {
-    let reported = reported(12_000, 1, [[8_000, 8_000, 0], [0, 8_000, 0]]);
-    // Rates are told rounded down. The fabric's first word comes after the second report.
+    let reported = run(12_000, 1, [[8_000, 8_000, 0], [0, 8_000, 0]]);
+    // Reported rates are rounded down. The fabric's first limits follow the second report.
     let expected = [(4_999, 18_000), (4_999, 18_000), (6_499, 13_499), (8_000, 12_749), (8_000, 11_999)];
     assert_eq!(reported[..5], expected);
     assert!(reported[5..].iter().all(|reported| *reported == (8_000, 11_999)), "{reported:?}");
 }
 
 #[test]
-fn what_grows_slowly_is_told_as_the_most_and_comes_from_above() {
-    // `b` has nine tenths of what `a` leaves, so each step of `a` is nine tenths of the one before. By itself: 5.3, 5.57,
-    // 5.81, .., 8 after a hundred.
-    let reported = reported(10_222, 9, [[10_000, 10_000, 0], [0, 0, 10_000]]);
+fn slow_growth_is_reported_as_its_maximum_and_converges_from_above() {
+    // `b` has nine tenths of the rest of `a`, so each step of `a` is nine tenths of the one before.
+    // Without extrapolation: 5.3, 5.57, 5.81, .., 8 after a hundred steps.
+    let reported = run(10_222, 9, [[10_000, 10_000, 0], [0, 0, 10_000]]);
     let a: Vec<u64> = reported.iter().map(|(a, _)| *a).collect();
     assert_eq!(a[..5], [4_999, 4_999, 5_300, 5_840, 9_999]);
     assert!(a[4..].is_sorted_by(|before, after| before >= after), "{a:?}");
@@ -103,38 +105,40 @@ fn what_grows_slowly_is_told_as_the_most_and_comes_from_above() {
 }
 
 #[test]
-fn the_fabric_is_kept_from_the_fourth_word_on_however_small_the_steps_are() {
+fn fabric_capacity_holds_from_the_fourth_round_for_every_step_size() {
     for weight in (1..100).step_by(7) {
         for fabric in (10_100..15_000).step_by(700) {
-            let reported = reported(fabric, weight, [[10_000, 10_000, 0], [0, 0, 10_000]]);
+            let reported = run(fabric, weight, [[10_000, 10_000, 0], [0, 0, 10_000]]);
             let after = &reported[5..];
-            // A thousandth: smaller growth is not told.
+            // A thousandth: smaller growth is not extrapolated.
             assert!(after.iter().all(|(_, all)| *all <= fabric + fabric / 1_000), "{weight} of {fabric}: {reported:?}");
         }
     }
 }
 
 #[test]
-fn a_report_that_is_lost_is_repeated_with_what_grew() {
+fn lost_report_is_repeated_with_the_extrapolated_demand() {
     let offered = [[8_000, 8_000, 0], [0, 8_000, 0]];
-    let whole: Vec<u64> = reported(12_000, 1, offered).iter().map(|(a, _)| *a).collect();
+    let whole: Vec<u64> = run(12_000, 1, offered).iter().map(|(a, _)| *a).collect();
     assert_eq!(whole[2..5], [6_499, 8_000, 8_000]);
-    // The fourth is lost, and the word after it. It is told twice more until the next word, not the 7.25 that `a` has.
-    let lost: Vec<u64> = reported_with_losses(12_000, 1, offered, &[4]).iter().map(|(a, _)| *a).collect();
+    // The fourth report is lost, and the limits after it. The extrapolated demand is repeated twice
+    // until the next limits, not the 7.25 that `a` has.
+    let lost: Vec<u64> = run_with_losses(12_000, 1, offered, &[4]).iter().map(|(a, _)| *a).collect();
     assert_eq!(lost[2..7], [6_499, 8_000, 8_000, 8_000, 8_000]);
-    // In small steps the first growth is lost: what comes after it is still the second.
+    // With small steps the first growth is lost: the next one still counts as the second.
     let steps = |lost: &[usize]| -> Vec<u64> {
-        let reported = reported_with_losses(10_222, 9, [[10_000, 10_000, 0], [0, 0, 10_000]], lost);
+        let reported = run_with_losses(10_222, 9, [[10_000, 10_000, 0], [0, 0, 10_000]], lost);
         reported.iter().map(|(a, _)| *a).collect()
     };
     assert_eq!(steps(&[])[2..5], [5_300, 5_840, 9_999]);
     assert_eq!(steps(&[4])[2..7], [5_300, 5_840, 5_840, 5_840, 9_999]);
 }
 
-/// One rack of three machines with an uplink of 12 Gb/s, all of which ask for all of `a` and `b`; what its leaders told of `b`, in
-/// Mb/s, with the machine and the second. The fabric leaves `a` 6 Gb/s from the 10th second on and 5 from the 20th; then
-/// it says nothing more. m1 dies in second `death`.
-fn reported_by_leaders(death: u64) -> Vec<(u32, u64, u64)> {
+/// One rack of three machines with an uplink of 12 Gb/s and unlimited demands of `a` and `b`; the
+/// demands of `b` that its leaders report, in Mb/s, with the machine and the second. The fabric
+/// leaves `a` 6 Gb/s from the 10th second on and 5 from the 20th; then no limits arrive. m1 crashes
+/// in second `death`.
+fn run_with_leader_crash(death: u64) -> Vec<(u32, u64, u64)> {
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 12Gb/s, machines: [m1, m2, m3] }, \
                 r2: { uplink: 12Gb/s, machines: [m4] } } }\nservices:\n  \
                 a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 10Gb/s } }\n  \
@@ -195,12 +199,13 @@ fn reported_by_leaders(death: u64) -> Vec<(u32, u64, u64)> {
 }
 
 #[test]
-fn a_machine_that_begins_to_lead_tells_what_grew() {
-    // b has 6, then 7, and tells one more.
-    let whole = reported_by_leaders(40);
+fn new_leader_reports_the_extrapolated_demand() {
+    // `b` has 6, then 7, and one more is reported.
+    let whole = run_with_leader_crash(40);
     assert!(whole.contains(&(1, 15, 5_999)) && whole.contains(&(1, 25, 7_999)), "{whole:?}");
-    // m2 begins before it is due again, and repeats that. What it told is no growth at the next report.
-    let heir: Vec<(u32, u64, u64)> =
-        reported_by_leaders(26).into_iter().filter(|(machine, _, _)| *machine == 2).collect();
-    assert_eq!(heir, [(2, 30, 7_999), (2, 32, 7_999), (2, 39, 7_999)]);
+    // m2 becomes the leader before its next report is due, and repeats the demand. A repeated
+    // demand is no growth at the next report.
+    let successor: Vec<(u32, u64, u64)> =
+        run_with_leader_crash(26).into_iter().filter(|(machine, _, _)| *machine == 2).collect();
+    assert_eq!(successor, [(2, 30, 7_999), (2, 32, 7_999), (2, 39, 7_999)]);
 }

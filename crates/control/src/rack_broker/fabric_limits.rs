@@ -1,13 +1,22 @@
-//! What the fabric broker said: taken, told on in the rack, forgotten.
+//! The fabric broker's limits on a rack: acceptance, relay within the rack, expiry.
 //!
-//! The fabric broker's word reaches one machine of the rack (its leader), which tells it to all others at once and
-//! then repeats a part of it every other period, so that a lost datagram or a machine that starts late costs little. The word
-//! carries the fabric broker's own `(epoch, round)`, so any machine may relay it, often or twice, and two that relay
-//! different words cannot confuse anyone: the newer one stays. Its age travels with it, so that all machines of the
-//! rack forget it at the same time, the fabric's timeout after it arrived (Parley §5.3: 50 s).
+//! The limits reach one machine of the rack (its leader), which relays them to all others at once
+//! and then repeats one part every other period, so that a lost datagram or a late machine costs
+//! little. Limits carry the fabric broker's `(epoch, round)`, so relays may be repeated and may
+//! come from several machines: the newer limits stay. Their age travels with them, so that they
+//! expire on all machines of the rack at the same time, the fabric's timeout after their arrival
+//! (50 s).
 //!
-//! Whoever recorded a word can replay it, but only to a machine that heard neither it nor a newer one: that machine
-//! then keeps it until the next word, or for the timeout. It is still a word that the fabric broker said of this rack.
+//! An attacker can replay recorded limits only to a machine that received neither them nor newer
+//! ones. That machine keeps them until the next limits, or for the timeout. They are still limits
+//! that the fabric broker computed for this rack.
+//!
+//! Worked example: limits of round 7 arrive at the leader at 100 s and expire at 150 s. A relay of
+//! them that reaches another machine at 104 s has the age 4 s, and the limits expire there at 150 s
+//! too.
+//!
+//! Source: Parley §5.3 (the timeout). The relay and expiry by age are a fill: the paper leaves the
+//! distribution within a rack open.
 
 use super::{Mode, Output, RackBroker};
 use crate::fabric_message::{LimitsRelay, RackLimits, RateRow};
@@ -15,34 +24,34 @@ use crate::parts::well_formed;
 use weir_alloc::{Constraint, FabricLimit};
 use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection};
 
-/// The last word of the fabric broker.
+/// The last limits of the fabric broker.
 #[derive(Debug)]
-pub(super) struct FabricRelay {
+pub(super) struct FabricLimits {
     /// By leaf.
-    leaves: Vec<LeafRelay>,
-    /// The limits in force, by leaf; empty where there are none. Renewed at each period's end.
+    leaves: Vec<LeafLimits>,
+    /// The limits in force, by leaf; empty where there are none. Updated at the end of each period.
     in_force: PerDirection<Vec<FabricLimit>>,
-    /// Whether any word is fresh.
+    /// Whether any limits are unexpired.
     fresh: bool,
-    /// The parts of the newest round, as they came, with the time at which each is forgotten.
+    /// The received parts of the newest round, each with its time of expiry.
     newest: Vec<(RackLimits, Instant)>,
-    /// The part that is repeated next.
+    /// The part to repeat next.
     next_part: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct LeafRelay {
+struct LeafLimits {
     stamp: (u64, u64),
     until: Instant,
     limits: PerDirection<Bandwidth>,
 }
 
-impl FabricRelay {
+impl FabricLimits {
     pub(super) fn new(leaves: usize) -> Self {
-        let nothing =
-            LeafRelay { stamp: (0, 0), until: Instant::ZERO, limits: PerDirection::both(Bandwidth::UNLIMITED) };
+        let unlimited =
+            LeafLimits { stamp: (0, 0), until: Instant::ZERO, limits: PerDirection::both(Bandwidth::UNLIMITED) };
         Self {
-            leaves: vec![nothing; leaves],
+            leaves: vec![unlimited; leaves],
             in_force: PerDirection::default(),
             fresh: false,
             newest: Vec::new(),
@@ -60,17 +69,18 @@ impl FabricRelay {
         self.in_force[direction].get(leaf).map_or(Bandwidth::UNLIMITED, |limit| limit.limit)
     }
 
-    /// The `(epoch, round)` of the fabric broker's last word about a leaf service; `None` once it is forgotten.
+    /// The `(epoch, round)` of the fabric broker's last limits for a leaf service; `None` once they
+    /// expired.
     pub(super) fn stamp(&self, leaf: usize, now: Instant) -> Option<(u64, u64)> {
         let entry = self.leaves[leaf];
         (now < entry.until).then_some(entry.stamp)
     }
 
-    /// Ends what is too old. Whether the last word did.
+    /// Updates the limits in force. Returns whether the last unexpired ones just expired.
     pub(super) fn renew(&mut self, now: Instant) -> bool {
         for direction in Direction::ALL {
             let limit =
-                |entry: &LeafRelay| if now < entry.until { entry.limits[direction] } else { Bandwidth::UNLIMITED };
+                |entry: &LeafLimits| if now < entry.until { entry.limits[direction] } else { Bandwidth::UNLIMITED };
             let any = self.leaves.iter().any(|entry| !limit(entry).is_unlimited());
             let limits = self
                 .leaves
@@ -84,15 +94,15 @@ impl FabricRelay {
         std::mem::replace(&mut self.fresh, fresh) && !fresh
     }
 
-    /// Forgets everything but the stamps, which still tell a replay. Nothing fell silent: the next [`Self::renew`] does not
-    /// tell of an end.
+    /// Clears all limits but keeps the stamps, which still identify replays. This is no expiry: the
+    /// next [`Self::renew`] does not report one.
     pub(super) fn clear(&mut self) {
         self.fresh = false;
         self.leaves.iter_mut().for_each(|entry| entry.until = Instant::ZERO);
         self.newest.clear();
     }
 
-    /// Keeps a part to repeat it. Whether it is the first of a newer round.
+    /// Keeps a part for repetition and returns whether it is the first of a newer round.
     fn keep(&mut self, limits: &RackLimits, until: Instant) -> bool {
         let stamp = (limits.epoch, limits.round);
         let newest = self.newest.first().map_or((0, 0), |(limits, _)| (limits.epoch, limits.round));
@@ -106,7 +116,7 @@ impl FabricRelay {
         stamp > newest
     }
 
-    /// The next part to repeat, if it is not forgotten yet.
+    /// The next part to repeat; it may have expired.
     fn repeat(&mut self) -> Option<&(RackLimits, Instant)> {
         let part = self.next_part % self.newest.len().max(1);
         self.next_part = part + 1;
@@ -115,26 +125,26 @@ impl FabricRelay {
 }
 
 impl RackBroker {
-    /// From the fabric broker itself.
+    /// Handles limits from the fabric broker itself.
     pub(super) fn take_limits(&mut self, limits: &RackLimits) {
         if self.accept_limits(limits, Duration::ZERO) {
             self.relay(limits.clone(), Duration::ZERO);
         }
     }
 
-    /// As another machine of the rack tells it.
+    /// Handles limits that another machine of the rack relays.
     pub(super) fn take_relay(&mut self, relay: &LimitsRelay) {
         self.accept_limits(&relay.limits, relay.age);
     }
 
-    /// Whether they told something new.
+    /// Checks and stores limits and returns whether they had new information.
     fn accept_limits(&mut self, limits: &RackLimits, age: Duration) -> bool {
         let leaf = |row: &RateRow| self.allocator.leaves().binary_search(&row.service).is_ok();
         let refused = if limits.policy != self.allocator.policy().digest() {
             Some(&mut self.counters.limits_other_policy)
         } else if limits.rack != self.allocator.rack() {
             Some(&mut self.counters.limits_other_rack)
-        } else if !self.lead.concerned
+        } else if !self.leader.uses_fabric
             || !well_formed(limits.first, limits.last, &limits.rows)
             || !limits.rows.iter().all(leaf)
         {
@@ -161,13 +171,13 @@ impl RackBroker {
             if entry.stamp < stamp {
                 is_new = true;
                 let limits = row.map_or(PerDirection::both(Bandwidth::UNLIMITED), |row| row.rates);
-                *entry = LeafRelay { stamp, until, limits };
+                *entry = LeafLimits { stamp, until, limits };
             }
         }
         if is_new {
             self.counters.limits_accepted += 1;
             if self.fabric.keep(limits, until) {
-                self.fabric_computed(age);
+                self.fabric_round_received(age);
             }
         } else if known {
             self.counters.limits_known += 1;
@@ -177,8 +187,8 @@ impl RackBroker {
         is_new
     }
 
-    /// Repeats one part of the newest word, every other period: with 1,000 limited services in a rack of 40 the leader
-    /// stays below 3 Mb/s with all that it sends.
+    /// Repeats one part of the newest limits, every other period: with 1,000 limited services in a
+    /// rack of 40 the leader's traffic stays below 3 Mb/s.
     pub(super) fn repeat_limits(&mut self) {
         if self.round.is_multiple_of(2) {
             return;
@@ -198,8 +208,8 @@ impl RackBroker {
         }
     }
 
-    /// Whether limits of the fabric are in force here.
-    pub fn receives_fabric(&self) -> bool {
+    /// Whether limits of the fabric are in force on this machine.
+    pub fn has_fabric_limits(&self) -> bool {
         self.mode == Mode::Runtime && self.fabric.fresh
     }
 }

@@ -1,23 +1,23 @@
-//! Whether a policy may take another's place while a broker runs.
+//! Compatibility of a policy with the one that it replaces while a broker runs.
 //!
-//! Ids are places in a policy's order, so everything that a broker knows stays true only if both policies speak of the
-//! same racks, machines and services. What they say about them may differ in every value.
+//! Ids are indices into a policy's lists, so a broker's state stays valid only if both policies
+//! name the same racks, machines and services in the same order. All their other values may differ.
 
 use weir_policy::Policy;
 
-/// The policy that should replace a broker's does not have the same racks, machines and services.
+/// The replacing policy has other racks, machines or services than the broker's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OtherNames;
+pub struct IncompatiblePolicy;
 
-impl std::fmt::Display for OtherNames {
+impl std::fmt::Display for IncompatiblePolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the policy has other racks, machines or services: start the broker anew")
+        f.write_str("the policy has other racks, machines or services: restart the broker")
     }
 }
 
-impl std::error::Error for OtherNames {}
+impl std::error::Error for IncompatiblePolicy {}
 
-pub(crate) fn check(one: &Policy, other: &Policy) -> Result<(), OtherNames> {
+pub(crate) fn check_compatible(one: &Policy, other: &Policy) -> Result<(), IncompatiblePolicy> {
     let machines = |policy: &Policy| -> Vec<(String, u32)> {
         policy.network().machines().iter().map(|machine| (machine.name().to_owned(), machine.rack().0)).collect()
     };
@@ -28,5 +28,5 @@ pub(crate) fn check(one: &Policy, other: &Policy) -> Result<(), OtherNames> {
         policy.services().all().iter().map(|service| (service.path().to_owned(), service.is_leaf())).collect()
     };
     let same = machines(one) == machines(other) && racks(one) == racks(other) && services(one) == services(other);
-    if same { Ok(()) } else { Err(OtherNames) }
+    if same { Ok(()) } else { Err(IncompatiblePolicy) }
 }

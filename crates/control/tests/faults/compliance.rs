@@ -1,7 +1,9 @@
-//! What must hold once the faults are over and all could hear of it: the same shares everywhere, and traffic that obeys the policy.
+//! Checks once the faults are over and reports have spread: equal shares everywhere, and traffic
+//! that complies with the policy.
 //!
-//! The uplink and maxima are kept by what is *sent*: what arrives through a full queue would keep any cap above its rate.
-//! Guarantees are kept by what arrives. Bounds are wider for what marks hold back, and only where a broker just told so.
+//! The uplink and maxima bound the *sent* traffic: traffic received through a full queue would stay
+//! below any cap above the queue's rate. Guarantees apply to received traffic. Bounds are wider for
+//! throttled services, and only where a broker just reported a raised demand.
 
 use crate::checkers::Checkers;
 use crate::draw::MACHINES;
@@ -11,27 +13,32 @@ use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{Mode, RackBroker};
 use weir_units::{Bandwidth, ContentionPoint, Direction, RackId};
 
-/// Shares closer than this agree: a constant load is measured anew each period, a byte or two off, and is told in steps
-/// of up to 1/2^17, of which 30 instances together take a part of the uplink. Parley tracks demands to as much (§6.2).
+/// Shares closer than this agree: a constant load is measured again each period, a byte or two off,
+/// and is reported in steps of up to 1/2^17, of which 30 instances together take a part of the
+/// uplink. Parley tracks demands to the same resolution (§6.2).
 const SAME: Bandwidth = Bandwidth::from_mbps(1);
 
-/// How far a measurement may be off: a meter counts whole bytes and a period is never exactly the last one's length.
+/// The error of a measurement: a meter counts whole bytes, and a period never has exactly the
+/// length of the last one.
 const MEASURED: Bandwidth = Bandwidth::from_bps(2_000);
 
 impl Checkers {
-    /// The faults are over: all machines hold the same shares, and the traffic obeys the policy.
+    /// The faults are over: all machines have the same shares, and the traffic complies with the
+    /// policy.
     pub(crate) fn agreement(&self, world: &World) -> Result<(), String> {
         let brokers: Vec<&RackBroker> = world.machines.iter().filter_map(|machine| machine.broker.as_ref()).collect();
         if brokers.len() != MACHINES {
-            return Err("a machine is still dead".to_owned());
+            return Err("a machine has no broker".to_owned());
         }
         if let Some(m) = brokers.iter().position(|broker| broker.mode() != Mode::Runtime) {
-            return Err(format!("m{} is still on its own", m + 1));
+            return Err(format!("m{} is still in static mode", m + 1));
         }
         for direction in Direction::ALL {
-            // A queue that is full and does not show it slows all in proportion, guaranteed or not, and differently with each
-            // limit that is set or lifted, so shares do not come to rest. What arrives keeps the uplink and maxima all the same.
-            let hidden = !world.marks().show_overload(&world.policy, RackId(0)) && world.was_full_lately();
+            // A full queue that is not visible in marks throttles all services in proportion,
+            // guaranteed or not, and differently with each limit that is set or lifted, so shares
+            // do not converge. The received traffic complies with the uplink and maxima all the
+            // same.
+            let hidden = !world.marks().reveal_overload(&world.policy, RackId(0)) && world.was_full_recently();
             if direction == Direction::Rx && hidden {
                 self.maxima(world, direction, &|m, leaf| world.machines[m].usage(direction, leaf))?;
                 continue;
@@ -50,7 +57,7 @@ impl Checkers {
         Ok(())
     }
 
-    /// The uplink and maxima are kept by so much of each machine's services.
+    /// Checks the uplink and maxima for these rates of each machine's services.
     fn maxima(
         &self,
         world: &World,
@@ -60,49 +67,52 @@ impl Checkers {
         let of_service = |leaf: usize| -> Bandwidth { (0..MACHINES).map(|m| rate(m, leaf)).sum() };
         let all: Bandwidth = (0..self.leaves.len()).map(of_service).sum();
         let capacity = world.policy.rack_capacity(RackId(0), direction);
-        if all.bps() > capacity.bps() + self.spare(world, capacity) {
+        if all.bps() > capacity.bps() + self.tolerance(world, capacity) {
             return Err(format!("{all} is sent through {capacity} ({direction})"));
         }
         for (leaf, id) in self.leaves.iter().enumerate() {
             let (all, service) = (of_service(leaf), world.policy.services().get(*id));
             let max = service.share(ContentionPoint::Rack, direction).max;
-            if all.bps() > max.bps().saturating_add(self.spare(world, all)) {
+            if all.bps() > max.bps().saturating_add(self.tolerance(world, all)) {
                 return Err(format!("{} sends {all}, more than its maximum ({direction})", service.path()));
             }
         }
         Ok(())
     }
 
-    /// What arrives of each service is what it is guaranteed.
+    /// Checks that the received traffic of each service meets its guarantee.
     fn guarantees(&self, world: &World, direction: Direction) -> Result<(), String> {
-        // What an instance may hold of a capacity, by what it uses. One that uses nine tenths of its limit counts as backlogged and
-        // keeps the limit: a ninth more than it uses, of which a lump a second may be missing, up to half. One that just told half more than it used: half more. (One that
-        // marks hold at half of a limit that it has may hold twice what it uses. No world so far needs that much, so none has it.)
-        let holds = |m: usize, leaf: usize, rate: Bandwidth| {
-            let told_more = direction == Direction::Rx && self.throttled.counts(self.instance(m, leaf), world.now);
+        // The part of a capacity that an instance may reserve, by its usage. One that uses nine
+        // tenths of its limit counts as backlogged and keeps the limit: a ninth more than its
+        // usage, of which a burst a second may be missing, up to half. One with a just raised
+        // demand reserves half more. (One that is throttled at half of its limit may reserve twice
+        // its usage. No world so far needs that much, so the bound does not include it.)
+        let reservation = |m: usize, leaf: usize, rate: Bandwidth| {
+            let overreports =
+                direction == Direction::Rx && self.throttled.affects_limits(self.instance(m, leaf), world.now);
             let bps = rate.bps();
-            Bandwidth::from_bps(if told_more { bps / 2 * 3 } else { ((bps + 8 * BURST.get()) / 9 * 10).min(2 * bps) })
+            Bandwidth::from_bps(if overreports { bps / 2 * 3 } else { ((bps + 8 * BURST.get()) / 9 * 10).min(2 * bps) })
         };
         for (leaf, service) in self.leaves.iter().enumerate() {
             let service = world.policy.services().get(*service);
             let demand = |m: usize, other: usize| match world.machines[m].offered[direction][other] {
                 offered if other == leaf => offered,
-                offered => holds(m, other, offered),
+                offered => reservation(m, other, offered),
             };
-            let sure: Bandwidth = (0..MACHINES).map(|m| self.brings(world, direction, m, leaf, &demand)).sum();
-            let promised = service.share(ContentionPoint::Rack, direction).min.min(sure);
+            let least: Bandwidth = (0..MACHINES).map(|m| self.least_load(world, direction, m, leaf, &demand)).sum();
+            let guaranteed = service.share(ContentionPoint::Rack, direction).min.min(least);
             let used = |m: usize| world.machines[m].usage(direction, leaf);
-            let limited: Bandwidth = (0..MACHINES).map(|m| holds(m, leaf, used(m))).sum();
-            if limited.bps() + self.spare(world, limited) < promised.bps() {
+            let limited: Bandwidth = (0..MACHINES).map(|m| reservation(m, leaf, used(m))).sum();
+            if limited.bps() + self.tolerance(world, limited) < guaranteed.bps() {
                 let has: Bandwidth = (0..MACHINES).map(used).sum();
-                return Err(format!("{} has {has}, is guaranteed {promised} ({direction})", service.path()));
+                return Err(format!("{} has {has}, is guaranteed {guaranteed} ({direction})", service.path()));
             }
         }
         Ok(())
     }
 
-    /// The lowest limit may exceed a share of nothing, and a clock that runs fast measures a rate too low.
-    fn spare(&self, world: &World, of: Bandwidth) -> u64 {
+    /// The lowest limit may exceed a share of zero, and a fast clock measures a rate too low.
+    fn tolerance(&self, world: &World, of: Bandwidth) -> u64 {
         let skew = of.bps() / 1_000 * world.skew_per_mille();
         (LOWEST_LIMIT + MEASURED).bps() * (MACHINES * self.leaves.len()) as u64 + skew + (of.bps() >> 17)
     }

@@ -1,4 +1,4 @@
-//! A broker that takes over from one before it: nothing moves, on its machine and on the others.
+//! A restarted broker changes no limits, on its machine and on the others.
 
 use super::*;
 use crate::demand::BURST;
@@ -26,7 +26,7 @@ fn relay(round: u64, mbps: u64) -> LimitsRelay {
     LimitsRelay { age: Duration::ZERO, limits: limits(0, round, mbps) }
 }
 
-/// What the fabric leaves a rack, in Mb/s.
+/// The fabric's limits on a rack, in Mb/s.
 fn limits(rack: u32, round: u64, mbps: u64) -> RackLimits {
     let rates = PerDirection { tx: rounded(Bandwidth::from_mbps(mbps)), rx: Bandwidth::UNLIMITED };
     RackLimits {
@@ -40,26 +40,26 @@ fn limits(rack: u32, round: u64, mbps: u64) -> RackLimits {
     }
 }
 
-/// A machine whose `a` wants this many Mb/s.
+/// A machine with a demand of this many Mb/s for `a`.
 struct Machine {
     broker: RackBroker,
-    wants: f64,
+    demand: f64,
     sent: f64,
     /// Bytes that its meter counts at once.
     burst: f64,
-    /// Mb/s that it may send now.
+    /// The limit in force, in Mb/s.
     limit: f64,
     /// Reports to the fabric broker.
     reported: u64,
 }
 
 impl Machine {
-    fn new(machine: u32, wants: f64) -> Self {
+    fn new(machine: u32, demand: f64) -> Self {
         let broker = RackBroker::new(&policy(), MachineId(machine), 1, RackBrokerConfig::default(), at(0));
-        Self { broker, wants, sent: 0.0, burst: 1.0, limit: 30.0, reported: 0 }
+        Self { broker, demand, sent: 0.0, burst: 1.0, limit: 30.0, reported: 0 }
     }
 
-    /// The broker ends, and another begins with what it left, or without.
+    /// Replaces the broker by a new one, with or without the limits in force.
     fn restart(&mut self, tenths: u64, resumes: bool) {
         let machine = self.broker.machine;
         self.broker = RackBroker::new(&policy(), machine, tenths, RackBrokerConfig::default(), at(tenths));
@@ -71,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// Ends a period; what the others are told.
+    /// Ends a period and returns the broadcast reports.
     fn period(&mut self, tenths: u64) -> Vec<UsageReport> {
         self.broker.handle_input(at(tenths), Input::Timeout);
         let mut reported = Vec::new();
@@ -96,23 +96,23 @@ impl Machine {
     }
 }
 
-/// A rack of which m1 and m2 always want more, and m3 nothing.
+/// A rack: m1 and m2 are always backlogged, m3 is idle.
 struct Rack {
     machines: [Machine; 3],
     tenths: u64,
-    /// By machine: when its next period is due.
+    /// By machine: the time of its next period.
     due: [u64; 3],
-    /// Mb/s that the fabric leaves the rack.
+    /// The fabric's limit on the rack in Mb/s.
     limits: u64,
 }
 
 impl Rack {
-    /// After so long that m1 and m2 have 8 Mb/s each.
+    /// A converged rack: m1 and m2 have 8 Mb/s each.
     fn settled() -> Self {
         Self::settled_under(16)
     }
 
-    /// The same where the fabric leaves the rack so many Mb/s.
+    /// The same under another limit of the fabric in Mb/s.
     fn settled_under(limits: u64) -> Self {
         let machines = [Machine::new(0, f64::MAX), Machine::new(1, f64::MAX), Machine::new(2, 0.0)];
         let mut rack = Self { machines, tenths: 0, due: [0, 3, 6], limits };
@@ -124,36 +124,37 @@ impl Rack {
         rack
     }
 
-    /// A tenth of a second: who is due speaks to all, and `hear` hear the fabric's word when its turn comes, each `every` tenths.
+    /// A tenth of a second: machines whose period is due report to all others; every `every` tenths
+    /// the machines in `receive` receive the fabric's limits.
     fn step(&mut self, receive: &[usize], every: u64) {
         self.tenths += 1;
-        for place in 0..3 {
-            let machine = &mut self.machines[place];
-            machine.sent += machine.limit.min(machine.wants) * 12_500.0;
+        for index in 0..3 {
+            let machine = &mut self.machines[index];
+            machine.sent += machine.limit.min(machine.demand) * 12_500.0;
         }
-        for place in (0..3).filter(|place| self.due[*place] <= self.tenths).collect::<Vec<_>>() {
-            let reported = self.machines[place].period(self.tenths);
-            let due = self.machines[place].broker.poll_timeout().expect("a period ends").nanos();
-            self.due[place] = due.div_ceil(at(1).nanos());
+        for index in (0..3).filter(|index| self.due[*index] <= self.tenths).collect::<Vec<_>>() {
+            let reported = self.machines[index].period(self.tenths);
+            let due = self.machines[index].broker.poll_timeout().expect("a period ends").nanos();
+            self.due[index] = due.div_ceil(at(1).nanos());
             for report in reported {
-                let others = (0..3).filter(|other| *other != place);
-                others.for_each(|other| self.receives(other, &report));
+                let others = (0..3).filter(|other| *other != index);
+                others.for_each(|other| self.deliver(other, &report));
             }
         }
         if self.tenths.is_multiple_of(every) {
-            for place in receive {
+            for index in receive {
                 let limits = relay(self.tenths, self.limits);
-                self.machines[*place].broker.handle_input(at(self.tenths), Input::Relay(&limits));
+                self.machines[*index].broker.handle_input(at(self.tenths), Input::Relay(&limits));
             }
         }
     }
 
-    fn receives(&mut self, place: usize, report: &UsageReport) {
-        self.machines[place].broker.handle_input(at(self.tenths), Input::Report(report));
+    fn deliver(&mut self, index: usize, report: &UsageReport) {
+        self.machines[index].broker.handle_input(at(self.tenths), Input::Report(report));
     }
 
-    /// m2's broker begins anew and first hears the fabric's word `late` tenths later: the least and the most that m1 and m2 may
-    /// send in the ten seconds from then on.
+    /// Restarts m2's broker; the fabric's limits reach it from `late` tenths on. Returns the lowest
+    /// and highest limits of m1 and m2 in the ten seconds from then on.
     fn restarted(&mut self, resumes: bool, late: u64) -> [(f64, f64); 2] {
         self.machines[1].restart(self.tenths, resumes);
         self.due[1] = self.tenths;
@@ -169,16 +170,20 @@ impl Rack {
 }
 
 #[test]
-fn limits_do_not_move_however_late_the_word_of_the_fabric_comes() {
+fn limits_do_not_move_for_any_delay_of_the_fabric_limits() {
     for late in 0..=40 {
-        for (place, (least, most)) in Rack::settled().restarted(true, late).into_iter().enumerate() {
-            assert!(7.9 < least && most < 8.1, "m{} with a word {late} tenths late: {least} to {most}", place + 1);
+        for (index, (least, most)) in Rack::settled().restarted(true, late).into_iter().enumerate() {
+            assert!(
+                7.9 < least && most < 8.1,
+                "m{} with fabric limits {late} tenths late: {least} to {most}",
+                index + 1
+            );
         }
     }
 }
 
 #[test]
-fn limits_do_not_move_whenever_the_meters_count_what_is_sent() {
+fn limits_do_not_move_for_any_phase_of_the_meters() {
     for limits in [4, 8, 16] {
         for part in 0..=20 {
             let mut rack = Rack::settled_under(limits);
@@ -187,74 +192,74 @@ fn limits_do_not_move_whenever_the_meters_count_what_is_sent() {
                 machine.sent += machine.burst * f64::from(part) / 20.0;
             }
             let each = limits as f64 / 2.0;
-            for (place, (least, most)) in rack.restarted(true, 0).into_iter().enumerate() {
+            for (index, (least, most)) in rack.restarted(true, 0).into_iter().enumerate() {
                 let stays = 0.9875 * each < least && most < 1.0125 * each;
-                assert!(stays, "m{} of {each}, {part} twentieths of a lump sent: {least} to {most}", place + 1);
+                assert!(stays, "m{} of {each}, {part} twentieths of a burst sent: {least} to {most}", index + 1);
             }
         }
     }
 }
 
 #[test]
-fn a_broker_that_does_not_know_what_is_in_force_moves_them() {
+fn broker_without_inherited_limits_moves_them() {
     let [_, (_, most)] = Rack::settled().restarted(false, 15);
-    assert!(most > 10.0, "without anybody's word the machine's own policy holds: {most}");
+    assert!(most > 10.0, "without reports the static policy of the machine is in force: {most}");
 }
 
 #[test]
-fn what_is_missing_is_waited_for_until_the_timeout() {
+fn inherited_limits_stay_until_the_timeout_at_most() {
     let mut rack = Rack::settled();
     rack.machines[1].restart(rack.tenths, true);
     rack.due[1] = rack.tenths;
     let begun = rack.tenths;
-    while rack.machines[1].broker.resumes() {
+    while rack.machines[1].broker.is_resuming() {
         assert!((7.9..8.1).contains(&rack.machines[1].limit));
         rack.step(&[0, 2], 10);
     }
-    // The timeout, five quarters of a fabric period of 10 s, and what is left of a period.
+    // The timeout, five quarters of a fabric period of 10 s, and the rest of a period.
     assert!((175..=186).contains(&(rack.tenths - begun)), "{} tenths", rack.tenths - begun);
     assert!(rack.machines[1].limit > 10.0, "the rack's own policy: {}", rack.machines[1].limit);
 
-    // Nobody at all: the static policy.
+    // Without any peer: the static policy.
     let mut alone = Rack::settled().machines.into_iter().nth(1).expect("m2");
     alone.restart(100, true);
     for second in 10..16 {
         alone.period(10 * second);
         let (mode, resumes) = (alone.broker.mode(), second < 15);
-        assert_eq!((mode, alone.broker.resumes()), (Mode::Static, resumes), "at {second} s");
+        assert_eq!((mode, alone.broker.is_resuming()), (Mode::Static, resumes), "at {second} s");
         assert_eq!(alone.limit > 29.0, !resumes, "at {second} s: {}", alone.limit);
     }
 }
 
 #[test]
-fn who_leads_waits_for_the_answer_to_its_first_report() {
-    // Alone in its rack: nobody else asks for the fabric's word.
+fn leader_keeps_inherited_limits_until_its_first_report_is_answered() {
+    // A rack of one machine: no other machine relays the fabric's limits.
     let mut m4 = Machine::new(3, f64::MAX);
     m4.limit = 8.0;
     m4.restart(1000, true);
-    let mut answer = None;
+    let mut response_due = None;
     for tenths in 1000..1300 {
-        m4.sent += m4.limit.min(m4.wants) * 12_500.0;
+        m4.sent += m4.limit.min(m4.demand) * 12_500.0;
         m4.period(tenths);
-        if m4.reported > 0 && answer.is_none() {
-            answer = Some(tenths + 100);
+        if m4.reported > 0 && response_due.is_none() {
+            response_due = Some(tenths + 100);
         }
-        if answer == Some(tenths) {
+        if response_due == Some(tenths) {
             m4.broker.handle_input(at(tenths), Input::Fabric(&limits(1, 1, 8)));
         }
         assert!((7.9..8.1).contains(&m4.limit), "{} Mb/s at {tenths} tenths", m4.limit);
     }
-    assert!(!m4.broker.resumes() && m4.broker.receives_fabric(), "the answer came at {answer:?}");
+    assert!(!m4.broker.is_resuming() && m4.broker.has_fabric_limits(), "limits arrived at {response_due:?}");
 }
 
 #[test]
-fn the_first_report_tells_what_the_limits_left_show() {
+fn first_report_measures_usage_against_inherited_limits() {
     let mut rack = Rack::settled();
     let m2 = &mut rack.machines[1];
     m2.restart(rack.tenths, true);
-    assert_eq!(m2.period(rack.tenths), [], "nothing is known of its usage yet");
+    assert_eq!(m2.period(rack.tenths), [], "the first reading shows no usage");
     m2.sent += 1e6;
-    // Due a quarter of a period later; in three tenths 8 Mb/s are 300 kB.
+    // The next period is due a quarter of a period later; 8 Mb/s are 300 kB in three tenths.
     m2.sent -= 700_000.0;
     assert_eq!(m2.period(rack.tenths + 2), [], "not due");
     let reported = m2.period(rack.tenths + 3);

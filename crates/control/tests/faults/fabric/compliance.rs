@@ -1,10 +1,11 @@
-//! Whether traffic obeys: maxima and caps over all racks, and caps of racks.
+//! Compliance of traffic: maxima and caps over all racks, and caps of racks.
 //!
-//! When it must says `world.rs`. What counts is what is sent: what arrives through a full queue would keep any cap above its rate.
+//! `world.rs` defines the times of the checks. They apply to sent traffic: traffic received through
+//! a full queue would stay below any cap above the queue's rate.
 //!
-//! Where a queue is full and does not show it, what a service is slowed to may be less than nine tenths of its limit. Then it
-//! counts as having enough and is let go, is held again a word later, and so on: maxima are kept by turns only, and all that holds
-//! is what always does (`checkers.rs`).
+//! Where a full queue is not visible in marks, a service may be throttled to less than nine tenths
+//! of its limit. Its limit is then lifted, set again one fabric round later, and so on: maxima hold
+//! only at times, and only the permanent invariants apply (`checkers.rs`).
 
 use super::checkers::Checkers;
 use super::draw::{MACHINES, PER_RACK, RACKS};
@@ -13,16 +14,17 @@ use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_units::{Bandwidth, ContentionPoint, Direction, RackId};
 
 impl Checkers {
-    /// Whether maxima and caps hold over all machines, and in each rack.
-    pub(crate) fn obedience(&self, world: &World, direction: Direction) -> Result<(), String> {
+    /// Checks maxima and caps over all machines, and in each rack.
+    pub(crate) fn compliance(&self, world: &World, direction: Direction) -> Result<(), String> {
         let policy = &world.policy;
-        // A thousandth: what grows by less is not told as growth.
-        let spare = |of: Bandwidth| {
+        // A thousandth: smaller growth is not extrapolated.
+        let tolerance = |of: Bandwidth| {
             let skew = of.bps() / 1_000 * world.drawn.skew_per_mille;
             LOWEST_LIMIT.bps() * (MACHINES * self.leaves.len()) as u64 + skew + of.bps() / 1_000
         };
-        let exceeds = |rate: Bandwidth, most: Bandwidth| rate.bps() > most.bps().saturating_add(spare(most.min(rate)));
-        if direction == Direction::Rx && world.was_hidden_lately() {
+        let exceeds =
+            |rate: Bandwidth, most: Bandwidth| rate.bps() > most.bps().saturating_add(tolerance(most.min(rate)));
+        if direction == Direction::Rx && world.had_hidden_overload_recently() {
             return Ok(());
         }
         let sent = |machine: usize, leaf: usize| world.traffic[machine].sent(direction, leaf);

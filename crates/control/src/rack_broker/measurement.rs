@@ -1,20 +1,20 @@
-//! Own meters into own demands.
+//! Measurement of this machine's demands from its meters.
 
 use super::{MeterReading, NetworkReading, RackBroker};
-use crate::demand::{estimate, is_throttled, throttled};
+use crate::demand::{estimate, is_throttled, throttled_demand};
 use crate::parts::split;
 use crate::report::{Demand, UsageReport, UsageRow};
 use weir_units::{Bytes, Direction, Duration, Instant, PerDirection};
 
-/// The meters as last read.
+/// The last readings of the meters.
 #[derive(Debug)]
 pub(super) struct Meters {
     /// By leaf.
     bytes: Vec<PerDirection<Bytes>>,
     /// By leaf.
     network: Vec<NetworkReading>,
-    /// By leaf: whether the network held the service back.
-    limited: Vec<bool>,
+    /// By leaf: whether the network throttled the service.
+    throttled: Vec<bool>,
     read: Option<Instant>,
 }
 
@@ -23,14 +23,14 @@ impl Meters {
         Self {
             bytes: vec![PerDirection::default(); leaves],
             network: vec![NetworkReading::default(); leaves],
-            limited: vec![false; leaves],
+            throttled: vec![false; leaves],
             read: None,
         }
     }
 }
 
 impl RackBroker {
-    /// Own usage into own demands; the rows to tell.
+    /// Converts readings into this machine's demands and returns the rows of its report.
     pub(super) fn measure(&mut self, readings: &[MeterReading]) -> Vec<UsageRow> {
         let time = self.meters.read.map_or(Duration::ZERO, |read| self.now.saturating_since(read));
         self.meters.read = Some(self.now);
@@ -47,15 +47,15 @@ impl RackBroker {
                 estimate(before[direction], reading.bytes[direction], time, limit, self.lowered[direction][leaf])
             };
             let mut row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
-            let limited =
-                is_throttled(&self.meters.network[leaf], &reading.network, row.rx.usage, self.meters.limited[leaf]);
-            self.meters.limited[leaf] = limited;
-            if limited {
-                row.rx = throttled(row.rx, self.limits[Direction::Rx][leaf]);
+            let throttled =
+                is_throttled(&self.meters.network[leaf], &reading.network, row.rx.usage, self.meters.throttled[leaf]);
+            self.meters.throttled[leaf] = throttled;
+            if throttled {
+                row.rx = throttled_demand(row.rx, self.limits[Direction::Rx][leaf]);
             }
             self.meters.bytes[leaf] = reading.bytes;
             self.meters.network[leaf] = reading.network;
-            let instance = self.allocator.instance(leaf, self.place);
+            let instance = self.allocator.instance(leaf, self.index);
             self.stamps[instance] = (self.epoch, self.round);
             self.demands.tx[instance] = row.tx.bandwidth();
             self.demands.rx[instance] = row.rx.bandwidth();
@@ -67,8 +67,9 @@ impl RackBroker {
         rows
     }
 
-    /// What the others shall know. A machine without usage reports too: that it lives.
-    pub(super) fn tell(&mut self, rows: &[UsageRow]) {
+    /// Broadcasts this machine's usage. A machine without usage sends an empty report as a
+    /// heartbeat.
+    pub(super) fn broadcast_usage(&mut self, rows: &[UsageRow]) {
         if self.is_alone() {
             return;
         }

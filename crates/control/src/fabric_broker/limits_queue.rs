@@ -1,4 +1,4 @@
-//! Limits on their way to the racks, made while they are fetched.
+//! The queue of limits for the racks. Messages are built while the driver fetches them.
 
 use super::racks::Rack;
 use super::{FabricBroker, FabricOutput};
@@ -7,17 +7,17 @@ use crate::parts::{Part, split};
 use std::collections::VecDeque;
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, RackId};
 
-/// What is left to send of the last period's limits.
+/// The unsent part of the last period's limits.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
-    /// Racks with the machines that lead them.
+pub(super) struct LimitsQueue {
+    /// Racks with the machines that receive their limits.
     racks: VecDeque<(RackId, Vec<MachineId>)>,
-    /// What the rack in hand is told.
+    /// Messages for the current rack.
     parts: VecDeque<(MachineId, RackLimits)>,
 }
 
-impl Answers {
-    /// Drops what is left: how many racks it was for.
+impl LimitsQueue {
+    /// Drops the queue and returns the number of racks that it held.
     pub(super) fn clear(&mut self) -> u64 {
         let left = self.racks.len() + usize::from(!self.parts.is_empty());
         self.racks.clear();
@@ -25,12 +25,12 @@ impl Answers {
         left as u64
     }
 
-    /// Lists whom to answer, and begins the racks' next period.
-    pub(super) fn begin(&mut self, racks: &mut [Rack], now: Instant, timeout: Duration) {
-        for (place, rack) in racks.iter_mut().enumerate() {
-            let machines = rack.to_answer(now, timeout);
+    /// Queues every rack that has a recipient, and starts the racks' next period.
+    pub(super) fn fill(&mut self, racks: &mut [Rack], now: Instant, timeout: Duration) {
+        for (index, rack) in racks.iter_mut().enumerate() {
+            let machines = rack.recipients(now, timeout);
             if !machines.is_empty() {
-                self.racks.push_back((RackId(place as u32), machines));
+                self.racks.push_back((RackId(index as u32), machines));
             }
             rack.next_period();
         }
@@ -38,16 +38,16 @@ impl Answers {
 }
 
 impl FabricBroker {
-    /// What to do next, rack after rack.
+    /// The next message, rack by rack.
     pub fn poll_output(&mut self) -> Option<FabricOutput> {
-        if self.answers.parts.is_empty() {
-            let (rack, machines) = self.answers.racks.pop_front()?;
+        if self.pending_limits.parts.is_empty() {
+            let (rack, machines) = self.pending_limits.racks.pop_front()?;
             let parts = self.limits_of(rack);
             for machine in machines {
-                self.answers.parts.extend(parts.iter().map(|limits| (machine, limits.clone())));
+                self.pending_limits.parts.extend(parts.iter().map(|limits| (machine, limits.clone())));
             }
         }
-        let (to, limits) = self.answers.parts.pop_front()?;
+        let (to, limits) = self.pending_limits.parts.pop_front()?;
         Some(FabricOutput::SendLimits { to, limits })
     }
 
