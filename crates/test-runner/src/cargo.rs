@@ -2,6 +2,7 @@
 
 use crate::process::{BACKGROUND, Groups, with_priority};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,9 +32,20 @@ pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
+/// A command without what `cargo run` says of this package: build scripts look at that, and would run again each time.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// Builds `targets`, and hands each binary over when it is built. Returns whether all were built; cargo has printed why not.
 pub(crate) fn build(targets: &Targets, groups: &Groups, mut built: impl FnMut(Binary)) -> io::Result<bool> {
-    let mut command = Command::new(cargo());
+    let mut command = command(cargo());
     command.args(["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
     match targets {
         Targets::Tests(names) => {

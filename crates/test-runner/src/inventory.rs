@@ -1,6 +1,6 @@
 //! Which tests a binary has, and how each is run.
 
-use crate::cargo::{Binary, cargo};
+use crate::cargo::{self, Binary};
 use crate::loads::{Expected, Loads};
 use crate::options::Options;
 use crate::process::{BACKGROUND, REALTIME};
@@ -74,12 +74,12 @@ impl Job {
                 command
             }
             Self::Command(text) => {
-                let mut command = Command::new("sh");
+                let mut command = cargo::command("sh");
                 command.args(["-c", text]);
                 command
             }
             Self::Doc => {
-                let mut command = Command::new(cargo());
+                let mut command = cargo::command(cargo::cargo());
                 command.args(["test", "--workspace", "--locked", "--doc"]);
                 command
             }
