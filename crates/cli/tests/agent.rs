@@ -87,7 +87,7 @@ fn a_killed_agent_is_taken_over_or_removed() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_the_host_is_touched() {
+fn invalid_options_are_refused_before_the_host_changes() {
     if skipped("an agent's refusals") {
         return;
     }
@@ -123,7 +123,7 @@ fn what_cannot_be_is_refused_before_the_host_is_touched() {
 }
 
 #[test]
-fn the_backend_that_is_asked_for_runs_or_nothing_does() {
+fn a_requested_backend_runs_or_the_agent_ends() {
     if skipped("an agent's backends") {
         return;
     }
@@ -155,9 +155,9 @@ fn the_backend_that_is_asked_for_runs_or_nothing_does() {
     signal(&agent, libc::SIGTERM);
     let (_, errors) = end(agent);
     let first = &possible[0];
-    let told: Vec<String> = first.obstacle.iter().map(|reason| format!("{}: {reason}", first.backend)).collect();
-    assert_eq!(status["backend_obstacles"].as_array().map_or(0, Vec::len), told.len(), "{status:#}");
-    for reason in told {
+    let reasons: Vec<String> = first.obstacle.iter().map(|reason| format!("{}: {reason}", first.backend)).collect();
+    assert_eq!(status["backend_obstacles"].as_array().map_or(0, Vec::len), reasons.len(), "{status:#}");
+    for reason in reasons {
         assert_eq!(status["backend_obstacles"][0], reason);
         assert!(errors.contains(&format!("not by {reason}")), "{errors}");
     }
@@ -228,7 +228,7 @@ fn datagrams_that_are_not_genuine_are_counted_and_ignored() {
 }
 
 #[test]
-fn two_agents_hear_each_other_and_fall_back_when_one_goes() {
+fn two_agents_share_a_rack_and_fall_back_when_one_ends() {
     if skipped("two agents") {
         return;
     }
@@ -250,7 +250,7 @@ fn two_agents_hear_each_other_and_fall_back_when_one_goes() {
 }
 
 #[test]
-fn two_agents_hear_each_other_over_ipv6_and_nobody_else() {
+fn two_agents_accept_reports_of_each_other_alone_over_ipv6() {
     if skipped("two agents over IPv6") {
         return;
     }
@@ -267,9 +267,9 @@ fn two_agents_hear_each_other_over_ipv6_and_nobody_else() {
         agent.spawn().expect("starts")
     };
     let (one, two) = (start(&pair.m1, ("m1", 1), ("m2", 2)), start(&pair.m2, ("m2", 2), ("m1", 1)));
-    let heard = |machine: &str| pair.status(machine).is_some_and(|s| s["mode"] == "runtime" && s["peers_alive"] == 1);
-    wait_for("both in the runtime policy", 20, || heard("m1") && heard("m2"));
-    // A tenant of m2 writes to the agent of m1: the kernel of m2 does not let it leave, whoever it says it is.
+    let in_rack = |machine: &str| pair.status(machine).is_some_and(|s| s["mode"] == "runtime" && s["peers_alive"] == 1);
+    wait_for("both in the runtime policy", 20, || in_rack("m1") && in_rack("m2"));
+    // A tenant of m2 sends a datagram to the agent of m1: the kernel of m2 drops it, whatever its content.
     let accepted = |status: &Value| status["counters"]["reports_accepted"].as_u64().unwrap_or(0);
     let before = pair.status("m1").expect("a status");
     // A report that came while the kernel did not know its peers yet is counted as a stranger's.
@@ -278,16 +278,16 @@ fn two_agents_hear_each_other_over_ipv6_and_nobody_else() {
     let tenant = || {
         let socket = UdpSocket::bind("[fd78::2]:0").expect("bound");
         for _ in 0..20 {
-            // Refused at the interface: the sender hears nothing of it, or that it is not permitted.
+            // Dropped at the interface: the send succeeds, or fails with EPERM.
             let _ = socket.send_to(b"WEIR and so on", "[fd78::1]:30565");
         }
     };
     pair.m2.run(tenant).expect("inside");
     wait_for("m2's kernel to count them", 5, || dropped().flatten() == Some(at_start + 20));
-    wait_for("m1 to hear m2 all the time", 5, || {
+    wait_for("m1 to receive reports of m2 all the time", 5, || {
         pair.status("m1").is_some_and(|status| accepted(&status) >= accepted(&before) + 2)
     });
-    assert!(heard("m1") && heard("m2"));
+    assert!(in_rack("m1") && in_rack("m2"));
     for agent in [one, two] {
         signal(&agent, libc::SIGTERM);
         assert_eq!(end(agent).0, Some(0));
@@ -351,13 +351,13 @@ fn real_tcp_is_held_to_the_machines_maximum_by_this_agent_and_the_next() {
     assert!(free > 24.0, "nothing holds it any more: {free} Mb/s");
 }
 
-/// What whoever is in `netns` gets from m1's metrics address.
-fn asked(netns: &Netns, path: &str) -> Option<String> {
-    asked_at(netns, 30_566, path)
+/// The response of m1's metrics address to a client in `netns`.
+fn response(netns: &Netns, path: &str) -> Option<String> {
+    response_of(netns, 30_566, path)
 }
 
 /// The same at another port.
-fn asked_at(netns: &Netns, port: u16, path: &str) -> Option<String> {
+fn response_of(netns: &Netns, port: u16, path: &str) -> Option<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: 10.78.0.1:{port}\r\nconnection: close\r\n\r\n");
     let ask = || {
         let mut stream = TcpStream::connect(("10.78.0.1", port)).ok()?;
@@ -370,7 +370,7 @@ fn asked_at(netns: &Netns, port: u16, path: &str) -> Option<String> {
 }
 
 #[test]
-fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
+fn an_agent_serves_metrics_only_where_configured() {
     if skipped("an agent's metrics") {
         return;
     }
@@ -383,19 +383,19 @@ fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
     let mut watched = pair.agent(&pair.m1, "m1");
     watched.args(["--metrics", "10.78.0.1:30566", "--dashboard", "10.78.0.1:30568"]);
     let (one, two) = (watched.spawn().expect("starts"), pair.running(&pair.m2, "m2"));
-    let read = || match Status::read(asked(&pair.m2, "/status")?.as_bytes()) {
+    let read = || match Status::read(response(&pair.m2, "/status")?.as_bytes()) {
         Ok(Status::Agent(status)) => Some(status),
         Ok(Status::Fabric(_)) => panic!("an agent says that it is a fabric broker"),
         Err(_) => None,
     };
-    wait_for("m1 heard by m2's side", 20, || read().is_some_and(|status| status.peers_alive == 1));
+    wait_for("m1 to receive reports of m2", 20, || read().is_some_and(|status| status.peers_alive == 1));
     let status = read().expect("a status");
     assert_eq!((status.machine.as_str(), status.rack.as_str(), status.interface.as_str()), ("m1", "r", "eth0"));
     assert_eq!((status.backend.as_str(), status.peers, status.fabric), (backend().0.as_str(), 1, None));
     assert!(status.attachment.is_some_and(|how| ["tcx", "clsact"].contains(&how.as_str())));
     assert!(status.written_ms > 1_600_000_000_000 && status.period_ms == 1_000);
     wait_for("a second reading", 5, || read().is_some_and(|status| status.services[0].tx.usage.is_some()));
-    let metrics = asked(&pair.m2, "/metrics").expect("metrics");
+    let metrics = response(&pair.m2, "/metrics").expect("metrics");
     assert!(
         metrics.contains(&format!(
             "weir_agent_info{{machine=\"m1\",rack=\"r\",interface=\"eth0\",backend=\"{}\"",
@@ -405,10 +405,10 @@ fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
     );
     assert!(metrics.contains("weir_peers_alive 1.0\n"), "{metrics}");
     // The dashboard of one agent shows all machines of the policy: itself at the address where it is watched.
-    let page = asked_at(&pair.m2, 30_568, "/").expect("a page");
+    let page = response_of(&pair.m2, 30_568, "/").expect("a page");
     assert!(page.contains("<html") && page.contains("<script"), "{page}");
-    wait_for("the dashboard to have heard of m1", 10, || {
-        let now = asked_at(&pair.m2, 30_568, "/api/now").unwrap_or_default();
+    wait_for("the dashboard to show m1", 10, || {
+        let now = response_of(&pair.m2, 30_568, "/api/now").unwrap_or_default();
         let now: Value = serde_json::from_str(&now).unwrap_or_default();
         now["machines"]
             .as_array()
@@ -422,7 +422,7 @@ fn a_watched_agent_tells_what_it_does_and_one_that_is_not_listens_nowhere() {
         signal(&agent, libc::SIGTERM);
         assert_eq!(end(agent).0, Some(0));
     }
-    assert_eq!(asked(&pair.m2, "/status"), None);
+    assert_eq!(response(&pair.m2, "/status"), None);
     // An address that is not there is refused before the host is touched.
     let before = pair.picture();
     let mut elsewhere = pair.agent(&pair.m1, "m1");
@@ -455,13 +455,13 @@ fn a_limited_service_is_seen_in_the_metrics() {
     let (one, two) = (watched.spawn().expect("starts"), pair.running(&pair.m2, "m2"));
     // One status each time: another one may be of another period.
     let said = |labels: &str, names: &[&str]| -> Option<Vec<f64>> {
-        let metrics = asked(&pair.m2, "/metrics")?;
+        let metrics = response(&pair.m2, "/metrics")?;
         names.iter().map(|name| series(&metrics, &format!("weir_service_{name}{{service=\"a\"{labels}}}"))).collect()
     };
     let sent = |names: &[&str]| said(",direction=\"tx\"", names);
-    wait_for("both agents to hear each other", 30, || {
-        let heard = |metrics: String| series(&metrics, "weir_peers_alive") == Some(1.0);
-        asked(&pair.m2, "/metrics").is_some_and(heard)
+    wait_for("both agents to receive each other's reports", 30, || {
+        let has_peer = |metrics: String| series(&metrics, "weir_peers_alive") == Some(1.0);
+        response(&pair.m2, "/metrics").is_some_and(has_peer)
             && pair.status("m2").is_some_and(|status| status["peers_alive"] == 1)
     });
     wait_for("nothing to be used", 10, || sent(&["usage_bytes_per_second", "backlog_bytes"]) == Some(vec![0.0, 0.0]));
@@ -490,8 +490,8 @@ fn a_limited_service_is_seen_in_the_metrics() {
     let bound = answers.iter().find(|answer| answer["by"] == "bound").and_then(|bound| bound["time_ns"].as_f64());
     let latency = said("", &["latency_target_seconds", "latency_bound_seconds"]).expect("a target and a bound");
     assert!(latency[0] == 5.0 && (latency[1] - bound.expect("a time") * 1e-9).abs() < 1e-9, "{latency:?}, {plan}");
-    // The receiver has told what its senders may send, and the sender has heard it.
-    wait_for("feedback", 10, || sent(&["feedback_received_total"]).is_some_and(|heard| heard[0] > 0.0));
+    // The receiver has sent feedback, and the sender has received it.
+    wait_for("feedback", 10, || sent(&["feedback_received_total"]).is_some_and(|received| received[0] > 0.0));
     drop(flow);
     wait_for("the rest to have left", 20, || {
         sent(&["usage_bytes_per_second", "backlog_bytes"]) == Some(vec![0.0, 0.0])

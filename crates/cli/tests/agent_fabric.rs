@@ -113,7 +113,7 @@ fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() 
     let broker = racks.broker();
     let _agents = [racks.agent(0), racks.agent(1)];
     let _traffic = [racks.traffic(0), racks.traffic(1)];
-    // Each has half, as the fabric broker tells it, once each has led its rack for the 5 s that it listens first.
+    // Each has the half that the fabric broker assigns, once each leader has waited the 5 s in which it only receives.
     let half = |limit: Option<u64>| limit.is_some_and(|limit| (9_900_000..=10_100_000).contains(&limit));
     wait_for("both racks to have half", 60, || (0..2).all(|place| half(racks.limit(place))));
     let status = racks.status(0);

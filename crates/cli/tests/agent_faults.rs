@@ -18,7 +18,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 #[test]
-fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
+fn killed_and_isolated_parts_recover() {
     if skipped("agents and brokers that are killed") {
         return;
     }
@@ -77,14 +77,14 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     let took = seconds(started, "8 Mb/s each", 40, || each(8.0) && network.leads(0) && network.receives_limits(0));
     say(&format!("the rack's leader started again: it leads, and 8 Mb/s each, after {took:.1} s"));
 
-    // The rack is cut off: from the fabric broker and from the other rack. The broker's word holds five periods of 1 s, then the rack's
+    // The rack is isolated from the fabric broker and from the other rack. The broker's limits hold five periods of 1 s, then the rack's
     // own policy does.
     let cut = std::env::var("WEIR_CUT").ok().and_then(|text| text.parse().ok());
     let cut = cut.unwrap_or(if quick() { 15 } else { 60 });
     let begun = Instant::now();
     run(&network.switch, &["ip", "link", "set", UPLINK, "down"]);
     let rates = flows[0].rates(6, 500);
-    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "the last word holds: {rates:.1?}");
+    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "the last limits hold: {rates:.1?}");
     let took = seconds(begun, "the rack's own policy", 20, || each(12.0));
     say(&format!(
         "a rack cut off: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s; the other rack goes on"
@@ -97,7 +97,7 @@ fn what_is_killed_or_cut_off_is_outlived_and_comes_back() {
     assert!(most < 24.0 * 1.1, "the rack's maximum holds: {most:.1} Mb/s");
     assert!(
         MACHINES.iter().all(|&host| network.status(host)["mode"] == "runtime" || host == 2),
-        "and its machines hear each other"
+        "and its machines receive each other's reports"
     );
     let back = Instant::now();
     run(&network.switch, &["ip", "link", "set", UPLINK, "up"]);
@@ -128,7 +128,7 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
         return;
     }
     let _turn = one_at_a_time();
-    // The last word holds for ten seconds: the next one comes within five.
+    // The last limits hold for ten seconds: the next ones arrive within five.
     let network = Network::new("wfc", &[30567, 30568]).with_period(2);
     let etcd = Etcd::start(network.at("etcd"), None, test, || network.hosts[3].command("etcd").expect("a command"));
     let Some(etcd) = etcd else { return };
@@ -150,24 +150,24 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
     wait_for("8 Mb/s each", 60, || each() && leads(0) != leads(1));
     let leader = usize::from(leads(1));
     let other = 1 - leader;
-    // How many words of brokers each rack's leader has taken, and from whom it hears.
+    // The limits messages that each rack's leader has accepted, and the broker of its session.
     let (words, line) = (
         |host: usize| network.counter(host, "counters", "limits_accepted"),
         |host: usize| network.status(host)["fabric"]["session"]["broker"].as_str().map(str::to_owned),
     );
     let are_on = |which: usize| RACK_LEADERS.iter().all(|&host| line(host).as_ref() == Some(&urls[which]));
-    wait_for("the racks' leaders to hear the fabric's", 20, || {
+    wait_for("the racks' leaders to receive the fabric's limits", 20, || {
         are_on(leader) && RACK_LEADERS.iter().all(|&host| network.receives_limits(host))
     });
 
     // The lease runs out, etcd sees it, and the next one answers within its period: less than the five periods for which the
-    // racks keep the last word.
+    // racks keep the last limits.
     let killed = Instant::now();
     brokers[leader].take().expect("it runs").kill();
-    // All that the dead one said is in a status now, and its seat is still taken.
+    // Every message of the killed broker is counted in a status now, and its leadership is still held by its lease.
     let mut rates = held(3);
     let before = RACK_LEADERS.map(words);
-    let took = seconds(killed, "the other fabric broker's word", 30, || {
+    let took = seconds(killed, "limits of the other fabric broker", 30, || {
         rates.extend(held(1));
         are_on(other) && RACK_LEADERS.map(words).iter().zip(&before).all(|(now, before)| now > before)
     });
@@ -180,12 +180,12 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
     ));
     assert!(
         rates.iter().all(|rate| is_near(*rate, 8.0)),
-        "the last word holds, and the next is as it was: {rates:.1?}"
+        "the last limits hold, and the next ones are the same: {rates:.1?}"
     );
     assert!(took <= (LEASE + ETCD_LOOKS + period + seen + SLACK).as_secs_f64(), "{took:.1} s");
     assert!(leads(other));
 
-    // Who comes back follows, and nobody feels it.
+    // The restarted broker follows, and no rate changes.
     brokers[leader] = Some(start(leader));
     wait_for("the one that is back to know who leads", 20, || {
         network.broker_status(leader)["leader"].as_str() == Some(urls[other].as_str())
@@ -213,7 +213,7 @@ impl Tap {
         let open = || {
             let all = libc::ETH_P_ALL as u16;
             let name = std::ffi::CString::new(port).expect("a name");
-            // SAFETY: plain system calls; the address lives during the call, the descriptor belongs to nobody else.
+            // SAFETY: plain system calls; the address lives during the call, the descriptor is this function's own.
             unsafe {
                 let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(all.to_be()));
                 assert!(fd >= 0, "{}", io::Error::last_os_error());
@@ -257,7 +257,7 @@ impl Tap {
 }
 
 #[test]
-fn floods_and_replays_of_control_traffic_hold_nobody() {
+fn floods_and_replays_of_control_traffic_limit_no_service() {
     if skipped("floods and replays") {
         return;
     }
@@ -267,7 +267,7 @@ fn floods_and_replays_of_control_traffic_hold_nobody() {
     // m3 receives 5 Mb/s at most of `b`, and says so to m1; what it says is recorded.
     let flow = network.flow(0, 2, 5003);
     wait_for("m3 to hold m1", 30, || is_near(flow.rate(), 5.0));
-    wait_for("m1 to hear m2", 20, || network.status(0)["mode"] == "runtime");
+    wait_for("m1 to receive reports of m2", 20, || network.status(0)["mode"] == "runtime");
     let tap = Tap::open(&network, "p1");
     let of = |frames: &[Vec<u8>], host| frames.iter().filter(|frame| from(frame) == host).count();
     let mut recorded = tap.control(|frames| of(frames, 3) >= 20 && of(frames, 2) >= 3);
@@ -304,7 +304,7 @@ fn floods_and_replays_of_control_traffic_hold_nobody() {
         reports.len()
     ));
 
-    // A flood from a host that no agent runs on: forged feedback, nonsense, and reports that nobody signed.
+    // A flood from a host without an agent: forged feedback, random bytes, and unsigned reports.
     let attacker = &network.hosts[3];
     let (accepted, dropped) = (("counters", "reports_accepted"), ("kernel", "control_packets_dropped"));
     let before = (counted(accepted), counted(dropped), counted(("kernel", "feedback_forged")));
@@ -329,9 +329,11 @@ fn floods_and_replays_of_control_traffic_hold_nobody() {
         assert!(rates.iter().all(|rate| is_near(*rate, 20.0)), "{rates:.1?}");
         flood.join().expect("sent")
     });
-    let heard = counted(accepted) - before.0;
-    say(&format!("a flood of {sent} control packets in 5 s: m1 goes on at 20 Mb/s and heard m2 {heard} times"));
-    assert!(heard >= 4, "m2 is heard all the time: {heard}");
+    let received = counted(accepted) - before.0;
+    say(&format!(
+        "a flood of {sent} control packets in 5 s: m1 continues at 20 Mb/s and received {received} reports of m2"
+    ));
+    assert!(received >= 4, "reports of m2 arrive all the time: {received}");
     wait_for("the flood to be counted", 5, || {
         counted(dropped) > before.1 && counted(("kernel", "feedback_forged")) > before.2
     });

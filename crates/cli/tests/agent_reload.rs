@@ -81,7 +81,7 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     let (code, said) = reload_as_unit(&pair, &agent);
     assert!(code == Some(2) && said.contains("is to listen on 10.78.0.9:30565"), "{code:?} {said}");
     assert!(is_refused(&pair, "is to listen on 10.78.0.9:30565"));
-    // What can be told without the agent does not come to it.
+    // Mistakes that need no agent to be found never reach it.
     fs::write(&pair.policy, limited("{ max: 40Mb/s }").replace("m1", "m7")).expect("written");
     let (code, said) = reload_as_unit(&pair, &agent);
     assert!(code == Some(2) && said.contains("the policy has no machine `m1`"), "{code:?} {said}");
@@ -110,7 +110,7 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     let status = pair.status("m1").expect("a status");
     assert!(status["policy_refused"].is_null() && status["policy"] != policy, "{status:#}");
 
-    // Other services: the one that stays keeps its class, its meter and its limit; the epoch tells that the broker began anew.
+    // Other services: the one that stays keeps its class, its meter and its limit; the epoch shows that the broker restarted.
     let (epoch, bytes) = (status["epoch"].as_u64(), sent(&status, "a"));
     let other =
         limited("{ max: 40Mb/s }") + "  A0: { match: [ { protocol: udp, port: 5002 } ], machine: { max: 10Mb/s } }\n";
@@ -125,7 +125,7 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     second.rate();
     all_near(&[second.rate()], 10.0, 0.06);
     all_near(&[flow.rate()], 40.0, 0.1);
-    // And gone again: what was its class is nobody's.
+    // And removed again: its class is deleted.
     drop(second);
     fs::write(&pair.policy, limited("{ max: 40Mb/s }")).expect("written");
     reload(&agent);
@@ -157,17 +157,18 @@ fn keys_change_under_traffic_and_nothing_is_refused() {
     }
     let _turn = one_at_a_time();
     let pair = Pair::new("wrb");
-    // m2 may receive 20 Mb/s, which it tells m1 by feedback.
+    // m2 may receive 20 Mb/s, which its feedback advertises to m1.
     fs::write(&pair.policy, limited("{ rx: { max: 20Mb/s } }")).expect("written");
     let other_key = pair.directory.path().join("key-m2");
     fs::copy(&pair.key, &other_key).expect("copied");
     let one = pair.running(&pair.m1, "m1");
     let two = pair.agent_of(&pair.policy, &other_key, &pair.m2, "m2").spawn().expect("starts");
     let flow = Flow::start(&pair, 5001);
-    let told = || pair.status("m1").unwrap_or_default()["services"][0]["tx"]["feedback_received"].as_u64();
-    let heard = |machine: &str| pair.status(machine).unwrap_or_default()["counters"]["reports_accepted"].as_u64();
+    let feedback = || pair.status("m1").unwrap_or_default()["services"][0]["tx"]["feedback_received"].as_u64();
+    let reports = |machine: &str| pair.status(machine).unwrap_or_default()["counters"]["reports_accepted"].as_u64();
     wait_for("feedback and reports", 20, || {
-        told().is_some_and(|told| told > 0) && ["m1", "m2"].iter().all(|machine| heard(machine).is_some_and(|n| n > 1))
+        feedback().is_some_and(|count| count > 0)
+            && ["m1", "m2"].iter().all(|machine| reports(machine).is_some_and(|n| n > 1))
     });
     let old = Key::from_hex(&fs::read_to_string(&pair.key).expect("readable")).expect("a key");
     for what in ["--add", "--turn", "--drop"] {
@@ -178,9 +179,11 @@ fn keys_change_under_traffic_and_nothing_is_refused() {
                 fs::copy(&pair.key, &other_key).expect("copied");
             }
             reload(agent);
-            let before = (told(), heard("m1"), heard("m2"));
+            let before = (feedback(), reports("m1"), reports("m2"));
             wait_for("feedback and reports to go on", 10, || {
-                told() > before.0 && heard("m1") > before.1.map(|n| n + 1) && heard("m2") > before.2.map(|n| n + 1)
+                feedback() > before.0
+                    && reports("m1") > before.1.map(|n| n + 1)
+                    && reports("m2") > before.2.map(|n| n + 1)
             });
             all_near(&[flow.rate()], 20.0, 0.2);
         }
@@ -193,11 +196,11 @@ fn keys_change_under_traffic_and_nothing_is_refused() {
         assert!(status["policy_refused"].is_null(), "{status:#}");
     }
     drop(flow);
-    // Silent destinations have told what they have told.
-    let before = told();
+    // Counters of silent destinations keep their values.
+    let before = feedback();
     std::thread::sleep(std::time::Duration::from_millis(2500));
-    assert!(before > Some(0) && told() >= before, "{:?} after {before:?}", told());
-    // The old key is worth nothing any more. (While m2's agent runs nobody else can send control traffic from there.)
+    assert!(before > Some(0) && feedback() >= before, "{:?} after {before:?}", feedback());
+    // The old key is invalid now. (While m2's agent runs, no other process can send control traffic from there.)
     signal(&two, libc::SIGTERM);
     assert_eq!(end(two).0, Some(0));
     let report = UsageReport {

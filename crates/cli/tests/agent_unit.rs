@@ -226,7 +226,7 @@ fn the_fabric_broker_lives_by_its_unit() {
 }
 
 #[test]
-fn what_a_host_lacks_is_said_before_anything_changes() {
+fn missing_requirements_are_reported_before_the_host_changes() {
     if skipped("what an agent's host lacks") {
         return;
     }
@@ -249,7 +249,7 @@ fn what_a_host_lacks_is_said_before_anything_changes() {
     let (code, said) = end(other.spawn().expect("starts"));
     assert!(code == Some(1) && said.contains("eth7: look up: No such device"), "{code:?} {said}");
     assert!(said.contains("hint: `ip link` lists"), "{said}");
-    // Somebody has the control port.
+    // Another process has bound the control port.
     let taken = pair.m1.run(|| UdpSocket::bind("10.78.0.1:30565")).expect("inside").expect("bound");
     let during = pair.picture();
     let (code, said) = end(pair.agent(&pair.m1, "m1").spawn().expect("starts"));
@@ -260,7 +260,7 @@ fn what_a_host_lacks_is_said_before_anything_changes() {
 }
 
 #[test]
-fn what_somebody_takes_away_is_missed_and_comes_back() {
+fn removed_programs_and_qdiscs_are_reported_and_restored() {
     if skipped("an agent whose qdisc and programs are taken away") {
         return;
     }
@@ -278,7 +278,7 @@ fn what_somebody_takes_away_is_missed_and_comes_back() {
     let flow = Flow::start(&pair, 5001);
     flow.rate();
     near(flow.rate(), 20.0, 0.06);
-    // Somebody else's qdisc: it is said, it stays, and a reload is taken meanwhile.
+    // A foreign qdisc is reported and kept, and a reload is applied meanwhile.
     tc("qdisc replace dev eth0 root bfifo limit 100000");
     wait_for("the agent to say so", 10, || not_enforced().as_str().is_some_and(|why| why.contains("bfifo")));
     assert!(flow.rate() > 25.0, "that is what it says: nothing holds");
@@ -318,22 +318,22 @@ fn what_somebody_takes_away_is_missed_and_comes_back() {
     signal(&agent, libc::SIGTERM);
     let (code, said) = end(agent);
     assert_eq!(code, Some(0), "{said}");
-    let told = [
+    let expected = [
         "the policy is not enforced on eth0: eth0 has the qdisc bfifo",
         "the policy is enforced on eth0 again",
         "somebody took our qdisc away from eth0",
         "somebody took our programs away from eth0",
         "eth0 is there and under the policy again",
     ];
-    assert!(told.iter().all(|line| said.contains(line)), "{said}");
+    assert!(expected.iter().all(|line| said.contains(line)), "{said}");
     assert_eq!(said.matches("the policy is not enforced").count(), 2, "once for each time: {said}");
     tc("qdisc del dev eth0 root");
     assert_eq!(pair.picture(), before);
 }
 
 #[test]
-fn what_is_back_and_cannot_be_had_is_said() {
-    if skipped("an interface that comes back with somebody's qdisc") {
+fn an_interface_that_returns_with_a_foreign_qdisc_is_reported() {
+    if skipped("an interface that returns with a foreign qdisc") {
         return;
     }
     let _turn = one_at_a_time();
@@ -374,8 +374,8 @@ fn what_is_back_and_cannot_be_had_is_said() {
 }
 
 #[test]
-fn what_is_nobodys_business_changes_nothing() {
-    if skipped("an agent without a log, and one that is sent what only a fabric broker may say") {
+fn unauthenticated_limits_and_a_closed_log_change_nothing() {
+    if skipped("an agent without a log, and one that receives limits that only a fabric broker may send") {
         return;
     }
     let _turn = one_at_a_time();
@@ -383,7 +383,7 @@ fn what_is_nobodys_business_changes_nothing() {
     fs::write(&pair.policy, policy()).expect("written");
     let mut agent = pair.running(&pair.m1, "m1");
     let status = || pair.status("m1").unwrap_or_default();
-    // The fabric broker speaks by its own line, with its certificate; whoever has the rack's key is not believed in its name.
+    // The fabric broker's limits arrive by its session, under its certificate; limits signed with the rack's key are rejected.
     let parsed = weir_policy::Policy::parse("policy.yaml", &policy()).expect("valid").0;
     let service = weir_units::ServiceId(0);
     let rates =
@@ -402,7 +402,7 @@ fn what_is_nobodys_business_changes_nothing() {
     let socket = pair.m2.run(|| UdpSocket::bind("10.78.0.2:0")).expect("inside").expect("bound");
     socket.send_to(&datagram, "10.78.0.1:30565").expect("sent");
     wait_for("it to be counted", 10, || status()["counters"]["datagrams_misdirected"] == 1);
-    // Nobody reads what it says any more, and it has something to say.
+    // The reader of its log is gone, and it has lines to write.
     drop(agent.stderr.take());
     fs::write(&pair.policy, policy().replace("20Mb/s", "30Mb/s")).expect("written");
     signal(&agent, libc::SIGHUP);

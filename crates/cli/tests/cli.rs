@@ -53,7 +53,7 @@ fn the_fabric_and_many_machines() {
 }
 
 #[test]
-fn what_is_not_enforced_is_told() {
+fn keys_without_enforcement_are_noted() {
     let directory = directory();
     let policy = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\nservices:\n  \
                   web: { match: [ { port: 80, protocol: tcp } ], level: guaranteed }\n";

@@ -68,7 +68,7 @@ impl Place {
             place.agents.push(command.spawn().expect("an agent"));
         }
         for name in ["a", "b"] {
-            wait_for("agents that hear each other", 30, || status(directory, name)["peers_alive"] == 1);
+            wait_for("agents that receive each other's reports", 30, || status(directory, name)["peers_alive"] == 1);
         }
         place
     }
@@ -141,7 +141,7 @@ fn ecn_and_dscp_arrive_as_they_were_sent_and_marks_reach_the_law() {
         assert!(changed.is_empty(), "kind and TOS of what was changed on the way to {to}: {changed:?}");
     }
     wait_for("answers", 5, || probe_of(&status(directory, "b"), "rx", "feedback_sent") > 0);
-    // Of 480 that arrived three of four kinds could be marked by themselves, 360; the sender exposed the rest, having heard
+    // Of 480 that arrived three of four kinds could be marked by themselves, 360; the sender made the rest ECN-capable, after it had received
     // an answer.
     wait_for("counters", 5, || probe_of(&status(directory, "b"), "rx", "packets_markable") > 400);
     // The tenants' own CE, of which the meter knows no better: one of four kinds, sixty of each of two families.
@@ -154,7 +154,7 @@ fn ecn_and_dscp_arrive_as_they_were_sent_and_marks_reach_the_law() {
     for (sender, receiver, to) in &sockets {
         let before = probe_of(&status(directory, "b"), "rx", "packets_marked");
         set_tos(sender, KINDS[0]);
-        // What the host holds back is not sent later.
+        // Packets dropped by the host are not sent later.
         sender.set_nonblocking(true).expect("set");
         // 30 Mb/s of Not-ECT into 10 Mb/s for three seconds.
         let mut lowest = u64::MAX;
@@ -176,7 +176,7 @@ fn ecn_and_dscp_arrive_as_they_were_sent_and_marks_reach_the_law() {
     }
 }
 
-/// What the law tells senders of the probes.
+/// The rate that the law advertises to the senders of the probes.
 fn rate_of(status: &Value) -> u64 {
     probes_status(status)["rx"]["sender_rate_bps"].as_u64().unwrap_or(u64::MAX)
 }

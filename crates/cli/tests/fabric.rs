@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use weir_fabric::SessionState;
 
-/// Where no etcd is: port 1 is reserved and nobody listens there.
+/// Where no etcd is: port 1 is reserved and no server listens there.
 const ALONE_AMONG_SEVERAL: [&str; 4] = ["--etcd", "http://127.0.0.1:1", "--advertise", "https://127.0.0.1:30567"];
 
 #[test]
@@ -107,7 +107,7 @@ fn among_several_sighup_checks_the_name_and_orders_nothing_without_etcd() {
     let status = || broker.status().expect("a status");
     let before = status();
     assert!(before["policy_refused"].is_null() && before["certificate_refused"].is_null());
-    // Sound, and another host's; nobody has etcd.
+    // Valid, and of another host; there is no etcd.
     place.certificate_of("127.0.0.1", &["fabric.example.org"], 2);
     place.write_policy(&policy("4Gb/s"));
     let digest = format!("{:016x}", place.report("m1", 1, 8).policy);
@@ -148,7 +148,7 @@ fn a_fabric_broker_takes_as_many_descriptors_as_it_may() {
 }
 
 #[test]
-fn another_fabric_broker_is_told_the_newest_report_again() {
+fn another_fabric_broker_receives_the_newest_report_again() {
     let place = Place::new();
     // A report of before a period is not said again, so a period must be longer than a busy host needs to call.
     let period = "4s";
@@ -168,14 +168,14 @@ fn another_fabric_broker_is_told_the_newest_report_again() {
     let first = next(&mut session);
     let epoch = two.status().expect("a status")["epoch"].as_u64();
     assert_eq!(Some(first.epoch), epoch, "of the second one");
-    assert_eq!(of_a(&first), gbps(5), "which knows what the first was told");
+    assert_eq!(of_a(&first), gbps(5), "which has the report that the first received");
     let status = session.status();
     assert_eq!((status.reports_sent, status.streams, status.state), (2, 2, SessionState::Up(urls[1].clone())));
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test of real certificates waits until one ends")]
-fn what_cannot_work_is_refused_before_it_listens() {
+fn invalid_options_are_refused_before_listening() {
     let place = Place::new();
     let refused = |change: &dyn Fn(&mut Command)| {
         let mut command = place.fabric("127.0.0.1:0");

@@ -123,12 +123,12 @@ fn a_policy_that_a_leader_cannot_take_at_once_is_taken_later() {
 }
 
 #[test]
-fn what_is_ordered_while_etcd_is_away_does_not_come_back_later() {
+fn orders_without_etcd_are_not_carried_out_later() {
     let place = Place::new();
-    let test = "what_is_ordered_while_etcd_is_away_does_not_come_back_later";
+    let test = "orders_without_etcd_are_not_carried_out_later";
     let Some(mut etcd) = etcd(&place, test) else { return };
     let mut brokers = ["one", "two"].map(Broker::new);
-    // The second one has a file of its own, so that each can be told another policy.
+    // The second one has a file of its own, so that each can reload another policy.
     fs::write(place.at("second.yaml"), policy("10Gb/s")).expect("written");
     for (broker, file) in brokers.iter_mut().zip(["policy.yaml", "second.yaml"]) {
         broker.start(&place, &etcd, file);
@@ -141,7 +141,7 @@ fn what_is_ordered_while_etcd_is_away_does_not_come_back_later() {
     };
     wait_for("a leader", 30, one_leads);
     etcd.stop();
-    wait_for("nobody to lead", 20, || !one.leads() && !two.leads());
+    wait_for("no broker to lead", 20, || !one.leads() && !two.leads());
     // Ordered of the first while it is cut off: refused at once, and no word of it later.
     let old = digest("4Gb/s");
     one.reload();
@@ -162,7 +162,7 @@ fn what_is_ordered_while_etcd_is_away_does_not_come_back_later() {
     wait_for("the second to know that it is taken", 20, || two.refused().is_none());
     // Ordered again it is taken, also if it is the one in force.
     one.reload();
-    wait_for("the first to be told so", 20, || one.refused().is_none());
+    wait_for("the first to learn of the new policy", 20, || one.refused().is_none());
     let again = digest("4Gb/s");
     assert_eq!(again, old);
     one.reload();
@@ -192,7 +192,7 @@ fn a_leader_that_is_killed_costs_a_period() {
     let before = racks.until(&place, "the limits", limited_to(gbps(5)));
     assert_eq!(racks.lines[0].status().sent_elsewhere, 1, "sent to {url}");
 
-    // Killed. The first word of whoever takes its place is as the last one was.
+    // Killed. The first limits of its successor equal its last ones.
     let killed = Instant::now();
     let (code, _) = brokers[leader].daemon.take().expect("it runs").end(libc::SIGKILL);
     assert_eq!(code, None);
@@ -223,7 +223,7 @@ fn a_leader_that_is_killed_costs_a_period() {
     wait_for("the policy of all", 20, || brokers.iter().all(|broker| broker.has("policy", &digest)));
     wait_for("the one that is back to follow", 20, || brokers[leader].has("leader", &url) && !brokers[leader].leads());
 
-    // Without etcd nobody can be sure of the place: who leads stops answering before the lease is over.
+    // Without etcd no broker is certain of the leadership: the leader stops serving before the lease ends.
     etcd.stop();
     let stopped = Instant::now();
     wait_for("the leader to stop", 20, || !brokers.iter().any(Broker::leads));

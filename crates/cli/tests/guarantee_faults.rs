@@ -75,7 +75,7 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
         *agent = Some(network.agent(host));
         holds(&format!("{whose} killed, and started a second later"), 7);
     }
-    // Nobody comes: from 5 s on the kernel holds the static policy, of which the guarantee is a part.
+    // No agent returns: after 5 s the kernel enforces the static policy, which includes the guarantee.
     let (_, agent) = agents.iter_mut().find(|(of, _)| *of == RECEIVER.0).expect("a machine");
     agent.take().expect("it runs").kill();
     holds("the receiver's agent killed for good", 9);

@@ -26,7 +26,7 @@ fn blocks(language: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_guide_prints_what_the_program_prints() {
+fn the_guide_prints_the_output_of_the_program() {
     let directory = directory();
     let [dumbbell, leafspine] = &blocks("yaml")[..] else { panic!("two scenarios") };
     let misspelt = dumbbell.replace("{ discipline", "{ disciplne");

@@ -53,7 +53,7 @@ fn a_limit_holds_real_tcp_and_without_enforcement_it_does_not() {
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured_and_takes_the_lab_down() {
+fn ctrl_c_keeps_measurements_and_removes_the_lab() {
     if skipped("Ctrl-C in the lab") {
         return;
     }

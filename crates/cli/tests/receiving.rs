@@ -69,7 +69,7 @@ fn sum(result: &Value, list: &str, key: &str) -> u64 {
 }
 
 #[test]
-fn shares_at_a_receiver_are_the_policys_whatever_the_flow_counts_and_the_flood() {
+fn receiving_shares_depend_on_neither_flow_counts_nor_a_flood() {
     if skipped("shares at a receiver") {
         return;
     }
@@ -85,7 +85,7 @@ fn shares_at_a_receiver_are_the_policys_whatever_the_flow_counts_and_the_flood()
     }
     let Reproduced { values, runs } = reproduced("receive-flows", &["none", "equal", "weights", "flood"]);
     // Without Weir the port follows the flow counts, 5 of 51, as far as TCP is fair: the experiment asks for a sixteenth to a sixth of it.
-    assert_eq!(sum(&runs["none"], "ports", "marked"), 0, "nobody asked for marks");
+    assert_eq!(sum(&runs["none"], "ports", "marked"), 0, "no port was to mark");
     // Of the 46 flows the experiment asks it.
     let (few, flooded) = (values["5 flows, equal shares"], values["TCP beside a flood"]);
     assert!(few >= 45.0, "both are guaranteed 45: {few} Mb/s");

@@ -37,7 +37,7 @@ fn messages_under_a_policy() {
     assert!(shown.lines().last().is_some_and(|line| line.contains("packets sent")), "{shown}");
 }
 
-/// Guarantees beyond what shapers let in are remarked on by whoever reads a policy for them.
+/// Every command that reads a policy for shapers remarks on guarantees beyond the capacity that shapers admit.
 #[test]
 fn guarantees_that_leave_shapers_nothing() {
     let directory = directory();
@@ -216,7 +216,7 @@ fn a_scenario_from_standard_input() {
 }
 
 #[test]
-fn an_interrupted_run_keeps_what_is_done() {
+fn an_interrupted_run_keeps_completed_points() {
     let directory = directory();
     let governed = governed(directory.path(), "1400min");
     let (child, errors, line) = started(&["sim", &governed, "--json"]);
@@ -367,7 +367,7 @@ fn large(directory: &Path) -> String {
 }
 
 #[test]
-fn a_signal_is_heard_while_a_network_is_built() {
+fn a_signal_interrupts_the_construction_of_a_network() {
     let directory = directory();
     let scenario = large(directory.path());
     let (child, errors, line) = started(&["sim", &scenario, "--json"]);

@@ -170,7 +170,7 @@ fn a_killed_sweep_goes_on() {
     );
     assert_eq!(std::fs::read_to_string(first.join("report.html")).expect("text"), "kept");
     assert!(run(&["report", &first.display().to_string()]).status.success());
-    assert_eq!(files(Path::new(&killed)), files(Path::new(&whole)), "nobody can see that it was killed");
+    assert_eq!(files(Path::new(&killed)), files(Path::new(&whole)), "the files do not show that it was killed");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `weir top` and `weir dashboard` as somebody would run them, over status files and made-up servers.
+//! `weir top` and `weir dashboard` as a user runs them, over status files and made-up servers.
 
 mod common;
 mod fabric_setup;
@@ -72,7 +72,7 @@ fn top_prints_once() {
     assert_eq!(all[0]["status"]["services"][0]["tx"]["decided_by"], "rack r1");
     let why = all[1]["lost"]["why"].as_str().unwrap_or_default();
     assert!(all[1]["status"].is_null() && why.contains("No such file"), "{out}");
-    // Nobody there at all.
+    // No server at all.
     let (code, out, _) = run(&["top", "--once", "m2.json"]);
     assert!(code == Some(1) && out.contains("lost for"), "{code:?} {out}");
 }
@@ -120,7 +120,7 @@ fn top_passes_no_escapes_on() {
 }
 
 #[test]
-fn top_and_dashboard_refuse_what_cannot_be() {
+fn top_and_dashboard_refuse_invalid_options() {
     let files = Files::new();
     let policy = "policy.yaml";
     for (arguments, words) in [
@@ -144,7 +144,7 @@ fn get(address: &str, path: &str) -> io::Result<String> {
 }
 
 #[test]
-fn the_dashboard_serves_what_agents_say_until_it_is_ended() {
+fn the_dashboard_serves_agents_statuses_until_it_ends() {
     let files = Files::new();
     let publisher = Publisher::new();
     publisher.publish(status("m1"));
@@ -178,7 +178,7 @@ fn the_dashboard_serves_what_agents_say_until_it_is_ended() {
 #[test]
 fn a_fabric_broker_serves_the_dashboard_of_all_machines_and_its_own() {
     let place = Place::new();
-    // Where nobody answers: a dashboard needs to know where to ask, not that somebody is there.
+    // Without a server: a dashboard needs addresses, not reachable servers.
     let addresses: Vec<String> = (1..=4).map(|i| format!("m{i}: {{ address: 127.0.0.{i} }}")).collect();
     let machines = format!("  machines: {{ {} }}\nservices:", addresses.join(", "));
     place.write_policy(&policy("10Gb/s").replacen("services:", &machines, 1));

@@ -30,7 +30,7 @@ pub fn fabric_call(data: &[u8]) -> bool {
     {
         let again = convert::from_limits(&limits).message;
         assert_eq!(again, Some(from_broker::Message::Limits(message)), "a value has one spelling");
-        // Whoever gets limits tells them in its rack.
+        // A leader relays the limits that it receives within its rack.
         let relay = Message::from(LimitsRelay { age: Duration::ZERO, limits: limits.clone() });
         assert_eq!(decode(&encode(&relay, &key()), &key()), Ok(relay));
         take(&limits.into());

@@ -43,14 +43,14 @@ fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
-/// A fabric broker hears a report twice, computes, and answers who is to be answered.
+/// A fabric broker receives a report twice, computes, and sends limits to the leaders that reported.
 fn receive_report(report: &RackReport) {
     let mut broker = FabricBroker::new(&POLICY, 1, FabricBrokerConfig::default(), Instant::ZERO);
-    for heard in 1..=2 {
+    for received in 1..=2 {
         broker.handle_input(at(1), FabricInput::Report(report));
         let counters = broker.counters();
         let refused = counters.unknown_machine + counters.other_policy + counters.malformed;
-        assert_eq!(counters.accepted + counters.replayed + refused, heard, "each report is counted once");
+        assert_eq!(counters.accepted + counters.replayed + refused, received, "each report is counted once");
         assert!(counters.accepted <= 1, "a replay is news");
     }
     let accepted = broker.counters().accepted == 1;
@@ -58,12 +58,12 @@ fn receive_report(report: &RackReport) {
     let mut answered = false;
     while let Some(FabricOutput::SendLimits { to, limits }) = broker.poll_output() {
         answered = true;
-        assert_eq!(to, report.machine, "nobody else spoke");
+        assert_eq!(to, report.machine, "no other machine reported");
         assert_eq!(limits.rack, POLICY.network().machine(to).rack());
         let message = Message::from(limits);
         assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
     }
-    assert_eq!(answered, accepted, "who is believed is answered, and nobody else");
+    assert_eq!(answered, accepted, "an accepted report, and no other, is replied to");
     for direction in Direction::ALL {
         for (leaf, service) in broker.allocator().leaves().iter().enumerate() {
             let racks = (0..broker.allocator().racks() as u32).map(RackId);
@@ -74,22 +74,22 @@ fn receive_report(report: &RackReport) {
     }
 }
 
-/// A rack broker hears limits twice and holds them until they are too old.
+/// A rack broker receives limits twice and keeps them until they expire.
 fn receive_limits(limits: &RackLimits, age: Duration) {
     let config = RackBrokerConfig::default();
     let mut broker = RackBroker::new(&POLICY, SELF, 1, config, Instant::ZERO);
     let relay = LimitsRelay { age, limits: limits.clone() };
-    for heard in 1..=2 {
+    for received in 1..=2 {
         let input = if age.is_zero() { Input::Fabric(limits) } else { Input::Relay(&relay) };
         broker.handle_input(at(1), input);
         let c = broker.counters();
         let refused = c.limits_expired + c.limits_other_rack + c.limits_other_policy + c.limits_malformed;
         let counted = c.limits_accepted + c.limits_known + c.limits_replayed + refused;
-        assert_eq!(counted, heard, "limits are counted once: {c:?}");
+        assert_eq!(counted, received, "limits are counted once: {c:?}");
         assert!(c.limits_accepted <= 1, "a replay is news");
     }
     let accepted = broker.counters().limits_accepted == 1;
-    // What comes from the fabric broker itself is told on, once.
+    // Limits from the fabric broker itself are relayed once.
     let relays = std::iter::from_fn(|| broker.poll_output()).filter(|output| matches!(output, Output::Relay(_)));
     assert_eq!(relays.count(), usize::from(accepted && age.is_zero()));
     period(&mut broker, at(2));
@@ -102,9 +102,9 @@ fn receive_limits(limits: &RackLimits, age: Duration) {
 /// The broker holds these limits, or none.
 fn check_limits(broker: &RackBroker, limits: &RackLimits, held: bool) {
     for (leaf, service) in broker.allocator().leaves().iter().enumerate() {
-        let told = held && (limits.first..=limits.last).contains(service);
-        assert_eq!(broker.fabric_stamp(leaf), told.then_some((limits.epoch, limits.round)));
-        let row = limits.rows.iter().find(|row| row.service == *service).filter(|_| told);
+        let known = held && (limits.first..=limits.last).contains(service);
+        assert_eq!(broker.fabric_stamp(leaf), known.then_some((limits.epoch, limits.round)));
+        let row = limits.rows.iter().find(|row| row.service == *service).filter(|_| known);
         for direction in Direction::ALL {
             let expected = row.map_or(Bandwidth::UNLIMITED, |row| row.rates[direction]);
             assert_eq!(broker.fabric_limit(direction, leaf), expected);

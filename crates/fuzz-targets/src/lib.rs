@@ -20,7 +20,7 @@
 //! | [`fabric_call()`] | a message between a leader and the fabric broker on a call | `fabric_call` |
 //!
 //! The functions know nothing of the fuzzing engine, so `tests/corpora.rs` replays the committed seeds with
-//! stable Rust: a crash that was found and fixed is committed to `fuzz/corpus/<target>/` under a telling name and
+//! stable Rust: a crash that was found and fixed is committed to `fuzz/corpus/<target>/` under a descriptive name and
 //! stays a test.
 //!
 //! Worked example, from the root of the tree:

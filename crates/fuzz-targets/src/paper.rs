@@ -21,7 +21,7 @@ static SHELF: LazyLock<&Path> = LazyLock::new(|| Path::new(concat!(env!("CARGO_M
 /// # Panics
 /// If any of that does not hold: a finding.
 pub fn paper(data: &[u8]) -> bool {
-    // Files that never end or wait for somebody are no finding.
+    // Files that never end or wait for a writer are no finding.
     if data.windows(4).any(|word| word == b"/dev" || word == b"/pro") {
         return false;
     }
@@ -38,8 +38,8 @@ pub fn paper(data: &[u8]) -> bool {
             let own = errors.all().iter().filter(|error| error.file() == source.name());
             let in_order = own.map(|error| error.span().start).is_sorted();
             assert!(in_order, "not in reading order: {}", errors.render(false));
-            // A scenario is read for each of its runs, and told in their order.
-            return refusal::told(&errors);
+            // A scenario is read for each of its runs, and reported in their order.
+            return refusal::reported(&errors);
         }
     };
     assert!(!experiment.values.is_empty(), "an experiment without values");

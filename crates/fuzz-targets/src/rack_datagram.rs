@@ -32,7 +32,7 @@ fn tagged(message: &[u8]) -> Vec<u8> {
 }
 
 /// Takes `data` as a datagram and as a message that still needs its tag. What decodes encodes to the same
-/// bytes, and a broker that hears it keeps its invariants. Returns whether either decodes.
+/// bytes, and a broker that receives it keeps its invariants. Returns whether either decodes.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
@@ -72,10 +72,10 @@ pub(crate) fn datagram(data: &[u8]) -> bool {
 fn take(message: &Message) {
     if let Message::Usage(report) = message {
         check(report);
-        hear(report);
-        // Whoever speaks under another policy is not listened to; so that the engine need not find the
+        receive(report);
+        // Reports under another policy are ignored; so that the engine need not find the
         // fingerprint, the same is also said under the broker's own.
-        hear(&UsageReport { policy: POLICY.digest(), ..report.clone() });
+        receive(&UsageReport { policy: POLICY.digest(), ..report.clone() });
     }
     fabric_datagram::take(message);
 }
@@ -90,8 +90,8 @@ fn check(report: &UsageReport) {
     }
 }
 
-/// A broker hears the report, hears it again, has a period, and hears it anew as the next round's.
-fn hear(report: &UsageReport) {
+/// A broker receives the report twice, ends a period, and receives it again as the next round's.
+fn receive(report: &UsageReport) {
     let mut driver = Driver::new();
     driver.period(Mode::Static);
     let news = driver.report(report);
@@ -136,7 +136,7 @@ impl Driver {
         Self { broker, now: Instant::ZERO, bytes: 0, reports: 0 }
     }
 
-    /// Hands a report over; whether it told something new.
+    /// Hands a report over; whether it was new.
     fn report(&mut self, report: &UsageReport) -> bool {
         let demands = |broker: &RackBroker| Direction::ALL.map(|direction| broker.demands(direction).to_vec());
         let stamps = |broker: &RackBroker| -> Vec<(u64, u64)> {
@@ -167,8 +167,8 @@ impl Driver {
                 let instance = self.broker.allocator().instance(leaf, place);
                 assert!(stamps_after[instance] >= stamps_before[instance], "a stamp goes back");
                 let known = after.each_ref().map(|demands| demands[instance]);
-                let told = *machine == report.machine && (report.first..=report.last).contains(service);
-                if told && stamps_after[instance] == (report.epoch, report.round) {
+                let covers = *machine == report.machine && (report.first..=report.last).contains(service);
+                if covers && stamps_after[instance] == (report.epoch, report.round) {
                     let row = report.rows.iter().find(|row| row.service == *service);
                     let said = row.map_or([Bandwidth::ZERO; 2], |row| [row.tx.bandwidth(), row.rx.bandwidth()]);
                     assert_eq!(known, said, "the broker knows what was said of {service:?}");
@@ -202,7 +202,9 @@ impl Driver {
                     let message = Message::from(report);
                     assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
                 }
-                Output::Relay(_) | Output::ReportRack(_) => panic!("it leads nobody and has heard no fabric"),
+                Output::Relay(_) | Output::ReportRack(_) => {
+                    panic!("it leads no rack and has received no limits of the fabric")
+                }
                 Output::SetLimits(limits) => {
                     set += 1;
                     assert_eq!(limits.len(), 2 * self.broker.allocator().leaves().len());

@@ -9,12 +9,12 @@ pub(crate) fn check(errors: &Diagnostics) -> bool {
         let in_order = !same_file || pair[0].span().start <= pair[1].span().start;
         assert!(in_order, "not in reading order: {}", errors.render(false));
     }
-    told(errors)
+    reported(errors)
 }
 
-/// Checks a list of errors but for their order, and that it can be told to people and to programs. Returns `false`: not
+/// Checks a list of errors but for their order, and that it can be printed for people and for programs. Returns `false`: not
 /// accepted.
-pub(crate) fn told(errors: &Diagnostics) -> bool {
+pub(crate) fn reported(errors: &Diagnostics) -> bool {
     assert!(!errors.all().is_empty(), "refused without a cause");
     assert!(errors.count() >= errors.all().len());
     errors.all().iter().for_each(one);

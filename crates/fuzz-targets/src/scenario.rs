@@ -38,7 +38,7 @@ impl Files for Shelf {
 }
 
 /// Reads `data` as a scenario file. A refusal has its places in the text. A scenario has its times in order, its
-/// machines ascending, links with rates, and nobody who sends to itself. Returns whether it is accepted.
+/// machines ascending, links with rates, and no host that sends to itself. Returns whether it is accepted.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.

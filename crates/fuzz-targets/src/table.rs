@@ -90,7 +90,7 @@ pub fn sizes(data: &[u8]) -> bool {
     true
 }
 
-/// Checks what is told of a refused table. Returns `false`: not accepted.
+/// Checks the report on a refused table. Returns `false`: not accepted.
 fn refused(error: &TableError, data: &[u8]) -> bool {
     assert!(!error.rows.is_empty(), "refused without a cause");
     let lines = data.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;

@@ -112,7 +112,7 @@ fn queue(trace: &Trace) {
     }
 }
 
-/// Checks what is told of a refused trace. Returns `false`: not accepted.
+/// Checks the report on a refused trace. Returns `false`: not accepted.
 fn refused(error: &ReadError, data: &[u8]) -> bool {
     let lines = data.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
     match error {

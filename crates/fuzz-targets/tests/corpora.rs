@@ -22,7 +22,7 @@ fn replay(target: &str, run: fn(&[u8]) -> bool) {
         .filter(|path| {
             let data = fs::read(path).expect("it can be read");
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            // What a fuzz run left behind is named by its SHA-1: of these nobody said what they are.
+            // What a fuzz run left behind is named by its SHA-1: these have no descriptive name.
             let unnamed = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
             match catch_unwind(|| run(&data)) {
                 Ok(accepted) => !unnamed && accepted == name.starts_with("broken-"),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_told_apart() {
+    fn outcomes_are_distinguished() {
         let long = Duration::from_secs(60);
         assert_eq!(shell("exit 3", long).outcome, Outcome::Exited(3));
         assert_eq!(shell("kill -9 $$ ;:", long).outcome, Outcome::Signalled(9));

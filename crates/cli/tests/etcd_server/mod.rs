@@ -85,7 +85,7 @@ fn run(mut command: Command, arguments: &[String]) -> Child {
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts")
 }
 
-/// A port that nobody has right now.
+/// A free port.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()

@@ -137,7 +137,7 @@ impl Network {
         self.ports.iter().map(|port| format!("https://{}:{port}", HOSTS[3])).collect()
     }
 
-    /// The fabric broker at one of the ports; `with` says what it is told besides.
+    /// The fabric broker at one of the ports; `with` are further arguments.
     pub(crate) fn broker(&self, which: usize, with: &[&str]) -> Process {
         let (port, name) = (self.ports[which], self.broker_name(which));
         let mut process = self.weir(3, "fabric", &format!("fabric-{}", HOSTS[3]));
@@ -187,7 +187,7 @@ impl Network {
         self.status(host)["fabric"]["leads"] == true
     }
 
-    /// Whether the fabric broker's word on this host's line is of the last period.
+    /// Whether the last limits of this host's session arrived within the last period.
     pub(crate) fn receives_limits(&self, host: usize) -> bool {
         let status = self.status(host);
         let most = u64::from(self.period) * 1000 + 100;

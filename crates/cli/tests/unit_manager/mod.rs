@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use weir_linux::netns::Netns;
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
-/// The user of weir-fabric.service here: any number that is nobody's.
+/// The user of weir-fabric.service here: any number without an account.
 pub(crate) const USER: u32 = 42_420;
 
 /// What makes the manager's file systems and becomes the manager. `$1` is its directory, `$2` the program.
@@ -61,7 +61,7 @@ impl Manager {
             let units = etc.join("systemd/user");
             fs::create_dir_all(units.join(format!("{name}.d"))).expect("made");
             fs::write(units.join(name), text).expect("written");
-            // Nobody keeps a journal here.
+            // There is no journal here.
             let log = format!("[Service]\nStandardError=append:/run/weir/{name}.log\n");
             fs::write(units.join(format!("{name}.d/log.conf")), log).expect("written");
         }
@@ -74,7 +74,7 @@ impl Manager {
         command.stdin(Stdio::null()).stdout(said.try_clone().expect("copied")).stderr(said);
         let manager = Self { process: command.spawn().expect("starts"), directory: directory.to_owned() };
         wait_for("systemd", 20, || manager.systemctl(&["list-units"]).0);
-        // Who may tell that it is ready is seen by its process: the system's manager has it open, too.
+        // The sender of a readiness notification is identified by its process; the system's manager does the same.
         assert!(manager.inside("chmod").args(["0777", "/run/systemd/notify"]).status().expect("runs").success());
         Some(manager)
     }
