@@ -36,7 +36,8 @@ pub(crate) fn cargo() -> String {
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
-        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+        {
             command.env_remove(name);
         }
     }
