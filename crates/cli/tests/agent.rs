@@ -4,7 +4,7 @@ mod agent_pair;
 mod common;
 
 use agent_pair::{Flow, POLICY, Pair, backend, end};
-use common::{WEIR, one_at_a_time, quick, signal, skipped, wait_for, weir};
+use common::{WEIR, hold, one_at_a_time, signal, skipped, wait_for, weir};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -331,8 +331,7 @@ fn real_tcp_is_held_to_the_machines_maximum_by_this_agent_and_the_next() {
         // Service `a` is TCP on port 5001; 1448 of 1514 B of a full frame are payload.
         let (held, expected) = (goodput(&pair, 5001), 8.0 * 1448.0 / 1514.0);
         println!("{held:.2} Mb/s of {expected:.2}");
-        let part = if quick() { 0.25 } else { 0.06 };
-        assert!((held / expected - 1.0).abs() < part, "{held} Mb/s is not {expected} ± {part}");
+        assert!(hold(&[held], expected, 0.06), "{held} Mb/s is not {expected} ± 6 %");
         let free = goodput(&pair, 5002);
         assert!(free > 3.0 * expected, "what belongs to no service is not held to it: {free} Mb/s");
     };
@@ -480,8 +479,7 @@ fn a_limited_service_is_seen_in_the_metrics() {
     });
     let rate = flow.rates(1, 3_000)[0];
     println!("{rate:.2} Mb/s of 4");
-    let part = if quick() { 0.25 } else { 0.1 };
-    assert!((rate / 4.0 - 1.0).abs() < part, "what arrives is the maximum, too: {rate} Mb/s");
+    assert!(hold(&[rate], 4.0, 0.1), "what arrives is the maximum, too: {rate} Mb/s");
     let names = ["guarantee_bytes_per_second", "maximum_bytes_per_second"];
     assert_eq!(sent(&names), Some(vec![250_000.0, limited]));
     let plan = weir(&["plan", "--json"]).arg(&pair.policy).output().expect("runs");

@@ -8,7 +8,7 @@ mod etcd_server;
 mod fault_network;
 
 use agent_pair::Flow;
-use common::{one_at_a_time, quick, signal, skipped, wait_for};
+use common::{hold, one_at_a_time, quick, signal, skipped, wait_for};
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK};
 use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, run, say, seconds};
 use std::fs;
@@ -47,19 +47,20 @@ fn killed_and_isolated_parts_recover() {
             "m2's agent killed, started after 2 s: in the runtime policy {took:.1} s after the kill; Mb/s each 0.5 s: {rates:.1?}"
         ));
         // What it found stays until it knows as much, and is what it measures its service's use against.
-        assert!(rates.iter().all(|rate| (7.0..9.0).contains(rate)), "what the kernel held it to: {rates:.1?}");
+        assert!(hold(&rates, 8.0, 0.125), "what the kernel held it to: {rates:.1?}");
     }
 
     // None comes: after 5 s the kernel takes the static policy; the other machine keeps its limit.
     let killed = Instant::now();
     agents[1].take().expect("it runs").kill();
     let took = seconds(killed, "the static policy", 15, || is_near(flows[1].rates(1, 250)[0], 30.0));
-    assert!(is_near(flows[0].rate(), 8.0), "m1 goes on");
+    assert!(hold(&[flows[0].rate()], 8.0, 0.12), "m1 goes on");
     say(&format!(
         "m2's agent killed for good: the kernel's static policy, 30 Mb/s, after {took:.1} s; m1 goes on at 8"
     ));
     // 5 s after its last sign of life, one of which it gives each second; and what a window of 250 ms sees late.
-    assert!((3.9..7.0).contains(&took), "{took:.2} s");
+    let most = if quick() { 12.0 } else { 7.0 };
+    assert!((3.9..most).contains(&took), "{took:.2} s");
     let started = Instant::now();
     agents[1] = Some(network.agent(1));
     let took = seconds(started, "8 Mb/s each", 30, || each(8.0));
@@ -84,7 +85,7 @@ fn killed_and_isolated_parts_recover() {
     let begun = Instant::now();
     run(&network.switch, &["ip", "link", "set", UPLINK, "down"]);
     let rates = flows[0].rates(6, 500);
-    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "the last limits hold: {rates:.1?}");
+    assert!(hold(&rates, 8.0, 0.12), "the last limits hold: {rates:.1?}");
     let took = seconds(begun, "the rack's own policy", 20, || each(12.0));
     say(&format!(
         "a rack cut off: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s; the other rack goes on"
@@ -118,7 +119,8 @@ fn killed_and_isolated_parts_recover() {
     say(&format!(
         "the fabric broker killed and started: on the line {took:.1} s after the kill; m1 had {lowest:.1} to {highest:.1} Mb/s"
     ));
-    assert!(lowest > 6.0 && highest < 10.0);
+    let least = if quick() { 3.0 } else { 6.0 };
+    assert!(lowest > least && highest < 10.0, "{lowest:.1} to {highest:.1} Mb/s");
 }
 
 #[test]
@@ -178,11 +180,9 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
     say(&format!(
         "the fabric leader killed: both racks have the other's limits after {took:.1} s; Mb/s each 0.5 s: {rates:.1?}"
     ));
-    assert!(
-        rates.iter().all(|rate| is_near(*rate, 8.0)),
-        "the last limits hold, and the next ones are the same: {rates:.1?}"
-    );
-    assert!(took <= (LEASE + ETCD_LOOKS + period + seen + SLACK).as_secs_f64(), "{took:.1} s");
+    assert!(hold(&rates, 8.0, 0.12), "the last limits hold, and the next ones are the same: {rates:.1?}");
+    let slack = if quick() { 3 * SLACK } else { SLACK };
+    assert!(took <= (LEASE + ETCD_LOOKS + period + seen + slack).as_secs_f64(), "{took:.1} s");
     assert!(leads(other));
 
     // The restarted broker follows, and no rate changes.
@@ -191,7 +191,7 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
         network.broker_status(leader)["leader"].as_str() == Some(urls[other].as_str())
     });
     let rates = held(6);
-    assert!(rates.iter().all(|rate| is_near(*rate, 8.0)), "{rates:.1?}");
+    assert!(hold(&rates, 8.0, 0.12), "{rates:.1?}");
     assert!(leads(other) && !leads(leader) && are_on(other));
     let limits = [0, 1].map(|host| network.limit(host).unwrap_or_default());
     assert!(limits.iter().all(|limit| is_near(*limit, 8.0)), "{limits:?}");
@@ -296,7 +296,7 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
     for _ in 0..3 {
         replay("feedback");
         let rate = flow.rate();
-        assert!(is_near(rate, 20.0), "what was said once does not hold again: {rate:.1} Mb/s");
+        assert!(hold(&[rate], 20.0, 0.12), "what was said once does not hold again: {rate:.1} Mb/s");
     }
     say(&format!(
         "replayed: {} feedbacks, four times, and {} reports, all refused; m1 goes on at 20 Mb/s",
@@ -326,14 +326,15 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
         });
         let rates = flow.rates(5, 1000);
         ends.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(rates.iter().all(|rate| is_near(*rate, 20.0)), "{rates:.1?}");
+        assert!(hold(&rates, 20.0, 0.12), "{rates:.1?}");
         flood.join().expect("sent")
     });
     let received = counted(accepted) - before.0;
     say(&format!(
         "a flood of {sent} control packets in 5 s: m1 continues at 20 Mb/s and received {received} reports of m2"
     ));
-    assert!(received >= 4, "reports of m2 arrive all the time: {received}");
+    let least = if quick() { 2 } else { 4 };
+    assert!(received >= least, "reports of m2 arrive all the time: {received}");
     wait_for("the flood to be counted", 5, || {
         counted(dropped) > before.1 && counted(("kernel", "feedback_forged")) > before.2
     });

