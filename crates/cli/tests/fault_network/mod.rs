@@ -192,7 +192,7 @@ impl Network {
         let status = self.status(host);
         // On shared processors the next one may be late.
         let most = u64::from(self.period) * if quick() { 2500 } else { 1000 } + 100;
-        status["fabric"]["line"]["silent_ms"].as_u64().is_some_and(|ms| ms < most)
+        status["fabric"]["session"]["silent_ms"].as_u64().is_some_and(|ms| ms < most)
     }
 
     /// Mb/s that the broker lets a machine send of `a`.
