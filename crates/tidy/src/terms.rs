@@ -50,8 +50,8 @@ const RULES: &[Rule] = &[
         phrases: &["authority", "authorities"],
         instead: "CA",
         within: &[],
-        // The host and port of a URL (RFC 3986).
-        except: &["crates/observe/", "crates/fabric/src/url.rs"],
+        // The host and port of a URL (RFC 3986), and a field of X.509 extensions (RFC 5280, 4.2.1.1).
+        except: &["crates/observe/", "crates/fabric/src/url.rs", "crates/fabric/src/ca.rs"],
     },
     in_datapath(&["ask", "asks", "asked", "asking"], "request (feedback request)"),
     in_datapath(&["answer", "answers", "answered", "answering"], "feedback, reply"),
