@@ -1,9 +1,10 @@
 //! Connections that TLS has let in.
 //!
-//! Problem: whoever is not of the CA must not cost more than a handshake, and must be counted. Approach: a task
-//! accepts and hands each connection to a handshake of its own, a bounded number at a time, of all and of one address, and for a bounded
-//! time; only what succeeded reaches gRPC, and `connections.rs` bounds how many of those there are. The certificate in use
-//! can be replaced while it runs.
+//! Problem: a connection without a certificate of the CA must not cost more than a handshake, and
+//! must be counted. Approach: a task accepts connections and starts a handshake for each. The
+//! number of simultaneous handshakes is bounded, in total and per address, and so is the duration
+//! of each. Only connections whose handshake succeeded reach gRPC, and `connections.rs` bounds
+//! their number. The certificate in use can be replaced while the task runs.
 
 use crate::connections::{Connection, Connections};
 use crate::counters::Counters;
@@ -21,15 +22,17 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{debug, warn};
 
-/// Handshakes at a time: each costs a signature, and all racks come at once after an election.
+/// Simultaneous handshakes: each costs a signature, and all racks connect at once after an
+/// election.
 const HANDSHAKES: usize = 256;
-/// Of one source: a machine has one line, and a few that it has given up. Who opens connections and says nothing keeps out nobody
-/// else then. A source is an IPv4 address or an IPv6 network of 64 bits, for a host there has all addresses of its own
-/// (RFC 4291, 2.5.4).
+/// Simultaneous handshakes of one source: a machine has one session, and a few connections that it
+/// has given up. An idle client therefore cannot block the others. A source is an IPv4 address or
+/// an IPv6 network of 64 bits, since a host there owns all addresses of its network (RFC 4291,
+/// 2.5.4).
 const HANDSHAKES_OF_ONE: usize = 16;
 /// How long a handshake may take: a round trip of a second, twice.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
-/// How long to wait after an accept that failed, which is for want of files or memory.
+/// Pause after a failed accept, which is for want of files or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The certificate in use.
@@ -40,7 +43,7 @@ impl InUse {
     pub(crate) fn new(config: Arc<ServerConfig>) -> Self {
         Self(Arc::new(Mutex::new(config)))
     }
-    /// For connections from now on.
+    /// Takes effect for connections from now on.
     pub(crate) fn replace(&self, config: Arc<ServerConfig>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
@@ -49,14 +52,14 @@ impl InUse {
     }
 }
 
-/// Handshakes that go on, by where they come from.
+/// Running handshakes, by source.
 #[derive(Debug, Clone, Default)]
 struct Sources(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// One of them; ends when dropped.
+/// A running handshake; it ends when dropped.
 struct Place(Sources, IpAddr);
 
-/// Who counts as one.
+/// The source that an address counts for.
 fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -65,7 +68,8 @@ fn source(address: IpAddr) -> IpAddr {
 }
 
 impl Sources {
-    /// `None` where the source of an address has as many as it may.
+    /// Registers a handshake; `None` if the source of the address has [`HANDSHAKES_OF_ONE`]
+    /// already.
     fn place(&self, of: IpAddr) -> Option<Place> {
         let of = source(of);
         let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +94,7 @@ impl Drop for Place {
     }
 }
 
-/// Connections whose caller has a certificate of the CA.
+/// Connections whose client has a certificate of the CA.
 pub(crate) fn incoming(
     listener: TcpListener,
     in_use: InUse,
@@ -115,15 +119,13 @@ pub(crate) fn incoming(
             };
             let Some(place) = sources.place(from.ip()) else {
                 counters.handshakes_failed.add();
-                debug!(
-                    "connection from {from} refused: {HANDSHAKES_OF_ONE} others from there have not said who they are"
-                );
+                debug!("connection from {from} refused: {HANDSHAKES_OF_ONE} handshakes of this source are open");
                 continue;
             };
             let (acceptor, send, counters) = (TlsAcceptor::from(in_use.get()), send.clone(), counters.clone());
             let connections = connections.clone();
             tokio::spawn(async move {
-                // Reports are small and wait for nothing.
+                // Reports are small, so they must not wait for more data.
                 let _ = stream.set_nodelay(true);
                 let refused = match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
                     Ok(Ok(stream)) => {
@@ -160,9 +162,9 @@ mod tests {
         assert!(place("2001:db8:0:1::1").is_some(), "another network");
         let four: Vec<_> = (0..HANDSHAKES_OF_ONE).map(|_| place("10.0.0.1")).collect();
         assert!(four.iter().all(Option::is_some));
-        assert!(place("::ffff:10.0.0.1").is_none(), "the same, as a socket for both has it");
+        assert!(place("::ffff:10.0.0.1").is_none(), "the same address, as a dual-stack socket reports it");
         assert!(place("10.0.0.2").is_some());
         drop(six);
-        assert!(place("2001:db8::1").is_some(), "one that ends makes room");
+        assert!(place("2001:db8::1").is_some(), "the end of a handshake frees its place");
     }
 }

@@ -10,8 +10,9 @@
 //! | `machine-NAME.pem`, `machine-NAME.key` | what the agent of a machine needs, besides `ca.pem` |
 //! | `fabric-HOST.pem`, `fabric-HOST.key` | the same for a fabric broker that agents reach by this name or address |
 //!
-//! A machine's certificate serves for calling only, a fabric broker's for being called, so that a machine cannot pose
-//! as the broker (RFC 5280, 4.2.1.12). Keys are ECDSA P-256.
+//! A machine's certificate serves for client authentication only, a fabric broker's for server
+//! authentication, so that a machine cannot pose as the broker (RFC 5280, 4.2.1.12). Keys are ECDSA
+//! P-256.
 
 use crate::identity::IdentityFiles;
 use rcgen::{
@@ -36,7 +37,7 @@ pub enum CaError {
     Io {
         /// The file.
         path: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -54,7 +55,7 @@ pub enum CaError {
     /// The name or the CA cannot be used.
     #[error("{what}: {error}")]
     Certificate {
-        /// For whom the certificate should be.
+        /// The holder of the certificate.
         what: String,
         /// What is wrong.
         #[source]
@@ -62,10 +63,10 @@ pub enum CaError {
     },
 }
 
-/// Whom a certificate is for.
+/// The holder of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holder {
-    /// The agent of a machine, by the policy's name.
+    /// The agent of a machine, by its name in the policy.
     Machine(String),
     /// A fabric broker that agents reach by these names or addresses; the first one names the files.
     Fabric(Vec<String>),
@@ -80,22 +81,22 @@ impl Holder {
     }
 }
 
-/// Whether something was made.
+/// Whether a file was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
     /// It is new.
     New,
-    /// It was there and is as it was.
+    /// It existed and is unchanged.
     Kept,
 }
 
 /// A CA in a directory.
-pub struct CertificateAuthority {
+pub struct Ca {
     directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
 }
 
-impl CertificateAuthority {
+impl Ca {
     /// Opens the CA of a directory, or makes it.
     pub fn open(directory: &Path) -> Result<(Self, Made), CaError> {
         std::fs::create_dir_all(directory).map_err(|error| io_error(directory, error))?;
@@ -156,7 +157,7 @@ impl CertificateAuthority {
     }
 }
 
-/// Valid from yesterday, since clocks differ.
+/// Valid from yesterday, because clocks differ.
 fn lasting(days: u64) -> CertificateParams {
     #[expect(clippy::disallowed_methods, reason = "a certificate has a date; nothing is decided by it here")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn two_commands_make_what_both_sides_need() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (ca, made) = CertificateAuthority::open(directory.path()).expect("made");
+        let (ca, made) = Ca::open(directory.path()).expect("made");
         assert_eq!(made, Made::New);
         assert_eq!(ca.issue(&machine("m_1"), 30).expect("made"), Made::New);
         let fabric = Holder::Fabric(vec!["fabric.example.org".into(), "10.0.0.1".into(), "::1".into()]);
@@ -230,7 +231,7 @@ mod tests {
     #[test]
     fn nothing_is_overwritten() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (ca, _) = CertificateAuthority::open(directory.path()).expect("made");
+        let (ca, _) = Ca::open(directory.path()).expect("made");
         ca.issue(&machine("m1"), 30).expect("made");
         let all = || {
             let mut files: Vec<(PathBuf, String)> = std::fs::read_dir(directory.path())
@@ -242,7 +243,7 @@ mod tests {
             files
         };
         let before = all();
-        let (again, made) = CertificateAuthority::open(directory.path()).expect("opened");
+        let (again, made) = Ca::open(directory.path()).expect("opened");
         assert_eq!((made, again.issue(&machine("m1"), 30).expect("kept")), (Made::Kept, Made::Kept));
         assert_eq!(all(), before);
         // Another certificate of the CA as it was read: what it signs is still its own.
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn a_certificate_is_for_its_use_and_for_its_time() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (ca, _) = CertificateAuthority::open(directory.path()).expect("made");
+        let (ca, _) = Ca::open(directory.path()).expect("made");
         let fabric = Holder::Fabric(vec!["10.0.0.1".to_owned()]);
         for holder in [&machine("m1"), &fabric] {
             ca.issue(holder, 30).expect("made");
@@ -277,14 +278,14 @@ mod tests {
         let said = refused(&files, Some("10.0.0.2"), ends);
         assert!(said.contains("does not name `10.0.0.2`: it is for 10.0.0.1"), "{said}");
         let said = refused(&of_machine, None, ends);
-        assert!(said.contains("machine-m1.pem is not for being called (server authentication)"), "{said}");
+        assert!(said.contains("machine-m1.pem is not for server authentication"), "{said}");
         assert!(said.ends_with("`weir certificate DIR --fabric HOST`"), "{said}");
         let uses = |files: &IdentityFiles| {
             let identity = Identity::read(files).expect("sound");
-            [Use::Serve, Use::Stream].map(|wanted| identity.check_use(wanted, files).is_ok())
+            [Use::Serve, Use::Connect].map(|wanted| identity.check_use(wanted, files).is_ok())
         };
         assert_eq!((uses(&files), uses(&of_machine)), ([true, false], [false, true]));
-        // One that does not say what it is for.
+        // A certificate without usages serves for both.
         let params = CertificateParams::new(vec!["10.0.0.1".to_owned()]).expect("a name");
         let pair = KeyPair::generate().expect("a key");
         let made = params.signed_by(&pair, &ca.issuer).expect("signed");
@@ -297,7 +298,7 @@ mod tests {
     #[test]
     fn an_identity_that_cannot_work_is_refused_at_once() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (ca, _) = CertificateAuthority::open(directory.path()).expect("made");
+        let (ca, _) = Ca::open(directory.path()).expect("made");
         for name in ["m1", "m2"] {
             ca.issue(&machine(name), 30).expect("made");
         }

@@ -1,27 +1,32 @@
-//! Several fabric brokers of which one answers, and which all have one policy.
+//! Several fabric brokers with one policy, of which one leads.
 //!
-//! Problem: a fabric broker that ends must have a successor soon, two must not answer at a time, and whoever succeeds must
-//! have the same policy and a higher epoch. Approach: three keys in etcd, which decides what is first.
+//! Problem: a fabric broker that ends must have a successor soon, two must not lead at the same
+//! time, and the successor must have the same policy and a higher epoch. Approach: three keys in
+//! etcd, which orders all writes.
 //!
-//! | key | value | who writes it |
+//! | key | value | written by |
 //! |---|---|---|
-//! | `PREFIX/leader` | where agents reach the broker that answers | who finds it missing; it hangs on his lease and goes with it |
-//! | `PREFIX/epoch` | the epoch of its broker | who leads, and only while he does |
-//! | `PREFIX/policy` | fingerprint, line end, text | who finds it missing, from his file; and any broker at SIGHUP |
+//! | `PREFIX/leader` | address of the leading broker | a broker that finds it missing; bound to its lease |
+//! | `PREFIX/epoch` | the leader's epoch | the leader, only while it leads |
+//! | `PREFIX/policy` | fingerprint, line end, text | a broker that finds it missing; any broker at SIGHUP |
 //!
-//! - The lease is prolonged every third of its time. A broker counts it from when it asked, etcd from when it granted, so
-//!   a broker that is cut off stops answering before etcd gives its seat away. A twentieth of it is left for clocks that
-//!   do not run alike. Should two answer all the same, the higher epoch counts with whoever hears both.
-//! - What was reported is not kept: leaders call the successor and say their newest report again (`line.rs`), so it has all
-//!   in its first period, and its first limits come at the end of that.
-//! - The policy in etcd is everybody's. An order to make another one everybody's is carried out at once, on the one that
-//!   was known when it was given, or refused (`orders.rs`): what a broker that was cut off had been told must not undo what
-//!   the others were told meanwhile.
-//! - A broker whose file says otherwise says so and obeys; one that cannot read it (it is
-//!   of another version of Weir) gives up its seat and takes none.
+//! - The lease is renewed every third of its time. A broker counts the lease from its request, etcd
+//!   from its reply, so a broker that is cut off stops leading before etcd lets another one take
+//!   over. A twentieth of the lease is reserved for clock drift. Should two brokers lead all the
+//!   same, a rack that receives limits of both uses those of the higher epoch.
+//! - Reports are not stored: rack leaders connect to the successor and send their newest report
+//!   again (`session.rs`). The successor therefore has all reports in its first period, and sends
+//!   its first limits at the end of that period.
+//! - The policy in etcd is in force for all brokers. An order to replace it is applied at once, on
+//!   the revision that was known when the order was given, or refused (`orders.rs`): an order that
+//!   a broker took before it was cut off must not undo a newer policy.
+//! - A broker whose policy file differs logs that and uses the policy of etcd. A broker that cannot
+//!   read the policy of etcd (it is of another version of Weir) gives up its leadership and does
+//!   not run for it.
 //!
-//! Worked example: with a lease of 5 s and a period of 10 s, a leader that is killed is succeeded within 5 s (etcd looks
-//! every half second), and the racks have limits of the successor 10 s later. Those of the killed one hold 50 s.
+//! Worked example: with a lease of 5 s and a period of 10 s, a leader that is killed is succeeded
+//! within 5 s (etcd checks leases every half second), and the racks have limits of the successor 10
+//! s later. Limits of the killed leader are valid for 50 s.
 
 mod member;
 mod orders;
@@ -34,38 +39,39 @@ use tokio::sync::{mpsc, oneshot};
 use weir_policy::Policy;
 use weir_units::Duration;
 
-/// News that wait; they are rare.
+/// Events that wait for the daemon; they are rare.
 const QUEUE: usize = 16;
-/// The largest policy that etcd takes: its requests have 1.5 MiB at most (`--max-request-bytes`, etcd 3.4's limits), and
-/// keys, comparison and headers some hundred bytes of it.
+/// The largest policy that etcd takes: its requests have 1.5 MiB at most (`--max-request-bytes`,
+/// etcd 3.4's limits), of which keys, comparison and headers need some hundred bytes.
 const MOST_BYTES: usize = 1_572_864 - 4_096;
 
-/// What a broker among several needs to know.
+/// Configuration of a broker among several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// Where etcd is.
+    /// Addresses and credentials of etcd.
     pub etcd: EtcdConfig,
-    /// Under which keys these brokers meet, without a `/` at the end.
+    /// The prefix of these brokers' keys, without a `/` at the end.
     pub prefix: String,
-    /// Where agents reach this broker.
+    /// The address at which agents reach this broker.
     pub url: crate::url::BrokerUrl,
-    /// How long a leader that is gone keeps its seat; in whole seconds, and etcd may make it longer.
+    /// How long the leadership of a failed broker lasts; in whole seconds, and etcd may make it
+    /// longer.
     pub lease: Duration,
 }
 
-/// News for the daemon.
+/// An event for the daemon.
 pub(crate) enum ClusterEvent {
-    /// This broker answers from now on, with this epoch.
+    /// This broker leads from now on, with this epoch.
     Leads(u64),
-    /// Another one does; `None` while nobody does or it is not known.
+    /// Another broker leads; `None` if no broker leads or the leader is unknown.
     Follows(Option<String>),
     /// The policy for all, and an epoch for a broker that has to begin anew if this one leads.
     Policy(Arc<Policy>, Option<u64>),
-    /// etcd has a policy that was ordered here.
+    /// etcd has taken a policy that was ordered here.
     Taken(u64),
-    /// It does not have it, as far as is known, and why.
+    /// etcd has not taken it, as far as is known, and why.
     Refused(u64, String),
-    /// The policy that etcd has for all cannot be used here, and why.
+    /// The policy in etcd cannot be used here, and why.
     Unusable(String),
 }
 
@@ -77,27 +83,27 @@ pub struct TooLarge(usize);
 impl TooLarge {
     /// Refuses a policy's text that etcd would refuse.
     pub(crate) fn check(text: &str) -> Result<(), Self> {
-        // With the fingerprint and the line end.
+        // The bytes include the fingerprint and the line end.
         let bytes = written(0, text).len();
         if bytes > MOST_BYTES { Err(Self(bytes)) } else { Ok(()) }
     }
 
-    /// What to do about it.
+    /// How to solve the problem.
     pub fn hint(&self) -> &'static str {
         "comments and spaces count, too; or let one fabric broker run alone, without --etcd"
     }
 }
 
-/// The daemon's end.
+/// The daemon's handle.
 pub(crate) struct Cluster {
     orders: Desk,
     resign: mpsc::Sender<oneshot::Sender<()>>,
-    cluster_event: mpsc::Receiver<ClusterEvent>,
+    events: mpsc::Receiver<ClusterEvent>,
 }
 
 impl Cluster {
-    /// Begins to look for etcd. `policy` is what this broker has, with its text; epochs are kept in `epoch_file` under
-    /// `state`.
+    /// Starts the task of the member. `policy` and `text` are this broker's; epochs are kept in
+    /// `epoch_file` under `state`.
     pub(crate) fn start(
         config: ClusterConfig,
         policy: &Policy,
@@ -107,26 +113,27 @@ impl Cluster {
     ) -> Self {
         let (orders, ordered) = orders::desk();
         let (resign, resigned) = mpsc::channel(1);
-        let (events, cluster_event) = mpsc::channel(QUEUE);
+        let (sender, events) = mpsc::channel(QUEUE);
         let epochs = (state, epoch_file);
-        let member = member::Member::new(config, policy.digest(), text, epochs, events, ordered, resigned);
+        let member = member::Member::new(config, policy.digest(), text, epochs, sender, ordered, resigned);
         tokio::spawn(member.run());
-        Self { orders, resign, cluster_event }
+        Self { orders, resign, events }
     }
 
-    /// The next news; `None` when there will be none, for the task that brings them has ended by a panic. Nothing is lost
-    /// when the future is dropped.
-    pub(crate) async fn cluster_event(&mut self) -> Option<ClusterEvent> {
-        self.cluster_event.recv().await
+    /// The next event; `None` if the task of the member has ended by a panic. Cancelling the future
+    /// loses no event.
+    pub(crate) async fn next_event(&mut self) -> Option<ClusterEvent> {
+        self.events.recv().await
     }
 
-    /// Makes a policy everybody's. [`News`] says what came of it, if it is not refused at once.
+    /// Orders a policy for all. A [`ClusterEvent`] reports the result, unless the order is refused
+    /// at once.
     pub(crate) fn set_policy(&self, digest: u64, text: String) -> Result<(), String> {
         TooLarge::check(&text).map_err(|large| format!("{large}; {}", large.hint()))?;
         self.orders.order(digest, text).map_err(str::to_owned)
     }
 
-    /// Gives the seat up, so that the next broker need not wait for the lease's end.
+    /// Gives up the leadership, so that the next broker need not wait for the end of the lease.
     pub(crate) async fn resign(&self) {
         let (done, resigned) = oneshot::channel();
         if self.resign.try_send(done).is_ok() {
@@ -134,20 +141,20 @@ impl Cluster {
         }
     }
 
-    /// One whose task has ended.
+    /// A handle whose task has ended.
     #[cfg(test)]
     pub(crate) fn lost() -> Self {
-        let ((orders, _), (resign, _), (_, cluster_event)) = (orders::desk(), mpsc::channel(1), mpsc::channel(1));
-        Self { orders, resign, cluster_event }
+        let ((orders, _), (resign, _), (_, events)) = (orders::desk(), mpsc::channel(1), mpsc::channel(1));
+        Self { orders, resign, events }
     }
 }
 
-/// A policy as etcd keeps it.
+/// The value of a policy in etcd.
 fn written(digest: u64, text: &str) -> Vec<u8> {
     format!("{digest:016x}\n{text}").into_bytes()
 }
 
-/// The policy that etcd keeps, with its text, or why it cannot be used.
+/// The policy of a value in etcd, with its text, or why it cannot be used.
 fn read(key: &str, value: &[u8]) -> Result<(Policy, String), String> {
     let value = std::str::from_utf8(value).map_err(|_| format!("{key} in etcd is not text"))?;
     let (digest, text) = value.split_once('\n').ok_or_else(|| format!("{key} in etcd is not a policy"))?;
@@ -155,7 +162,7 @@ fn read(key: &str, value: &[u8]) -> Result<(Policy, String), String> {
     let (policy, _) = Policy::parse(&format!("etcd:{key}"), text).map_err(|refused| refused.render(false))?;
     if policy.digest() != expected {
         let found = policy.digest();
-        return Err(format!("{key} in etcd is {expected:016x} for who wrote it, {found:016x} here: another version"));
+        return Err(format!("{key} in etcd is {expected:016x} for its writer, {found:016x} here: another version"));
     }
     Ok((policy, text.to_owned()))
 }
@@ -168,9 +175,9 @@ mod tests {
                         services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
 
     #[test]
-    fn what_etcd_would_refuse_is_refused_before() {
+    fn text_above_the_limit_of_etcd_is_refused() {
         let text = |bytes: usize| "#".repeat(bytes);
-        // A fingerprint and a line end.
+        // 17 bytes are the fingerprint and the line end.
         assert_eq!(TooLarge::check(&text(MOST_BYTES - 17)), Ok(()));
         let refused = TooLarge::check(&text(MOST_BYTES - 16)).expect_err("a byte too many");
         assert_eq!(refused.to_string(), "the policy has 1568769 bytes, and etcd takes 1568768 at most");
@@ -181,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_comes_back_from_etcd_whole_or_not_at_all() {
+    fn policy_from_etcd_is_read_whole_or_refused() {
         let policy = Policy::parse("policy.yaml", TEXT).expect("valid").0;
         let value = written(policy.digest(), TEXT);
         let (again, text) = read("k", &value).expect("the same");

@@ -1,18 +1,21 @@
-//! Connections of callers whose certificate is sound.
+//! Connections with a verified certificate.
 //!
-//! Problem: every connection has a descriptor, and one certificate, or a machine's agent with a fault, could open them until
-//! nobody else can connect. Approach: a certificate has a few connections for each of its names, its newest, and a
-//! connection on which nobody has said within [`HELLO_TIME`] who calls ends. What ends a connection is an error where it is
-//! read or written, as if the other side had gone: HTTP/2 then lets go of it, and its calls end.
+//! Problem: every connection has a descriptor, and one certificate, or a faulty agent, could open
+//! connections until no other machine can connect. Approach: a certificate has a few connections
+//! for each of its names, of which the newest stay, and a connection without a hello within
+//! [`HELLO_TIME`] ends. A connection ends by an error of its reads and writes, as if the client had
+//! closed it: HTTP/2 then drops it with its streams.
 //!
-//! Why the newest stay: a machine that was restarted must be let in while what it had before is not known to be dead. It is
-//! the same with calls, of which a machine has its newest (`calls.rs`). Who holds the certificate can end its own
-//! connections only, which it could by calling, too.
+//! Reason for keeping the newest: a restarted machine must be let in while its old connections are
+//! not known to be dead. The same holds for streams, of which a machine has its newest
+//! (`streams.rs`). The holder of a certificate can only end its own connections, which it can do by
+//! a new stream, too.
 //!
-//! Why all names of a certificate count together: two machines may have a name in common, and a certificate may be of several
-//! machines, each of which needs a connection.
+//! Reason for counting all names of a certificate together: two machines may have a name in common,
+//! and a certificate may be of several machines, each of which needs a connection.
 //!
-//! Worked example: a certificate for `m1` and `m1.example.org` has eight connections; with the ninth the first ends.
+//! Worked example: a certificate for `m1` and `m1.example.org` has eight connections; the ninth
+//! ends the first.
 
 use crate::service::HELLO_TIME;
 use std::collections::{HashMap, VecDeque};
@@ -28,8 +31,8 @@ use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 use tracing::warn;
 
-/// For each name of a certificate: a leader's line, and three that were given up and are not known to be dead, which
-/// takes twice `KEEP_ALIVE`.
+/// For each name of a certificate: a rack leader's session, and three connections that were given
+/// up and are not known to be dead, which takes twice `KEEP_ALIVE`.
 const OF_ONE_NAME: usize = 4;
 
 /// The names of a certificate.
@@ -45,18 +48,18 @@ struct Table {
     next: u64,
 }
 
-/// Those of one certificate, the oldest first.
+/// The connections of one certificate, the oldest first.
 #[derive(Debug, Default)]
 struct Holder {
     open: VecDeque<(u64, oneshot::Sender<()>)>,
-    /// Whether it was said that there are too many.
+    /// Whether the warning about too many connections was logged.
     warned: bool,
 }
 
 impl Connections {
-    /// Takes a connection in; the oldest of the same names ends if there are too many.
+    /// Registers a connection; the oldest of the same names ends if there are too many.
     pub(crate) fn hold<S>(&self, names: Vec<String>, stream: S) -> Connection<S> {
-        // Who has no name cannot call, and is told so.
+        // A client without names is let in so that its stream is refused with a reason.
         let most = OF_ONE_NAME * names.len().max(1);
         let names: Names = names.into();
         let (keep, over) = oneshot::channel();
@@ -66,14 +69,14 @@ impl Connections {
         let holder = table.by_names.entry(names.clone()).or_default();
         holder.open.push_back((id, keep));
         if holder.open.len() > most {
-            // It ends as its sender is dropped.
+            // The connection ends because its sender is dropped.
             holder.open.pop_front();
             if !std::mem::replace(&mut holder.warned, true) {
                 warn!("more than {most} connections of {}: the oldest end; does it run twice?", names.join(", "));
             }
         }
         drop(table);
-        let client = Client { names: names.clone(), said: Arc::default() };
+        let client = Client { names: names.clone(), identified: Arc::default() };
         let place = Place { connections: self.clone(), names, id };
         Connection { stream, client, over: Some(over), hello: Some(Box::pin(sleep(HELLO_TIME))), _place: place }
     }
@@ -83,7 +86,7 @@ impl Connections {
     }
 }
 
-/// A connection's place in the table; it is left when dropped.
+/// A connection's entry in the table; dropping it removes the entry.
 #[derive(Debug)]
 struct Place {
     connections: Connections,
@@ -103,11 +106,11 @@ impl Drop for Place {
     }
 }
 
-/// Who is at the other end of a connection, for its calls.
+/// The client of a connection, for its streams.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     names: Names,
-    said: Arc<AtomicBool>,
+    identified: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -116,38 +119,39 @@ impl Client {
         &self.names
     }
 
-    /// It has said who it is: the connection is used.
-    pub(crate) fn has_said(&self) {
-        self.said.store(true, Ordering::Relaxed);
+    /// Notes the hello of the client: the connection is in use.
+    pub(crate) fn set_identified(&self) {
+        self.identified.store(true, Ordering::Relaxed);
     }
 }
 
-/// A connection that ends when it should.
+/// A connection that ends without a hello, or when newer ones replace it.
 pub(crate) struct Connection<S> {
     stream: S,
     client: Client,
-    /// Its sender is dropped when newer ones take its place.
+    /// Its sender is dropped when newer connections take its place.
     over: Option<oneshot::Receiver<()>>,
-    /// Until somebody has said who calls.
+    /// Runs until the client has sent its hello.
     hello: Option<Pin<Box<Sleep>>>,
     _place: Place,
 }
 
 impl<S> Connection<S> {
-    /// Whether it should end by now; asked whenever something is done with it, and whoever does is woken for it.
-    fn may_go_on(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+    /// An error if the connection must end now. Every read and write checks this, and the task is
+    /// woken for it.
+    fn check_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let aborted = |why| Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
-        // It cannot be asked again once it has answered.
+        // A oneshot receiver must not be polled after it is ready.
         let replaced = self.over.as_mut().is_none_or(|over| Pin::new(over).poll(context).is_ready());
         if replaced {
             self.over = None;
             return aborted("newer connections of the same names took its place");
         }
-        if self.client.said.load(Ordering::Relaxed) {
+        if self.client.identified.load(Ordering::Relaxed) {
             self.hello = None;
         }
         if self.hello.as_mut().is_some_and(|time| time.as_mut().poll(context).is_ready()) {
-            return aborted("who calls was not said in time");
+            return aborted("the client sent no hello in time");
         }
         Ok(())
     }
@@ -164,7 +168,7 @@ impl<S> Connected for Connection<S> {
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.may_go_on(context)?;
+        this.check_end(context)?;
         Pin::new(&mut this.stream).poll_read(context, into)
     }
 }
@@ -172,14 +176,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.may_go_on(context)?;
+        this.check_end(context)?;
         Pin::new(&mut this.stream).poll_write(context, bytes)
     }
 
-    // Who takes nothing is found out here: what is not read is flushed again and again, and nothing is read meanwhile.
+    // A client that reads nothing is found here: HTTP/2 flushes pending output again and again, and
+    // reads nothing meanwhile.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.may_go_on(context)?;
+        this.check_end(context)?;
         Pin::new(&mut this.stream).poll_flush(context)
     }
 
@@ -193,7 +198,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.may_go_on(context)?;
+        this.check_end(context)?;
         Pin::new(&mut this.stream).poll_write_vectored(context, slices)
     }
 
@@ -227,9 +232,9 @@ mod tests {
         let mut of_one: Vec<_> = (0..OF_ONE_NAME).map(|_| open(&connections, &["m1"])).collect();
         let (mut other, mut far) = open(&connections, &["m2"]);
         for (connection, far) in &mut of_one {
-            assert!(works(connection, far).await, "as many as there may be");
+            assert!(works(connection, far).await, "the largest number");
         }
-        // Whoever waits for the oldest is woken.
+        // The task that reads from the oldest is woken.
         let (mut oldest, _far) = of_one.remove(0);
         let waits = tokio::spawn(async move { oldest.read_u8().await.expect_err("its place is taken").kind() });
         of_one.push(open(&connections, &["m1"]));
@@ -237,19 +242,19 @@ mod tests {
         for (connection, far) in &mut of_one {
             assert!(works(connection, far).await, "the newest");
         }
-        // One that ends makes room.
+        // The end of a connection makes room.
         drop(of_one.remove(0));
         of_one.push(open(&connections, &["m1"]));
         for (connection, far) in &mut of_one {
-            assert!(works(connection, far).await, "no more than there may be");
+            assert!(works(connection, far).await, "the largest number again");
         }
-        assert!(works(&mut other, &mut far).await, "another's");
-        // As many for each name.
+        assert!(works(&mut other, &mut far).await, "a connection of another certificate");
+        // Each name counts.
         let two: Vec<_> = (0..OF_ONE_NAME * 2).map(|_| open(&connections, &["m1", "m2"])).collect();
         for (mut connection, mut far) in two {
             assert!(works(&mut connection, &mut far).await);
         }
         drop((of_one, other));
-        assert!(connections.table().by_names.is_empty(), "nothing is left of those that ended");
+        assert!(connections.table().by_names.is_empty(), "ended connections leave no entry");
     }
 }

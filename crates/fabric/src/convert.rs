@@ -1,13 +1,15 @@
-//! Messages of the call ↔ messages of the brokers.
+//! Conversion between the messages of a stream and the brokers' own.
 //!
-//! Problem: protobuf says nothing about what a number means, and brokers must only ever see messages that one of them
-//! could have made. Approach: parse, don't validate: [`report`] and [`limits`] give the broker's own type or say what is
-//! wrong, and nothing else of this crate touches a field. What depends on the policy (whether a service exists) is left
-//! to the broker, which has it.
+//! Problem: protobuf does not bound the values of a field, and brokers must only process messages
+//! that a broker could have made. Approach: parse, don't validate. [`report`] and [`limits`] return
+//! the broker's own type or the error, and no other code of this crate reads a field. The broker
+//! itself checks what depends on the policy, such as whether a service exists.
 //!
-//! A part must also fit a rack datagram, for whoever gets limits tells them in its rack (`weir-wire`).
+//! A part must also fit a rack datagram, since a rack leader relays limits in its rack
+//! (`weir-wire`).
 //!
-//! Worked example: a demand of 10 Gb/s to the bit is refused, for brokers tell it as 9,999,941,632 b/s.
+//! Worked example: a demand of 10 Gb/s to the bit is refused, since its quantised rate is
+//! 9,999,941,632 b/s.
 
 use crate::proto;
 use weir_control::rate::rounded;
@@ -17,8 +19,8 @@ use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
 /// What is wrong with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// No word at all, or one of a later version.
-    #[error("a message without a word that is known")]
+    /// No message at all, or one of a later version.
+    #[error("a message of an unknown kind")]
     Empty,
     /// The range of services ends before it begins.
     #[error("services {first} to {last} are an empty range")]
@@ -31,8 +33,8 @@ pub enum Malformed {
     /// A service outside of the range, twice, or not ascending.
     #[error("service {0} is out of range or out of order")]
     Order(u32),
-    /// A rate that no broker tells: above the largest, or with more bits than are told.
-    #[error("service {service} has a rate of {bps} b/s, which brokers do not tell")]
+    /// A rate that no broker sends: above the largest, or not quantised.
+    #[error("service {service} has a rate of {bps} b/s, which is not a quantised rate")]
     Rate {
         /// The service.
         service: u32,
@@ -58,7 +60,7 @@ fn rows<R>(
     if first > last {
         return Err(Malformed::Range { first, last });
     }
-    // Before any of them is looked at: the least row has 7 bytes.
+    // Checked before the rows: the smallest row has 7 bytes.
     if rows.len() > weir_control::parts::ROWS_PER_PART {
         return Err(Malformed::Size(rows.len()));
     }
@@ -78,7 +80,7 @@ fn rows<R>(
     Ok(taken)
 }
 
-/// A report of `machine`, whose call it came by.
+/// The report of `machine`, whose stream it arrived by.
 pub fn report(machine: MachineId, report: &proto::Report) -> Result<RackReport, Malformed> {
     let proto::Report { policy, epoch, round, first, last, ref demands } = *report;
     let row = |row: &proto::Demand| {
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bad_field_has_its_own_refusal() {
+    fn each_bad_field_has_its_own_error() {
         let refused = |change: fn(&mut proto::Report)| {
             let mut altered = a_report();
             change(&mut altered);
@@ -177,11 +179,15 @@ mod tests {
         };
         assert_eq!(rows(167, 1), Ok(167));
         assert_eq!(rows(168, 1), Err(Malformed::Size(168)));
-        assert_eq!(rows(167, 128), Err(Malformed::Size(167)), "distances of two bytes leave room for fewer");
+        assert_eq!(
+            rows(167, 128),
+            Err(Malformed::Size(167)),
+            "service ids with distances of two bytes leave room for fewer"
+        );
     }
 
     #[test]
-    fn a_limit_that_is_absent_is_none() {
+    fn absent_limit_is_unlimited() {
         let reported = vec![proto::Limit { service: 1, tx_bps: Some(8_000), rx_bps: None }];
         let message = proto::Limits { policy: 7, epoch: 1, round: 2, first: 0, last: 9, limits: reported, rack: 3 };
         let parsed = limits(&message).expect("limits");
@@ -189,7 +195,11 @@ mod tests {
         assert_eq!(parsed.rack, RackId(3));
         let mut unlimited = message;
         unlimited.limits[0].rx_bps = Some(u64::MAX);
-        assert_eq!(limits(&unlimited), Err(Malformed::Rate { service: 1, bps: u64::MAX }), "one spelling");
+        assert_eq!(
+            limits(&unlimited),
+            Err(Malformed::Rate { service: 1, bps: u64::MAX }),
+            "unlimited has one encoding"
+        );
     }
 
     fn rates() -> impl Strategy<Value = Vec<(u32, u64, Option<u64>)>> {
@@ -209,7 +219,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_brokers_tell_arrives(rates in rates(), stamp: (u64, u64, u64)) {
+        fn messages_of_brokers_survive_conversion(rates in rates(), stamp: (u64, u64, u64)) {
             let row = |(service, tx, rx): &(u32, u64, Option<u64>), none| RateRow {
                 service: ServiceId(*service),
                 rates: PerDirection { tx: Bandwidth::from_bps(*tx), rx: rx.map_or(none, Bandwidth::from_bps) },
@@ -217,15 +227,15 @@ mod tests {
             let (policy, epoch, round) = stamp;
             let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
             let rows = rates.iter().map(|rate| row(rate, Bandwidth::ZERO)).collect();
-            let said = RackReport { machine: MachineId(5), policy, epoch, round, first, last, rows };
-            let proto::FromLeader { message: Some(proto::from_leader::Message::Report(message)) } = from_report(&said)
+            let sent = RackReport { machine: MachineId(5), policy, epoch, round, first, last, rows };
+            let proto::FromLeader { message: Some(proto::from_leader::Message::Report(message)) } = from_report(&sent)
                 else { panic!("a report") };
-            prop_assert_eq!(report(MachineId(5), &message), Ok(said));
+            prop_assert_eq!(report(MachineId(5), &message), Ok(sent));
             let rows = rates.iter().map(|rate| row(rate, Bandwidth::UNLIMITED)).collect();
-            let said = RackLimits { rack: RackId(2), policy, epoch, round, first, last, rows };
-            let proto::FromBroker { message: Some(proto::from_broker::Message::Limits(message)) } = from_limits(&said)
+            let sent = RackLimits { rack: RackId(2), policy, epoch, round, first, last, rows };
+            let proto::FromBroker { message: Some(proto::from_broker::Message::Limits(message)) } = from_limits(&sent)
                 else { panic!("limits") };
-            prop_assert_eq!(limits(&message), Ok(said));
+            prop_assert_eq!(limits(&message), Ok(sent));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a fabric broker counts before a report reaches the broker itself.
+//! Counters of a fabric broker for events that do not reach the broker itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,21 +15,21 @@ impl Counter {
     }
 }
 
-/// By reason.
+/// Counters by reason.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Connections without a certificate of the CA, or without TLS at all.
     pub(crate) handshakes_failed: Counter,
-    /// Calls in the name of a machine that the caller's certificate does not name.
+    /// Streams in the name of a machine that the client's certificate does not name.
     pub(crate) other_machine: Counter,
-    /// Calls in the name of a machine that the policy does not have.
+    /// Streams in the name of a machine that the policy does not have.
     pub(crate) unknown_machine: Counter,
-    /// Calls that were told where the fabric broker is that answers.
-    pub(crate) sent_elsewhere: Counter,
-    /// Messages that no leader makes.
+    /// Streams that were redirected to the leading fabric broker.
+    pub(crate) redirected: Counter,
+    /// Messages that no rack leader makes.
     pub(crate) malformed: Counter,
-    /// Answers for machines that had no call.
+    /// Limits for machines that had no stream.
     pub(crate) unsent: Counter,
-    /// Answers for machines that did not take earlier ones.
+    /// Limits for machines that did not take earlier ones.
     pub(crate) not_taken: Counter,
 }

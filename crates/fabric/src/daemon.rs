@@ -1,11 +1,13 @@
 //! The loop of `weir fabric`.
 //!
-//! Problem: the fabric broker decides and never acts. Approach: one task owns it and gives it time and reports; tasks of
-//! the calls bring those through one queue. Each input goes to the broker, then all its outputs are handed to the calls,
-//! without waiting for any of them. All decisions are in `weir-control`.
+//! Problem: the fabric broker decides and performs no I/O. Approach: one task owns the broker and
+//! hands it time and reports; the tasks of the streams send those through one queue. The task hands
+//! each input to the broker and then all outputs to the streams, without waiting for any of them.
+//! All decisions are in `weir-control`.
 //!
-//! Life: policy, certificates and state are in order before it listens. SIGHUP reads the policy and the certificates
-//! again, each whole or not at all; what is refused is said and stays as it was. SIGTERM and SIGINT end it.
+//! Life: the daemon checks policy, certificates and state before it listens. SIGHUP reads the
+//! policy and the certificates again, each whole or not at all; a refused file is logged and the
+//! old one stays in force. SIGTERM and SIGINT end the daemon.
 
 mod reload;
 mod work;
@@ -33,39 +35,40 @@ use weir_state::epoch;
 use weir_units::Duration;
 use work::Daemon;
 
-/// Where the last epoch is kept, under the state directory.
+/// The file of the last epoch, under the state directory.
 const EPOCH_FILE: &str = "epoch-of-fabric-broker";
-/// Events that wait for the broker: while it computes, a second of reports of 10,000 racks, 7 s apart, is 1,500.
+/// Events that wait for the broker: while it computes, 10,000 racks that report every 7 s send
+/// 1,500 reports a second.
 const EVENTS: usize = 4_096;
-/// The most bytes of a message: a part is below 1,300 in a datagram and below 6,000 here.
+/// The largest message in bytes: a part is below 1,300 in a datagram and below 6,000 here.
 pub(crate) const LARGEST: usize = 16 * 1024;
-/// How often the line to a caller is tried, and how long it may be silent then.
+/// How often a connection is probed, and how long the client may take to reply.
 const KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(10);
-/// Calls on one connection: a leader has one, and another while the old one ends.
-const CALLS: u32 = 8;
-/// The status is not written more often than this, whatever comes and goes.
+/// Streams on one connection: a rack leader has one, and another while the old one ends.
+const STREAMS: u32 = 8;
+/// The shortest time between two writes of the status.
 const STATUS_PAUSE: Duration = Duration::from_secs(1);
 
-/// Everything that a fabric broker needs to know.
+/// Configuration of a fabric broker.
 #[derive(Debug)]
 pub struct FabricConfig {
     /// The policy, as it is in `policy_file`.
     pub policy: Arc<Policy>,
-    /// Where SIGHUP finds it anew.
+    /// The file that SIGHUP reads.
     pub policy_file: PathBuf,
-    /// Where to listen; nothing else listens.
+    /// The only address to listen on.
     pub listen: SocketAddr,
-    /// Who this is.
+    /// The broker's certificate and key.
     pub identity: IdentityFiles,
-    /// Where what must outlive a restart is kept.
+    /// The directory of state that must survive a restart.
     pub state: PathBuf,
-    /// How the broker is timed.
+    /// The broker's times.
     pub broker: FabricBrokerConfig,
-    /// Where to write the status, if anywhere.
+    /// The file of the status, if any.
     pub status: Option<PathBuf>,
-    /// Who hands the status to whoever watches, if anybody does.
+    /// Serves the status to watchers, if any.
     pub publisher: Option<Publisher>,
-    /// The others, if there are any: one answers. It has the policy's text besides.
+    /// The cluster and the policy's text, if this is one of several brokers.
     pub cluster: Option<(ClusterConfig, String)>,
 }
 
@@ -80,22 +83,20 @@ pub enum FabricError {
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// The policy cannot be kept in etcd.
+    /// The policy is too large for etcd.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// Who talks to etcd ended by a panic, so that nobody knows who leads.
-    #[error(
-        "what talks to etcd ended by a fault of its own (see above): without it a fabric broker cannot know whether it leads"
-    )]
+    /// The task of the cluster ended by a panic, so the broker does not know whether it leads.
+    #[error("the cluster task panicked (see above): without it a fabric broker cannot know whether it leads")]
     MemberEnded,
-    /// The server ended by itself.
+    /// The server ended without an order.
     #[error("serve {listen}: {error}")]
     Serve {
-        /// Where it listened.
+        /// Its address.
         listen: SocketAddr,
         /// Why.
         #[source]
@@ -117,7 +118,7 @@ pub fn run(config: FabricConfig) -> Result<(), FabricError> {
         .build()
         .map_err(io_error("start the event loop"))?;
     let result = runtime.block_on(serve(config));
-    // Calls that do not end by themselves are cut.
+    // Streams that do not end in time are cut.
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     result
 }
@@ -127,7 +128,7 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
     let mut terminate = listen_for(SignalKind::terminate(), "SIGTERM")?;
     let mut interrupt = listen_for(SignalKind::interrupt(), "SIGINT")?;
     let reload = listen_for(SignalKind::hangup(), "SIGHUP")?;
-    // Agents are sent here by name, so the certificate must have it.
+    // Agents reach this broker by name, so the certificate must contain it.
     let host = config.cluster.as_ref().map(|(cluster, _)| cluster.url.host());
     let identity = Identity::of_broker(&config.identity, host, now_s())?;
     if let Some((_, text)) = &config.cluster {
@@ -139,23 +140,23 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
     let listen = listener.local_addr().map_err(io_error("read the address"))?;
 
     let counters = Arc::new(Counters::default());
-    let (events, from_calls) = mpsc::channel(EVENTS);
+    let (events, from_streams) = mpsc::channel(EVENTS);
     let in_use = InUse::new(identity.server());
     let service = FabricServer::new(Service { events, counters: counters.clone() })
         .max_decoding_message_size(LARGEST)
         .max_encoding_message_size(LARGEST);
     let server = Server::builder()
-        .max_concurrent_streams(CALLS)
+        .max_concurrent_streams(STREAMS)
         .http2_keepalive_interval(Some(KEEP_ALIVE))
         .http2_keepalive_timeout(Some(KEEP_ALIVE))
         .add_service(service)
         .serve_with_incoming(accept::incoming(listener, in_use.clone(), counters.clone()));
 
     let mut daemon = Daemon::new(config, listen, counters, in_use, &identity, epoch);
-    // Where systemd started it (Type=notify); elsewhere nobody listens.
+    // Effective if systemd started the broker (Type=notify); elsewhere it does nothing.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let result = tokio::select! {
-        ended = daemon.run(from_calls, reload) => ended,
+        ended = daemon.run(from_streams, reload) => ended,
         ended = server => ended.map_err(|error| FabricError::Serve { listen, error }),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
@@ -165,13 +166,13 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
         cluster.resign().await;
     }
     if let Some(status) = &daemon.config.status {
-        // A status that outlives its broker would lie.
+        // A status that outlives its broker would be wrong.
         let _ = std::fs::remove_file(status);
     }
     result
 }
 
-/// A policy file and its text, or what is wrong with it.
+/// A policy file and its text, or the reason for a refusal.
 pub fn read_policy(path: &Path) -> Result<(Policy, String), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let (policy, _) = Policy::parse(&path.display().to_string(), &text).map_err(|refused| refused.render(false))?;

@@ -1,11 +1,13 @@
 //! etcd, as far as fabric brokers use it: keys, transactions, leases, and a watch.
 //!
-//! Problem: whatever asks etcd may be answered late, by a member that is cut off, or not at all. Approach: every question
-//! has a deadline, streams ask for a member that knows a leader, and any failure ends the [`Session`]; whoever uses it
-//! begins another one, with the next member. Nothing is decided here.
+//! Problem: a request to etcd may be answered late, by a member that is cut off, or not at all.
+//! Approach: every request has a deadline, streams require a member that is connected to a leader,
+//! and any failure ends the [`EtcdSession`]; the caller begins another session, with the next
+//! member. This module decides nothing.
 //!
-//! Why no client crate: `etcd-client` has protoc and the sources of Google's types among what it needs for building,
-//! which Weir does not. Five calls of etcd's published interface are all there is to it (`proto/etcd`).
+//! Reason for no client crate: `etcd-client` needs protoc and the sources of Google's types to
+//! build, and Weir does without both. Five calls of etcd's published interface suffice
+//! (`proto/etcd`).
 //!
 //! Source: etcd 3.4, API reference (<https://etcd.io/docs/v3.4/learning/api/>).
 
@@ -29,12 +31,12 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status, Streaming};
 use weir_state::secret;
 
-/// How long any answer may take. Half of the shortest lease that etcd grants.
+/// The deadline of a request: half of the shortest lease that etcd grants.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// The largest message: what etcd takes at most, and some.
+/// The largest message: the largest request that etcd takes, and a reserve.
 const LARGEST: usize = 4 * 1024 * 1024;
 
-/// What etcd keeps of a key.
+/// A key as etcd stores it.
 pub(crate) use mvccpb::KeyValue;
 
 /// The messages.
@@ -49,14 +51,14 @@ pub(crate) mod mvccpb {
     tonic::include_proto!("mvccpb");
 }
 
-/// How etcd is reached.
+/// Addresses and credentials of etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdConfig {
     /// Its members: `http://HOST:PORT` or `https://HOST:PORT`, one at least.
     pub members: Vec<String>,
-    /// Whom to believe to be etcd; the system's authorities are not asked.
+    /// The CA of etcd's certificates; the system's CAs are not used.
     pub ca: Option<PathBuf>,
-    /// The certificate and private key to show, if etcd asks for one.
+    /// The client certificate and private key, if etcd requires them.
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
@@ -67,23 +69,23 @@ pub(crate) struct EtcdSession {
     watch: WatchClient<Channel>,
 }
 
-/// A lease's requests and answers.
+/// The stream that renews a lease.
 pub(crate) struct KeepAlive {
     request: mpsc::Sender<LeaseKeepAliveRequest>,
     responses: Streaming<LeaseKeepAliveResponse>,
     id: i64,
 }
 
-/// Why a question came to nothing.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failed {
-    /// Nobody said anything, or not whether it was done.
+    /// No reply, or none about whether the request was carried out.
     #[error("{0}")]
     NoReply(String),
-    /// etcd said no.
+    /// etcd refused the request.
     #[error("{0}")]
     Refused(String),
-    /// It was not asked: this broker cannot go on with the session.
+    /// No request was sent: this broker cannot go on with the session.
     #[error("{0}")]
     GivenUp(String),
 }
@@ -95,10 +97,10 @@ impl Failed {
 }
 
 impl From<Status> for Failed {
-    /// gRPC makes up codes of its own where nothing was answered; these are the others
-    /// (<https://grpc.io/docs/guides/status-codes/>, and etcd's in api/v3rpc/rpctypes/error.go).
+    /// gRPC makes up codes of its own where no reply arrived; the listed ones come from etcd
+    /// (<https://grpc.io/docs/guides/status-codes/>, and api/v3rpc/rpctypes/error.go of etcd).
     fn from(status: Status) -> Self {
-        let said = crate::failure::of_status(&status);
+        let reason = crate::failure::of_status(&status);
         match status.code() {
             Code::InvalidArgument
             | Code::NotFound
@@ -108,13 +110,13 @@ impl From<Status> for Failed {
             | Code::ResourceExhausted
             | Code::FailedPrecondition
             | Code::OutOfRange
-            | Code::Unimplemented => Self::Refused(said),
-            _ => Self::NoReply(said),
+            | Code::Unimplemented => Self::Refused(reason),
+            _ => Self::NoReply(reason),
         }
     }
 }
 
-/// On what a key is written.
+/// The condition on which a key is written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum If<'a> {
     /// A key was created at this revision; 0: it is not there.
@@ -130,7 +132,7 @@ async fn soon<T>(work: impl Future<Output = Result<tonic::Response<T>, Status>>)
     }
 }
 
-/// A lease, if it has any time.
+/// A lease, if its time is above 0.
 fn lease_of(granted: LeaseGrantResponse) -> Result<(i64, Duration), Failed> {
     if !granted.error.is_empty() {
         return Err(Failed::Refused(granted.error));
@@ -141,7 +143,7 @@ fn lease_of(granted: LeaseGrantResponse) -> Result<(i64, Duration), Failed> {
     }
 }
 
-/// A stream that ends when its member loses sight of etcd's leader.
+/// A request for a stream that ends when its member loses etcd's leader.
 fn with_leader<T>(message: T) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
@@ -181,7 +183,7 @@ impl EtcdSession {
         })
     }
 
-    /// What is under a prefix, and the revision that it is of.
+    /// The keys under a prefix, and the revision of the reply.
     pub(crate) async fn under(&mut self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Failed> {
         let request = RangeRequest { key: prefix.to_vec(), range_end: after(prefix) };
         let reply = soon(self.kv.range(request)).await?;
@@ -189,7 +191,8 @@ impl EtcdSession {
         Ok((reply.kvs, revision))
     }
 
-    /// Writes a key on a condition: the revision that it was written at, or `None` if the condition did not hold.
+    /// Writes a key on a condition: returns the revision of the write, or `None` if the condition
+    /// did not hold.
     pub(crate) async fn put_if(
         &mut self,
         guard: If<'_>,
@@ -213,7 +216,7 @@ impl EtcdSession {
         Ok(reply.succeeded.then_some(revision))
     }
 
-    /// A lease: its id and for how long etcd grants it, which may be longer than asked.
+    /// A lease: its id and the time that etcd grants, which may be longer than requested.
     pub(crate) async fn grant(&mut self, seconds: i64) -> Result<(i64, Duration), Failed> {
         lease_of(soon(self.lease.lease_grant(LeaseGrantRequest { ttl: seconds, id: 0 })).await?)
     }
@@ -222,7 +225,7 @@ impl EtcdSession {
     pub(crate) async fn revoke(&mut self, lease: i64) -> Result<(), Failed> {
         let revoked = async {
             match self.lease.lease_revoke(LeaseRevokeRequest { id: lease }).await {
-                // It has ended by itself.
+                // The lease has expired.
                 Err(status) if status.code() == Code::NotFound => Ok(tonic::Response::new(())),
                 reply => reply.map(|_| tonic::Response::new(())),
             }
@@ -230,24 +233,24 @@ impl EtcdSession {
         soon(revoked).await
     }
 
-    /// The way to prolong a lease.
+    /// The stream that renews a lease.
     pub(crate) async fn keep_alive(&mut self, id: i64) -> Result<KeepAlive, Failed> {
-        let (request, requested) = mpsc::channel(4);
-        // etcd answers the call with its first answer, so the first question comes before.
+        let (request, requests) = mpsc::channel(4);
+        // etcd opens the stream with its first reply, so the first request comes before.
         let first = request.send(LeaseKeepAliveRequest { id }).await;
         first.map_err(|_| Failed::no_reply("the stream ended"))?;
-        let responses = soon(self.lease.lease_keep_alive(with_leader(ReceiverStream::new(requested)))).await?;
+        let responses = soon(self.lease.lease_keep_alive(with_leader(ReceiverStream::new(requests)))).await?;
         Ok(KeepAlive { request, responses, id })
     }
 
-    /// What changes under a prefix from a revision on.
+    /// The changes under a prefix from a revision on.
     pub(crate) async fn watch(&mut self, prefix: &[u8], from: i64) -> Result<Watch, Failed> {
         let create = WatchCreateRequest { key: prefix.to_vec(), range_end: after(prefix), start_revision: from };
-        let (request, requested) = mpsc::channel(1);
+        let (request, requests) = mpsc::channel(1);
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
         request.send(create).await.map_err(|_| Failed::no_reply("the stream ended"))?;
-        let changes = soon(self.watch.watch(with_leader(ReceiverStream::new(requested)))).await?;
-        Ok(Watch { changes, _ask: request })
+        let changes = soon(self.watch.watch(with_leader(ReceiverStream::new(requests)))).await?;
+        Ok(Watch { changes, _request: request })
     }
 }
 
@@ -260,17 +263,18 @@ fn after(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // All keys, in etcd's spelling.
+    // All keys, as etcd encodes it.
     vec![0]
 }
 
 impl KeepAlive {
-    /// Asks for more time; whether there was room for the question.
+    /// Requests more time; returns whether there was room for the request.
     pub(crate) fn request(&self) -> bool {
         self.request.try_send(LeaseKeepAliveRequest { id: self.id }).is_ok()
     }
 
-    /// For how long the lease goes on, from when it was asked for. Nothing is lost when the future is dropped.
+    /// The remaining time of the lease, counted from the request. Cancelling the future loses no
+    /// reply.
     pub(crate) async fn reply(&mut self) -> Result<Duration, Failed> {
         let reply = self.responses.message().await?;
         let reply = reply.ok_or_else(|| Failed::no_reply("the stream of the lease ended"))?;
@@ -278,15 +282,16 @@ impl KeepAlive {
     }
 }
 
-/// Changes as they come.
+/// Changes of keys.
 pub(crate) struct Watch {
     changes: Streaming<WatchResponse>,
-    /// The stream ends with it.
-    _ask: mpsc::Sender<WatchRequest>,
+    /// Dropping the sender ends the stream.
+    _request: mpsc::Sender<WatchRequest>,
 }
 
 impl Watch {
-    /// The next changes: keys, with `None` for what is gone. Nothing is lost when the future is dropped.
+    /// The next changes: keys, with `None` for a deleted one. Cancelling the future loses no
+    /// change.
     pub(crate) async fn next(&mut self) -> Result<Vec<(Vec<u8>, Option<KeyValue>)>, Failed> {
         let reply = self.changes.message().await?;
         let reply = reply.ok_or_else(|| Failed::no_reply("the watch ended"))?;
@@ -306,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_without_time_is_none() {
+    fn lease_without_time_is_refused() {
         let granted = |ttl, error: &str| {
             lease_of(LeaseGrantResponse { id: 7, ttl, error: error.to_owned(), ..LeaseGrantResponse::default() })
         };
@@ -317,17 +322,17 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_an_answer() {
-        let said = |status: Status| Failed::from(status);
+    fn refusal_is_distinguished_from_no_reply() {
+        let failed = |status: Status| Failed::from(status);
         let large = "etcdserver: request is too large";
-        assert_eq!(said(Status::invalid_argument(large)), Failed::Refused(large.to_owned()));
+        assert_eq!(failed(Status::invalid_argument(large)), Failed::Refused(large.to_owned()));
         let away = "etcdserver: no leader";
-        assert_eq!(said(Status::unavailable(away)), Failed::NoReply(away.to_owned()));
-        assert_eq!(said(Status::unknown("transport error")), Failed::NoReply("transport error".to_owned()));
+        assert_eq!(failed(Status::unavailable(away)), Failed::NoReply(away.to_owned()));
+        assert_eq!(failed(Status::unknown("transport error")), Failed::NoReply("transport error".to_owned()));
     }
 
     #[test]
-    fn a_prefix_ends_after_all_its_keys() {
+    fn prefix_ends_after_all_its_keys() {
         assert_eq!(after(b"weir/"), b"weir0");
         assert_eq!(after(b"a\xff"), b"b");
         assert_eq!(after(b"\xff"), b"\0");

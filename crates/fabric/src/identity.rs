@@ -1,16 +1,19 @@
-//! Who speaks: certificates, the key that goes with them, and the CA that both sides trust.
+//! Identities: certificates, the key that goes with them, and the CA that both sides trust.
 //!
-//! Problem: limits of a rack must not reach others, and nobody may speak for a rack that he does not lead. Approach:
-//! mutual TLS. Both sides have a certificate of one private CA. A machine's names the machine in its subject
-//! alternative names (as a DNS name, the way all CAs can issue), a fabric broker's the host that agents reach it
-//! by. The names of a caller are read from the certificate that TLS has verified, never from what it says.
+//! Problem: limits of a rack must not reach others, and a machine must not report for a rack that
+//! it does not lead. Approach: mutual TLS. Both sides have a certificate of one private CA. A
+//! machine's certificate names the machine in its subject alternative names (as a DNS name, the way
+//! all CAs can issue), a fabric broker's the host by which agents reach it. The broker reads the
+//! names of a client from the certificate that TLS has verified, never from a message.
 //!
-//! Files are read anew for every connection of an agent and at a broker's SIGHUP, so certificates are renewed without a
-//! restart. Whatever is wrong with them is said at the start, not at the first connection: what the other side's TLS would
-//! refuse (its uses, RFC 5280, 4.2.1.12, and its dates, 4.1.2.5) this side says in words. An agent only looks at the dates
-//! when it calls: a machine whose certificate has ended still holds its services to the rack's shares.
+//! An agent reads the files anew for every connection and a broker at SIGHUP, so certificates are
+//! renewed without a restart. Faults are reported at the start, not at the first connection: the
+//! other side's TLS would refuse wrong uses (RFC 5280, 4.2.1.12) and dates (4.1.2.5) with less
+//! readable errors. An agent checks the dates only when it connects: a machine whose certificate
+//! has ended still enforces the rack's shares.
 //!
-//! Worked example: a certificate with the DNS names `m1` and `m1.example.org` may speak for the machine `m1`.
+//! Worked example: a certificate with the DNS names `m1` and `m1.example.org` is valid for the
+//! machine `m1`.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -26,17 +29,17 @@ use x509_parser::time::ASN1Time;
 
 /// More than this is no key.
 const LONGEST_KEY: u64 = 64 * 1024;
-/// What gRPC is called when the two sides agree on a protocol (ALPN): HTTP/2.
+/// The name of gRPC's protocol in TLS negotiation (ALPN): HTTP/2.
 const HTTP2: &[u8] = b"h2";
 
-/// Where an identity is kept, all in PEM.
+/// The files of an identity, all in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityFiles {
-    /// The certificate, then those between it and the CA.
+    /// The certificate, then the intermediate ones between it and the CA.
     pub certificate: PathBuf,
     /// Its private key, which only its owner can read.
     pub private_key: PathBuf,
-    /// The certificate of the CA that both sides trust; several while one takes another's place.
+    /// The certificate of the CA that both sides trust; several during a change of CAs.
     pub ca: PathBuf,
 }
 
@@ -48,14 +51,14 @@ pub enum IdentityError {
     Io {
         /// The file.
         path: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
-    /// The key cannot be read, or others could.
+    /// The key cannot be read, or users other than its owner can read it.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// It does not hold what it should.
+    /// The file has wrong content.
     #[error("{path} {reason}")]
     Content {
         /// The file.
@@ -63,22 +66,22 @@ pub enum IdentityError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The certificate does not name who uses it.
+    /// The certificate does not name its user.
     #[error("{path} does not name `{wanted}`: it is for {names}")]
     Name {
         /// The certificate's file.
         path: String,
-        /// Who would use it.
+        /// The name that it must contain.
         wanted: String,
-        /// Whom it names.
+        /// The names that it contains.
         names: String,
     },
-    /// The certificate is not for what it is used for.
+    /// The certificate is not for this use.
     #[error("{path} is not for {}", wanted.purpose())]
     Use {
         /// The certificate's file.
         path: String,
-        /// What it should be for.
+        /// The required use.
         wanted: Use,
     },
     /// The certificate has ended.
@@ -86,7 +89,7 @@ pub enum IdentityError {
     Ended {
         /// The certificate's file.
         path: String,
-        /// When.
+        /// The date of its end.
         end: String,
     },
     /// The certificate has not begun.
@@ -94,20 +97,20 @@ pub enum IdentityError {
     NotYet {
         /// The certificate's file.
         path: String,
-        /// When it is.
+        /// The date of its beginning.
         begin: String,
     },
 }
 
 impl IdentityError {
-    /// What to do about it.
+    /// How to solve the problem.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Use { wanted: Use::Serve, .. } => {
-                "a fabric broker's certificate has server authentication among its uses: `weir certificate DIR --fabric HOST`"
+                "a fabric broker's certificate is for server authentication: `weir certificate DIR --fabric HOST`"
             }
-            Self::Use { wanted: Use::Stream, .. } => {
-                "a machine's certificate has client authentication among its uses: `weir certificate DIR --machine NAME`"
+            Self::Use { wanted: Use::Connect, .. } => {
+                "a machine's certificate is for client authentication: `weir certificate DIR --machine NAME`"
             }
             Self::Ended { .. } => {
                 "get a new one; with `weir certificate`: move the old certificate and key out of its directory first"
@@ -118,28 +121,28 @@ impl IdentityError {
     }
 }
 
-/// What a certificate is used for.
+/// The use of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// To be called: a fabric broker's.
+    /// Server authentication: a fabric broker's.
     Serve,
-    /// To call: a machine's.
-    Stream,
+    /// Client authentication: a machine's.
+    Connect,
 }
 
 impl Use {
     fn purpose(self) -> &'static str {
         match self {
-            Self::Serve => "being called (server authentication)",
-            Self::Stream => "calling (client authentication)",
+            Self::Serve => "server authentication",
+            Self::Connect => "client authentication",
         }
     }
 }
 
-/// A certificate with its key and the CA, sound by type.
+/// A certificate with its key and the CA, valid by construction.
 #[derive(Debug)]
 pub struct Identity {
-    /// The texts of the three files, for whoever wants them as they are.
+    /// The texts of the three files, for gRPC's client.
     pub(crate) pem: Pem,
     server: Arc<ServerConfig>,
     names: Vec<String>,
@@ -192,8 +195,9 @@ impl Identity {
         Ok(Self { pem, server, names, uses, begins, expires })
     }
 
-    /// What a fabric broker needs: all that its callers' TLS will ask for, at `now` (in seconds since 1970), and the host
-    /// that it is called by, where it is known.
+    /// The identity of a fabric broker. Checks everything that a client's TLS checks at `now` (in
+    /// seconds since 1970): use, dates, and the host by which clients reach the broker, where it is
+    /// known.
     pub(crate) fn of_broker(files: &IdentityFiles, host: Option<&str>, now: i64) -> Result<Self, IdentityError> {
         let identity = Self::read(files)?;
         identity.check_use(Use::Serve, files)?;
@@ -204,12 +208,12 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Whom the certificate names: its DNS names and addresses.
+    /// The names in the certificate: DNS names and addresses.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// When it ends, in seconds since 1970.
+    /// The end of the certificate, in seconds since 1970.
     pub fn expires(&self) -> i64 {
         self.expires
     }
@@ -219,11 +223,11 @@ impl Identity {
         if self.names.iter().any(|name| name == wanted) {
             return Ok(());
         }
-        let names = if self.names.is_empty() { "nobody".to_owned() } else { self.names.join(", ") };
+        let names = if self.names.is_empty() { "no name".to_owned() } else { self.names.join(", ") };
         Err(IdentityError::Name { path: files.certificate.display().to_string(), wanted: wanted.to_owned(), names })
     }
 
-    /// Refuses a certificate that is for something else.
+    /// Refuses a certificate that is for another use.
     pub fn check_use(&self, wanted: Use, files: &IdentityFiles) -> Result<(), IdentityError> {
         if self.uses.contains(&wanted) {
             return Ok(());
@@ -231,8 +235,8 @@ impl Identity {
         Err(IdentityError::Use { path: files.certificate.display().to_string(), wanted })
     }
 
-    /// Refuses a certificate that is not valid at `now`, in seconds since 1970. Those between it and the CA are not
-    /// looked at: there may be another way around one that has ended.
+    /// Refuses a certificate that is not valid at `now`, in seconds since 1970. The intermediate
+    /// ones are not checked, since another path may replace one that has ended.
     pub fn check_dates(&self, now: i64, files: &IdentityFiles) -> Result<(), IdentityError> {
         let path = || files.certificate.display().to_string();
         if now < self.begins {
@@ -244,7 +248,7 @@ impl Identity {
         Ok(())
     }
 
-    /// What a server needs to accept callers of the same CA only.
+    /// The configuration of a server that accepts clients of the same CA only.
     pub(crate) fn server(&self) -> Arc<ServerConfig> {
         self.server.clone()
     }
@@ -268,7 +272,7 @@ fn server(
     Ok(Arc::new(config))
 }
 
-/// The certificates of a text, one at least.
+/// The certificates of a text, at least one.
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let all = all.map_err(|error| format!("does not hold a certificate: {error}"))?;
@@ -295,12 +299,12 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
     alternatives.value.general_names.iter().filter_map(name).collect()
 }
 
-/// What a certificate is for. One that does not say is for everything; "any use" among others does not count, as TLS here
-/// takes it for one more use (rustls-webpki, `verify_cert.rs`).
+/// The uses of a certificate. A certificate without the extension is for all uses. "Any use" among
+/// others does not count, as TLS treats it as one more use (rustls-webpki, `verify_cert.rs`).
 fn uses(certificate: &X509Certificate<'_>) -> Result<Vec<Use>, String> {
-    let said = certificate.extended_key_usage().map_err(|error| format!("is malformed: {error}"))?;
-    let Some(said) = said else { return Ok(vec![Use::Serve, Use::Stream]) };
-    let all = [(Use::Serve, said.value.server_auth), (Use::Stream, said.value.client_auth)];
+    let usage = certificate.extended_key_usage().map_err(|error| format!("is malformed: {error}"))?;
+    let Some(usage) = usage else { return Ok(vec![Use::Serve, Use::Connect]) };
+    let all = [(Use::Serve, usage.value.server_auth), (Use::Connect, usage.value.client_auth)];
     Ok(all.into_iter().filter_map(|(wanted, there)| there.then_some(wanted)).collect())
 }
 
@@ -309,7 +313,7 @@ fn date(seconds: i64) -> String {
     ASN1Time::from_timestamp(seconds).map_or_else(|_| format!("{seconds} s since 1970"), |date| date.to_string())
 }
 
-/// The names of a caller, from the certificate that TLS has verified.
+/// The names of a client, from the certificate that TLS has verified.
 pub(crate) fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
     parse(certificate).map_or_else(|_| Vec::new(), |certificate| names(&certificate))
 }

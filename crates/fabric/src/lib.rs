@@ -1,22 +1,23 @@
 //! The fabric broker over the network.
 //!
-//! Problem: the racks' leaders and the fabric broker are far apart, and whoever could speak for a rack could starve
-//! others. Approach: gRPC with mutual TLS. A leader calls, says which machine it is, and its certificate proves it; from
-//! then on reports go one way and limits the other. The broker itself is [`weir_control::FabricBroker`], which knows
-//! nothing of all this.
+//! Problem: rack leaders and the fabric broker are far apart, and a machine that reports for a
+//! foreign rack could starve others. Approach: gRPC with mutual TLS. A rack leader opens a stream
+//! and names its machine, and its certificate proves the name; from then on reports go one way and
+//! limits the other. The broker itself is [`weir_control::FabricBroker`], which is independent of
+//! the network.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`proto`] | the call, generated from `proto/fabric.proto` |
-//! | [`convert`] | its messages ↔ the brokers' own |
+//! | [`proto`] | the messages of a stream, generated from `proto/fabric.proto` |
+//! | [`convert`] | conversion to and from the brokers' own messages |
 //! | [`identity`] | certificates, keys, names |
-//! | [`ca`] | makes them, for operators who have no CA |
+//! | [`ca`] | makes certificates, for operators who have no CA |
 //! | [`daemon`] | `weir fabric`: the loop around the broker |
-//! | [`cluster`], [`etcd`] | several brokers: who answers, and the policy for all |
-//! | `accept`, `connections`, `service`, `calls` | its side of the network |
-//! | [`mod@line`] | the leader's side, for an agent |
-//! | [`url`] | where fabric brokers are |
-//! | `status` | what the broker is doing |
+//! | [`cluster`], [`etcd`] | several brokers: their leader, and the policy for all |
+//! | `accept`, `connections`, `service`, `streams` | the broker's side of the network |
+//! | [`mod@session`] | the rack leader's side, for an agent |
+//! | [`url`] | addresses of fabric brokers |
+//! | `status` | the broker's status |
 
 mod accept;
 pub mod ca;
@@ -42,11 +43,11 @@ pub use identity::{Identity, IdentityError, IdentityFiles};
 pub use session::{Session, SessionConfig, SessionError, SessionState, SessionStatus};
 pub use url::BrokerUrl;
 
-/// The port on which fabric brokers listen unless told otherwise: after the agents' for rack datagrams and for their
+/// The default port of fabric brokers: after the agents' ports for rack datagrams and for their
 /// status.
 pub const DEFAULT_PORT: u16 = 0x7767;
 
-/// The call and its messages, as `proto/fabric.proto` has them.
+/// The messages of a stream, as `proto/fabric.proto` has them.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]
 pub mod proto {
     tonic::include_proto!("weir.fabric.v1");

@@ -1,8 +1,9 @@
-//! The call of a leader, at the fabric broker.
+//! The stream of a rack leader, at the fabric broker.
 //!
-//! A call begins with who speaks. The name must be in the certificate that TLS has verified, so a machine can speak for
-//! itself only, and everything that it says on this call is taken as this machine's; reports name none. What it says
-//! goes to the daemon as it comes, through a queue of bounded length: a leader that floods waits for its own messages.
+//! A stream begins with the name of a machine. The name must be in the certificate that TLS has
+//! verified, so a machine can report for itself only: every message of the stream counts as this
+//! machine's, and reports name none. Messages reach the daemon through a queue of bounded length: a
+//! rack leader that floods waits for its own messages.
 
 use crate::connections::Client;
 use crate::convert::Malformed;
@@ -16,39 +17,40 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::debug;
 
-/// How long a caller may take to say who it is, from its connection on and from its call on.
+/// How long a client may take to send its hello, from the start of its connection and of its
+/// stream.
 pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);
-/// Answers that wait for a leader to take them: ten periods of a thousand services.
-const ANSWERS: usize = 64;
+/// Messages that wait for a rack leader to take them: ten periods of a thousand services.
+const RESPONSES: usize = 64;
 
-/// Which call, counted from the daemon's start.
+/// The number of a stream, counted from the daemon's start.
 pub(crate) type StreamId = u64;
 
-/// What a call tells the daemon.
+/// An event of a stream, for the daemon.
 pub(crate) enum Event {
-    /// A machine calls.
+    /// A machine opens a stream.
     Stream {
-        /// Its name, which its certificate has.
+        /// Its name, which its certificate contains.
         machine: String,
-        /// Where answers go; the call ends when it is dropped.
+        /// The channel to the rack leader; dropping it ends the stream.
         responses: Responses,
-        /// Whether it may stay.
+        /// The daemon's reply: whether the stream may stay.
         verdict: oneshot::Sender<Verdict>,
     },
-    /// It reports.
+    /// A report arrives.
     Report(StreamId, proto::Report),
-    /// It is gone.
+    /// The stream has ended.
     End(StreamId),
 }
 
-/// The way back to a leader.
+/// The channel to a rack leader.
 pub(crate) type Responses = mpsc::Sender<Result<proto::FromBroker, Status>>;
 
-/// What becomes of a call.
+/// The daemon's decision about a stream.
 pub(crate) enum Verdict {
-    /// It stays until the other half is dropped.
+    /// The stream stays until the daemon drops the other half.
     Stays(StreamId, oneshot::Receiver<()>),
-    /// It was told where to go.
+    /// The rack leader was redirected.
     Elsewhere,
     /// The policy does not have the machine.
     Unknown,
@@ -60,21 +62,21 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// The machine that calls, if it may.
-    async fn hello(&self, client: &Client, said: &mut Streaming<proto::FromLeader>) -> Result<String, Status> {
-        let first = tokio::time::timeout(HELLO_TIME, said.message()).await;
-        let first = first.map_err(|_| Status::deadline_exceeded("who calls did not say so"))??;
+    /// The machine that opens the stream, if its certificate allows it.
+    async fn hello(&self, client: &Client, messages: &mut Streaming<proto::FromLeader>) -> Result<String, Status> {
+        let first = tokio::time::timeout(HELLO_TIME, messages.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("the client sent no hello in time"))??;
         let Some(proto::FromLeader { message: Some(Message::Hello(hello)) }) = first else {
             self.counters.malformed.add();
-            return Err(Status::invalid_argument("the first word of a call says who calls"));
+            return Err(Status::invalid_argument("the first message of a stream must be a hello"));
         };
         let names = client.names();
         if !names.contains(&hello.machine) {
             self.counters.other_machine.add();
-            debug!("a call for `{}` refused: the certificate is for {}", hello.machine, names.join(", "));
+            debug!("a stream for `{}` refused: the certificate is for {}", hello.machine, names.join(", "));
             return Err(Status::permission_denied(format!("the certificate does not name `{}`", hello.machine)));
         }
-        client.has_said();
+        client.set_identified();
         Ok(hello.machine)
     }
 }
@@ -85,10 +87,10 @@ impl Fabric for Service {
 
     async fn lead(&self, request: Request<Streaming<proto::FromLeader>>) -> Result<Response<Self::LeadStream>, Status> {
         let client = request.extensions().get::<Client>().expect("every connection has one").clone();
-        let mut said = request.into_inner();
-        let machine = self.hello(&client, &mut said).await?;
+        let mut messages = request.into_inner();
+        let machine = self.hello(&client, &mut messages).await?;
         let gone = |_| Status::unavailable("the fabric broker ends");
-        let (responses, to_leader) = mpsc::channel(ANSWERS);
+        let (responses, to_leader) = mpsc::channel(RESPONSES);
         let (verdict, decided) = oneshot::channel();
         let stream = Event::Stream { machine: machine.clone(), responses, verdict };
         self.events.send(stream).await.map_err(|_| gone(()))?;
@@ -97,18 +99,18 @@ impl Fabric for Service {
                 self.counters.unknown_machine.add();
                 return Err(Status::not_found(format!("the policy has no machine `{machine}`")));
             }
-            Verdict::Elsewhere => self.counters.sent_elsewhere.add(),
+            Verdict::Elsewhere => self.counters.redirected.add(),
             Verdict::Stays(id, over) => {
-                tokio::spawn(listen(said, id, machine, over, self.events.clone(), self.counters.clone()));
+                tokio::spawn(listen(messages, id, machine, over, self.events.clone(), self.counters.clone()));
             }
         }
         Ok(Response::new(ReceiverStream::new(to_leader)))
     }
 }
 
-/// Hands on what a leader says until it or the daemon ends the call.
+/// Forwards a rack leader's messages until it or the daemon ends the stream.
 async fn listen(
-    mut said: Streaming<proto::FromLeader>,
+    mut messages: Streaming<proto::FromLeader>,
     id: StreamId,
     machine: String,
     mut over: oneshot::Receiver<()>,
@@ -117,7 +119,7 @@ async fn listen(
 ) {
     loop {
         let message = tokio::select! {
-            message = said.message() => message,
+            message = messages.message() => message,
             _ = &mut over => return,
         };
         match message {
@@ -132,7 +134,7 @@ async fn listen(
             }
             Ok(None) => break,
             Err(status) => {
-                debug!("the call of `{machine}` broke: {status}");
+                debug!("the stream of `{machine}` broke: {status}");
                 break;
             }
         }

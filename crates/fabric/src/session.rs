@@ -1,20 +1,22 @@
-//! The line of an agent to the fabric broker.
+//! The session of an agent with the fabric broker.
 //!
-//! Problem: a machine that leads its rack must reach the fabric broker, whichever of several answers now, and the agent
-//! must never wait for it. Approach: a thread of its own. The agent hands it reports and takes limits, both through
-//! queues of bounded length; what the line does meanwhile is in [`Line::status`].
+//! Problem: a machine that leads its rack must reach the leading one of several fabric brokers, and
+//! the agent must never wait for it. Approach: a thread of its own. The agent hands it reports and
+//! takes limits, both through queues of bounded length; [`Session::status`] shows the state.
 //!
-//! - It calls when there is a report: machines that do not lead are not on the line. It hangs up when the agent has
-//!   reported nothing for the timeout.
-//! - One broker after the other is tried. One that does not answer itself says who does, and that one is next. After a
-//!   round without success it waits: 100 ms, twice as long each time, up to an eighth of a period; a random half less,
-//!   so that the racks do not come all at once.
-//! - The newest report is said again to a broker that has not heard it, if it is younger than a period. So a broker that
-//!   takes another's place knows in its first period what all racks would take, although their leaders report only two
-//!   thirds of a period after an answer that did not come. A report that is said twice to one broker is a replay, which
-//!   it counts; so this happens at another epoch only.
-//! - Every call reads the certificates anew. One that has ended is no reason not to start: it is one not to call, until there
-//!   is another.
+//! - The session opens a stream when there is a report: machines that do not lead their rack have
+//!   none. It closes the stream when the agent has reported nothing for the timeout.
+//! - The session tries one broker after the other. A broker that does not lead names the leading
+//!   one, which is tried next. After a round without success the session waits: 100 ms, twice as
+//!   long each time, up to an eighth of a period, each time less a random half, so that the racks
+//!   do not connect all at once.
+//! - The session repeats the newest report to a broker that has not received it, if the report is
+//!   younger than a period. A succeeding broker therefore has the demand of all racks in its first
+//!   period, although their leaders report only two thirds of a period after limits that did not
+//!   arrive. A report that is sent twice to one broker is a replay, which the broker counts; the
+//!   session therefore repeats reports at another epoch only.
+//! - Every connection reads the certificates anew. An ended certificate does not prevent the start:
+//!   it prevents connections until the operator replaces it.
 
 mod stream;
 
@@ -27,75 +29,77 @@ use tokio::time::Instant;
 use weir_control::{RackLimits, RackReport};
 use weir_units::Duration;
 
-/// Reports that wait for the line: 64 parts of 167 services each.
+/// Reports that wait for the session: 64 parts of 167 services each.
 const REPORTS: usize = 64;
 /// Limits that wait for the agent, the same.
 const LIMITS: usize = 64;
 
-/// What a line needs to know.
+/// Configuration of a session.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
-    /// The machine that speaks, as the policy names it.
+    /// This machine's name in the policy.
     pub machine: String,
-    /// Where fabric brokers are; one at least.
+    /// Addresses of fabric brokers; at least one.
     pub brokers: Vec<BrokerUrl>,
-    /// Who this is; the certificate names the machine.
+    /// The files of the identity; the certificate names the machine.
     pub identity: IdentityFiles,
     /// T_fabric.
     pub period: Duration,
-    /// After how long without a report the line hangs up.
+    /// The time without a report after which the session closes the stream.
     pub timeout: Duration,
 }
 
-/// Why there is no line.
+/// Why there is no session.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// Certificate, key or CA.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// The thread.
-    #[error("start the thread of the fabric broker's line: {0}")]
+    #[error("start the thread of the fabric session: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// Where the line stands.
+/// The state of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SessionState {
-    /// Nothing to report, so nobody is called.
+    /// No stream, since there is nothing to report.
     #[default]
     Idle,
-    /// A fabric broker is being called.
+    /// A stream to a fabric broker is being opened.
     Connecting(String),
-    /// Waiting before the next call.
+    /// Waiting before the next attempt.
     Waiting,
-    /// A fabric broker is on the line.
+    /// A stream to a fabric broker is open.
     Up(String),
 }
 
-/// What the line did since its start.
+/// The state and counters of a session since its start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionStatus {
-    /// Where it stands.
+    /// The state.
     pub state: SessionState,
-    /// Why the last call ended or failed.
+    /// Why the last stream ended or failed.
     pub last_failure: Option<String>,
-    /// When the machine's certificate ends, in seconds since 1970, as it was read last: at the start or for a call.
+    /// The end of the machine's certificate, in seconds since 1970, as it was read last: at the
+    /// start or for a connection.
     pub certificate_ends: Option<i64>,
-    /// How long ago the last limits came, if any did.
+    /// The time since the last limits, if any arrived.
     pub silent: Option<std::time::Duration>,
-    /// Calls that were welcomed.
+    /// Streams that a broker welcomed.
     pub streams: u64,
-    /// Calls that failed or broke.
+    /// Streams that failed or broke.
     pub failures: u64,
-    /// Calls that were sent elsewhere.
-    pub sent_elsewhere: u64,
-    /// Reports handed to a fabric broker, in parts; those said again among them.
+    /// Streams that were redirected to another broker.
+    pub redirected: u64,
+    /// Report parts sent to a fabric broker, repetitions included.
     pub reports_sent: u64,
-    /// Reports that never reached the line or were overtaken by newer ones before there was one, in parts.
+    /// Report parts that never reached the session, or that newer ones replaced before they were
+    /// sent.
     pub reports_lost: u64,
     /// Messages with limits that no broker makes.
     pub limits_malformed: u64,
-    /// Limits that the agent did not take in time, in parts.
+    /// Limits parts that the agent did not take in time.
     pub limits_lost: u64,
 }
 
@@ -111,7 +115,7 @@ impl Shared {
     }
 }
 
-/// The agent's end of the line.
+/// The agent's handle of a session.
 #[derive(Debug)]
 pub struct Session {
     reports: mpsc::Sender<RackReport>,
@@ -120,10 +124,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the thread. It ends with this value.
+    /// Starts the thread. It ends when this value is dropped.
     pub fn start(config: SessionConfig) -> Result<Self, SessionError> {
         let identity = Identity::read(&config.identity)?;
-        identity.check_use(Use::Stream, &config.identity)?;
+        identity.check_use(Use::Connect, &config.identity)?;
         identity.check_name(&config.machine, &config.identity)?;
         let (reports, from_agent) = mpsc::channel(REPORTS);
         let (to_agent, limits) = mpsc::channel(LIMITS);
@@ -133,29 +137,29 @@ impl Session {
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Thread)?;
         let session = stream::Client::new(config, from_agent, to_agent, shared.clone());
         std::thread::Builder::new()
-            .name("fabric-line".to_owned())
+            .name("fabric-session".to_owned())
             .spawn(move || runtime.block_on(session.run()))
             .map_err(SessionError::Thread)?;
         Ok(Self { reports, limits, shared })
     }
 
-    /// Hands a report over; it is lost if too many wait.
+    /// Hands a report over; it is lost if the queue is full.
     pub fn report(&self, report: RackReport) {
         if self.reports.try_send(report).is_err() {
             self.shared.get().reports_lost += 1;
         }
     }
 
-    /// The next limits. Nothing is lost when the future is dropped.
+    /// The next limits. Cancelling the future loses none.
     pub async fn limits(&mut self) -> RackLimits {
         match self.limits.recv().await {
             Some(limits) => limits,
-            // The thread lives as long as this value; if it does not, there is nothing to wait for.
+            // The thread outlives this value; if it has ended by a panic, there are no limits.
             None => std::future::pending().await,
         }
     }
 
-    /// What the line is doing.
+    /// The state and counters now.
     pub fn status(&self) -> SessionStatus {
         let received = *self.shared.last_limits.lock().unwrap_or_else(PoisonError::into_inner);
         SessionStatus { silent: received.map(|received| received.elapsed()), ..self.shared.get().clone() }

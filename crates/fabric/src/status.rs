@@ -1,4 +1,4 @@
-//! What a fabric broker is doing, as everybody who watches reads it.
+//! The status of a fabric broker, as watchers read it.
 
 use crate::clock::now_ms;
 use crate::counters::Counters;
@@ -7,11 +7,11 @@ use weir_policy::Policy;
 use weir_status::{FabricCounters, FabricStatus, Status};
 use weir_units::Duration;
 
-/// What the daemon knows besides its broker.
+/// The daemon's part of the status.
 pub(crate) struct Around<'a> {
-    /// Where agents reach this broker.
+    /// The address at which agents reach this broker.
     pub(crate) url: &'a str,
-    /// Where they reach the one that answers, if that is known.
+    /// The address of the leading broker, if it is known.
     pub(crate) leader: Option<&'a str>,
     pub(crate) epoch: u64,
     pub(crate) uptime: Duration,
@@ -23,7 +23,7 @@ pub(crate) struct Around<'a> {
     pub(crate) counters: &'a Counters,
 }
 
-/// The status; `broker` is there if this one answers.
+/// The status; `broker` is `Some` if this broker leads.
 pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around<'_>) -> Status {
     let mut status = FabricStatus::outline(policy, around.url, around.epoch);
     status.written_ms = now_ms();
@@ -44,9 +44,9 @@ pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around
         handshakes_failed: counters.handshakes_failed.get(),
         streams_other_machine: counters.other_machine.get(),
         streams_unknown_machine: counters.unknown_machine.get(),
-        streams_redirected: counters.sent_elsewhere.get(),
-        answers_unsent: counters.unsent.get(),
-        answers_not_taken: counters.not_taken.get(),
+        streams_redirected: counters.redirected.get(),
+        limits_unsent: counters.unsent.get(),
+        limits_not_taken: counters.not_taken.get(),
         ..status.counters
     };
     Status::Fabric(status)

@@ -1,8 +1,8 @@
-//! The leaders that are on the line.
+//! The streams of connected rack leaders.
 //!
-//! Problem: the broker answers machines, and machines come, go, and come again before they are known to be gone.
-//! Approach: a machine has one call, its newest; an older one ends. Calls are kept by the machine's name, which outlives
-//! a policy; the id is the present policy's.
+//! Problem: the broker sends limits to machines, and a machine may reconnect before its old stream
+//! is known to be dead. Approach: a machine has one stream, its newest; an older one ends. Streams
+//! are kept by the machine's name, which outlives a policy; the id is the present policy's.
 
 use crate::service::{Responses, StreamId};
 use std::collections::BTreeMap;
@@ -10,16 +10,16 @@ use tokio::sync::oneshot;
 use weir_policy::Policy;
 use weir_units::MachineId;
 
-/// A machine on the line.
+/// The stream of a machine.
 pub(crate) struct Stream {
     id: StreamId,
     machine: String,
     pub(crate) responses: Responses,
-    /// Dropped, it ends the task that listens.
+    /// Dropping it ends the task that receives.
     _over: oneshot::Sender<()>,
 }
 
-/// All calls. The order is the machines'.
+/// All streams, in the order of the machines.
 #[derive(Default)]
 pub(crate) struct Streams {
     by_machine: BTreeMap<MachineId, Stream>,
@@ -28,7 +28,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Takes a call; an earlier one of the machine ends. What ends the listening task when the call is over.
+    /// Registers a stream; an earlier one of the machine ends. Returns its id, and a receiver that
+    /// completes when the stream must end.
     pub(crate) fn begin(
         &mut self,
         machine: MachineId,
@@ -44,24 +45,24 @@ impl Streams {
         (id, listening)
     }
 
-    /// The machine of a call, unless it is over.
+    /// The machine of a stream, unless it has ended.
     pub(crate) fn machine(&self, id: StreamId) -> Option<MachineId> {
         self.machines.get(&id).copied()
     }
 
-    /// The call of a machine.
+    /// The stream of a machine.
     pub(crate) fn of(&self, machine: MachineId) -> Option<&Stream> {
         self.by_machine.get(&machine)
     }
 
-    /// A call ends.
+    /// Removes a stream.
     pub(crate) fn end(&mut self, id: StreamId) {
         if let Some(machine) = self.machines.remove(&id) {
             self.by_machine.remove(&machine);
         }
     }
 
-    /// Takes the ids of another policy; calls of machines that it does not have end.
+    /// Changes to the ids of another policy; streams of machines that it does not have end.
     pub(crate) fn renumber(&mut self, policy: &Policy) {
         self.machines.clear();
         for stream in std::mem::take(&mut self.by_machine).into_values() {
@@ -72,13 +73,13 @@ impl Streams {
         }
     }
 
-    /// Takes all calls out.
+    /// Removes and returns all streams.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Stream> {
         self.machines.clear();
         std::mem::take(&mut self.by_machine).into_values()
     }
 
-    /// How many there are.
+    /// The number of streams.
     pub(crate) fn len(&self) -> usize {
         self.by_machine.len()
     }
@@ -90,15 +91,18 @@ mod tests {
     use tokio::sync::mpsc;
 
     #[test]
-    fn the_newest_call_of_a_machine_counts() {
+    fn newest_stream_of_a_machine_counts() {
         let mut streams = Streams::default();
         let (responses, _keep) = mpsc::channel(1);
         let (first, mut over) = streams.begin(MachineId(3), "m3".into(), responses.clone());
         let (second, _over) = streams.begin(MachineId(3), "m3".into(), responses);
-        assert!(over.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed), "it was ended");
+        assert!(
+            over.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed),
+            "the older stream has ended"
+        );
         assert_eq!((streams.machine(first), streams.machine(second)), (None, Some(MachineId(3))));
         streams.end(first);
-        assert_eq!(streams.len(), 1, "the end of an old call ends nothing");
+        assert_eq!(streams.len(), 1, "the end of an old stream changes nothing");
         streams.end(second);
         assert!(streams.of(MachineId(3)).is_none());
     }

@@ -1,4 +1,4 @@
-//! A fabric broker, its leaders, and those who only pretend, over real TLS on loopback.
+//! A fabric broker, rack leaders and impostors, over real TLS on loopback.
 
 mod common;
 
@@ -43,38 +43,41 @@ fn gbps(rate: u64) -> Bandwidth {
 }
 
 #[test]
-fn leaders_report_and_get_the_limits_of_their_own_rack() {
+fn rack_leaders_report_and_get_the_limits_of_their_own_rack() {
     let world = World::new();
     let broker = world.broker("broker");
     let (mut one, mut two) = (world.session("m1", &broker), world.session("m3", &broker));
-    assert_eq!(one.status().state, SessionState::Idle, "nobody calls without a report");
+    assert_eq!(one.status().state, SessionState::Idle, "no stream without a report");
     assert_eq!(one.status().silent, None);
     one.report(world.report("m1", 1, 8));
     two.report(world.report("m3", 1, 8));
     broker.wait_for_counter("rack_reports_accepted", 2);
-    // The first answer may be of a period before both were heard.
+    // The first limits may be of a period before both reports arrived.
     wait_for("both racks to be limited", || of_a(&next(&mut one)) == gbps(5));
     let (first, second) = (next(&mut one), next(&mut two));
     assert!(one.status().silent.is_some_and(|silent| silent.as_nanos() < u128::from(PERIOD.nanos() * 2)));
     assert_eq!((first.rack, second.rack), (RackId(0), RackId(1)));
     assert_eq!((of_a(&first), first.policy), (gbps(5), world.policy.digest()));
     let again = next(&mut one);
-    assert!((again.epoch, again.round) > (first.epoch, first.round), "answered each period");
+    assert!((again.epoch, again.round) > (first.epoch, first.round), "new limits in each period");
     assert_eq!(again.epoch, broker.status()["epoch"].as_u64().expect("an epoch"));
     let status = broker.status();
-    assert_eq!((&status["calls"], &status["racks_reporting"], &status["leads"]), (&2.into(), &2.into(), &true.into()));
+    assert_eq!(
+        (&status["streams"], &status["racks_reporting"], &status["leads"]),
+        (&2.into(), &2.into(), &true.into())
+    );
     let limits = status["limits"].as_array().expect("a list");
     let racks: Vec<_> = limits.iter().map(|limit| (&limit["rack"], &limit["limit_bps"])).collect();
     assert_eq!(racks, [(&"r1".into(), &gbps(5).bps().into()), (&"r2".into(), &gbps(5).bps().into())]);
-    // Reported old or twice: counted, and the last word stays.
+    // Old and repeated reports are counted, and the newest stays in force.
     one.report(world.report("m1", 1, 1));
     broker.wait_for_counter("rack_reports_replayed", 1);
-    // Who does not lead any more hangs up.
-    wait_for("the line to hang up", || one.status().state == SessionState::Idle);
-    wait_for("the calls to end", || broker.status()["calls"] == 0);
-    // And calls again.
+    // The session of a machine that does not lead its rack any more closes its stream.
+    wait_for("the stream to close", || one.status().state == SessionState::Idle);
+    wait_for("the streams to end", || broker.status()["streams"] == 0);
+    // A new report opens a stream again.
     one.report(world.report("m1", 2, 3));
-    wait_for("another call", || one.status().streams == 2);
+    wait_for("another stream", || one.status().streams == 2);
     broker.wait_for_counter("rack_reports_accepted", 3);
 }
 
@@ -84,22 +87,22 @@ fn certificates_of_another_ca_are_refused_on_both_sides() {
     let broker = world.broker("broker");
     let other = ca(&world.directory.path().join("other"));
     let foreign = other.files(&weir_fabric::ca::Holder::Machine("m1".to_owned()));
-    // A caller with a foreign certificate that trusts the broker.
+    // A client with a foreign certificate that trusts the broker.
     let mut config = world.session_config("m1", &[broker.url()]);
     config.identity = IdentityFiles { ca: world.ca.certificate(), ..foreign.clone() };
-    let session = Session::start(config).expect("a line");
+    let session = Session::start(config).expect("a session");
     session.report(world.report("m1", 1, 8));
     wait_for("the failure", || session.status().failures > 0);
     broker.wait_for_counter("handshakes_failed", 1);
-    // A caller that trusts another CA than the broker's.
+    // A client that trusts another CA than the broker's.
     let mut config = world.session_config("m1", &[broker.url()]);
     config.identity.ca = other.certificate();
-    let session = Session::start(config).expect("a line");
+    let session = Session::start(config).expect("a session");
     session.report(world.report("m1", 1, 8));
     wait_for("the failure", || {
         session.status().last_failure.is_some_and(|why| why.contains("invalid peer certificate"))
     });
-    // A caller without TLS, and a fabric broker's certificate, which is not for calling.
+    // A client without TLS, and one with a fabric broker's certificate, which is not for clients.
     let failed = broker.counter("handshakes_failed");
     let mut plain = TcpStream::connect(broker.listen).expect("it listens");
     plain.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("sent");
@@ -108,18 +111,18 @@ fn certificates_of_another_ca_are_refused_on_both_sides() {
     let failed = broker.counter("handshakes_failed");
     let fabric = weir_fabric::ca::Holder::Fabric(vec!["127.0.0.1".to_owned()]);
     let refused = runtime().block_on(stream(&broker, &world.ca.files(&fabric), "127.0.0.1", vec![]));
-    refused.expect_err("not a caller's certificate");
+    refused.expect_err("not a client's certificate");
     broker.wait_for_counter("handshakes_failed", failed + 1);
     assert_eq!(broker.counter("rack_reports_accepted"), 0);
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test of real sockets measures real time")]
-fn who_connects_and_says_nothing_keeps_nobody_else_out() {
+fn idle_connections_do_not_keep_other_machines_out() {
     let world = World::new();
     let broker = world.broker("broker");
     let runtime = runtime();
-    // More than there are handshakes for, all from one address.
+    // More connections than handshakes, all from one address.
     let silent: Vec<_> = (0..300)
         .map(|_| {
             runtime.block_on(async {
@@ -129,18 +132,18 @@ fn who_connects_and_says_nothing_keeps_nobody_else_out() {
             })
         })
         .collect();
-    let requested = std::time::Instant::now();
-    let session = Session::start(world.session_config("m1", &[broker.url()])).expect("a line");
+    let begun = std::time::Instant::now();
+    let session = Session::start(world.session_config("m1", &[broker.url()])).expect("a session");
     session.report(world.report("m1", 1, 8));
-    wait_for("the line", || session.status().streams == 1);
-    assert!(requested.elapsed() < std::time::Duration::from_secs(2), "{:?}", requested.elapsed());
+    wait_for("the stream", || session.status().streams == 1);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(session.status().failures, 0);
-    // Those that were let in to a handshake end by its time.
+    // Handshakes that began end by their timeout.
     broker.wait_for_counter("handshakes_failed", 300);
     drop(silent);
 }
 
-/// A caller that only says that it speaks HTTP/2.
+/// A client that only sends the preface of HTTP/2.
 async fn connect(broker: &Broker, files: &IdentityFiles) -> TlsStream<tokio::net::TcpStream> {
     let mut trusted = RootCertStore::empty();
     trusted.add(CertificateDer::from_pem_file(&files.ca).expect("a certificate")).expect("a CA");
@@ -167,12 +170,12 @@ async fn ended(mut stream: TlsStream<tokio::net::TcpStream>) {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test of real sockets measures real time")]
-fn a_certificate_has_few_connections_and_none_without_a_call() {
+fn certificate_has_few_connections_and_none_without_a_stream() {
     let world = World::new();
     let broker = world.broker("broker");
     let session = world.session("m3", &broker);
     session.report(world.report("m3", 1, 8));
-    wait_for("the line", || session.status().streams == 1);
+    wait_for("the stream", || session.status().streams == 1);
     let crowd = async {
         let files = world.files("m1");
         let first = connect(&broker, &files).await;
@@ -183,7 +186,7 @@ fn a_certificate_has_few_connections_and_none_without_a_call() {
         let opened = std::time::Instant::now();
         ended(first).await;
         assert!(opened.elapsed() < std::time::Duration::from_secs(5), "a fifth takes the first one's place");
-        // Nobody says who calls on the others. Those that answer no pings would end after 20 s.
+        // No hello arrives on the others. Without replies to pings they would end after 20 s.
         for other in others {
             ended(other).await;
             let after = opened.elapsed().as_secs_f64();
@@ -203,58 +206,58 @@ fn a_certificate_has_few_connections_and_none_without_a_call() {
         }
     });
     let status = session.status();
-    assert_eq!((status.streams, status.failures), (1, 0), "who has called stays");
+    assert_eq!((status.streams, status.failures), (1, 0), "the connection with a stream stays");
     assert_eq!(status.state, SessionState::Up(broker.url().to_string()));
 }
 
 #[test]
-fn a_machine_speaks_for_itself_only() {
+fn machine_reports_for_itself_only() {
     let world = World::new();
     let broker = world.broker("broker");
-    // The line does not even start.
+    // The session does not even start.
     let mut config = world.session_config("m2", &[broker.url()]);
     config.identity = world.files("m1");
     let refused = Session::start(config).expect_err("m1's certificate");
     assert!(matches!(refused, SessionError::Identity(_)), "{refused}");
-    // Who tries without our line is refused by the broker.
-    let said = vec![convert::from_report(&world.report("m3", 1, 8))];
-    let refused = runtime().block_on(stream(&broker, &world.files("m1"), "m3", said)).expect_err("m1's certificate");
+    // A client other than Weir's agent is refused by the broker.
+    let reports = vec![convert::from_report(&world.report("m3", 1, 8))];
+    let refused = runtime().block_on(stream(&broker, &world.files("m1"), "m3", reports)).expect_err("m1's certificate");
     assert_eq!((refused.code(), refused.message()), (Code::PermissionDenied, "the certificate does not name `m3`"));
     broker.wait_for_counter("streams_other_machine", 1);
     let refused = runtime().block_on(stream(&broker, &world.files("m9"), "m9", vec![])).expect_err("not in the policy");
     assert_eq!(refused.code(), Code::NotFound);
     broker.wait_for_counter("streams_unknown_machine", 1);
-    // Of two machines in a rack each is answered for the same rack, whatever it says.
-    let said = vec![convert::from_report(&world.report("m2", 1, 8))];
-    let messages = runtime().block_on(stream(&broker, &world.files("m2"), "m2", said)).expect("welcome");
+    // Limits are for the rack of the machine in the certificate, whatever the report names.
+    let reports = vec![convert::from_report(&world.report("m2", 1, 8))];
+    let messages = runtime().block_on(stream(&broker, &world.files("m2"), "m2", reports)).expect("welcome");
     let limits = messages.iter().find_map(|message| match &message.message {
         Some(from_broker::Message::Limits(limits)) => Some(convert::limits(limits).expect("limits")),
         _ => None,
     });
-    assert_eq!(limits.expect("an answer").rack, RackId(0));
+    assert_eq!(limits.expect("limits").rack, RackId(0));
     assert_eq!(broker.counter("rack_reports_accepted"), 1);
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test of real certificates waits until one ends")]
-fn a_machine_whose_certificate_ended_starts_and_says_why_nobody_is_called() {
+fn machine_with_an_ended_certificate_starts_and_reports_why_it_has_no_stream() {
     let world = World::new();
     let broker = world.broker("broker");
     let other = ca(&world.directory.path().join("other"));
-    // Ends in the second in which it is made.
+    // The certificate ends in the second in which it is made.
     let short = weir_fabric::ca::Holder::Machine("m7".to_owned());
     world.ca.issue(&short, 0).expect("made");
     std::thread::sleep(std::time::Duration::from_millis(2100));
     let mut config = world.session_config("m7", &[broker.url()]);
     let files = config.identity.clone();
-    let session = Session::start(config.clone()).expect("a line");
+    let session = Session::start(config.clone()).expect("a session");
     let ended = session.status().certificate_ends.expect("known at the start");
     session.report(world.report("m1", 1, 8));
     let why = |session: &Session| session.status().last_failure.unwrap_or_default();
     wait_for("the reason", || why(&session).contains("machine-m7.pem ended on "));
     assert!(why(&session).contains("; get a new one"), "{}", why(&session));
-    assert_eq!(broker.counter("handshakes_failed"), 0, "nobody was called");
-    // Another one is taken without a restart.
+    assert_eq!(broker.counter("handshakes_failed"), 0, "no connection was made");
+    // A renewed certificate is used without a restart.
     for path in [&files.certificate, &files.private_key] {
         std::fs::remove_file(path).expect("removed");
     }
@@ -262,16 +265,16 @@ fn a_machine_whose_certificate_ended_starts_and_says_why_nobody_is_called() {
     session.report(world.report("m1", 2, 8));
     wait_for("the new end", || session.status().certificate_ends.is_some_and(|ends| ends > ended + 86_400));
     broker.wait_for_counter("streams_unknown_machine", 1);
-    // One that is not for calling does not start.
+    // A certificate that is not for clients prevents the start.
     let fabric = weir_fabric::ca::Holder::Fabric(vec!["127.0.0.1".to_owned()]);
     config.machine = "127.0.0.1".to_owned();
     config.identity = other.files(&fabric);
     let refused = Session::start(config).expect_err("a fabric broker's").to_string();
-    assert!(refused.contains("is not for calling (client authentication)"), "{refused}");
+    assert!(refused.contains("is not for client authentication"), "{refused}");
 }
 
 #[test]
-fn what_no_leader_says_is_counted_and_changes_nothing() {
+fn message_that_no_rack_leader_sends_is_counted_and_changes_nothing() {
     let world = World::new();
     let broker = world.broker("broker");
     let good = world.report("m1", 5, 8);
@@ -280,7 +283,7 @@ fn what_no_leader_says_is_counted_and_changes_nothing() {
         change(&mut altered);
         convert::from_report(&altered)
     };
-    let said = vec![
+    let messages = vec![
         convert::from_report(&good),
         altered(|report| report.rows[0].rates.tx = Bandwidth::from_bps(10_000_000_001)),
         altered(|report| report.rows[0].service = ServiceId(7)),
@@ -291,44 +294,46 @@ fn what_no_leader_says_is_counted_and_changes_nothing() {
         altered(|report| report.round = 4),
         convert::from_report(&good),
     ];
-    runtime().block_on(stream(&broker, &world.files("m1"), "m1", said)).expect("welcome");
+    runtime().block_on(stream(&broker, &world.files("m1"), "m1", messages)).expect("welcome");
     broker.wait_for_counter("rack_reports_replayed", 2);
     assert_eq!(broker.counter("rack_reports_accepted"), 1);
     assert_eq!(broker.counter("rack_reports_malformed"), 5);
     assert_eq!(broker.counter("rack_reports_other_policy"), 1);
-    // A call that does not begin with a name is no call.
+    // A stream must begin with a name.
     let refused = runtime().block_on(stream(&broker, &world.files("m1"), "", vec![])).expect_err("no name");
     assert_eq!(refused.code(), Code::PermissionDenied);
 }
 
 #[test]
-fn a_broker_that_ends_is_found_again_and_hears_the_newest_report() {
+fn session_finds_another_broker_and_sends_it_the_newest_report() {
     let world = World::new();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let nobody = format!("https://{}", gone.local_addr().expect("an address")).parse().expect("an address");
+    let unreachable = format!("https://{}", gone.local_addr().expect("an address")).parse().expect("an address");
     drop(gone);
     let broker = world.broker("broker");
-    // The first address answers nothing: the second one is tried.
-    let mut session = Session::start(world.session_config("m1", &[nobody, broker.url()])).expect("a line");
+    // The first address does not respond: the second one is tried.
+    let mut session = Session::start(world.session_config("m1", &[unreachable, broker.url()])).expect("a session");
     session.report(world.report("m1", 1, 8));
     assert_eq!(next(&mut session).rack, RackId(0));
     let status = session.status();
     assert_eq!((status.state, status.failures), (SessionState::Up(broker.url().to_string()), 1));
-    // Another call of the same machine ends the first, which calls again and is not told the report twice.
+    // Another stream of the same machine ends the first. The session reconnects and does not repeat
+    // the report.
     let messages = runtime().block_on(stream(&broker, &world.files("m1"), "m1", vec![])).expect("welcome");
     assert!(!messages.is_empty());
     session.report(world.report("m1", 2, 8));
-    wait_for("the line to be back", || session.status().streams >= 2);
+    wait_for("the session to be back", || session.status().streams >= 2);
     broker.wait_for_counter("rack_reports_accepted", 2);
     assert_eq!(broker.counter("rack_reports_replayed"), 0);
 }
 
-/// A leader that is not ours: calls, says, and returns what comes within three periods.
+/// A rack leader other than Weir's agent: sends messages and returns those received within three
+/// periods.
 async fn stream(
     broker: &Broker,
     files: &IdentityFiles,
     machine: &str,
-    said: Vec<proto::FromLeader>,
+    to_broker: Vec<proto::FromLeader>,
 ) -> Result<Vec<proto::FromBroker>, Status> {
     let read = |path| std::fs::read_to_string(path).expect("a file");
     let own = tonic::transport::Identity::from_pem(read(&files.certificate), read(&files.private_key));
@@ -336,9 +341,9 @@ async fn stream(
     let tls = ClientTlsConfig::new().ca_certificate(trusted).identity(own);
     let endpoint = Endpoint::from_shared(broker.url().to_string()).and_then(|endpoint| endpoint.tls_config(tls));
     let channel = endpoint.expect("an address").connect().await.map_err(|error| Status::unknown(error.to_string()))?;
-    let (send, receive) = tokio::sync::mpsc::channel(said.len() + 1);
+    let (send, receive) = tokio::sync::mpsc::channel(to_broker.len() + 1);
     let hello = from_leader::Message::Hello(proto::Hello { machine: machine.to_owned() });
-    for message in [proto::FromLeader { message: Some(hello) }].into_iter().chain(said) {
+    for message in [proto::FromLeader { message: Some(hello) }].into_iter().chain(to_broker) {
         send.send(message).await.expect("room");
     }
     let mut messages = FabricClient::new(channel).lead(ReceiverStream::new(receive)).await?.into_inner();
@@ -352,7 +357,7 @@ async fn stream(
 }
 
 #[test]
-fn a_report_without_a_machine_of_its_own_is_the_callers() {
+fn report_without_a_machine_counts_as_the_clients() {
     let world = World::new();
     let message = convert::from_report(&world.report("m3", 1, 8));
     let Some(from_leader::Message::Report(report)) = message.message else { panic!("a report") };

@@ -1,8 +1,8 @@
-//! A broker among several, at etcd.
+//! A broker among several, as a client of etcd.
 //!
-//! One task: it talks to one member of etcd until that fails, then to the next. What must outlive a member (the lease,
-//! whether this broker leads) is in [`Member`]; that the lease runs out is looked at whatever else is waited for. The
-//! policy for all is in `session/policy.rs`.
+//! One task uses one member of etcd until that fails, then the next. State that outlives a session
+//! (the lease, whether this broker leads) is in [`Member`]; the task watches the end of the lease
+//! during every wait. The policy for all is in `member/policy.rs`.
 
 mod policy;
 #[cfg(test)]
@@ -20,9 +20,9 @@ use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, sleep_
 use tracing::{debug, info, warn};
 use weir_state::epoch;
 
-/// How long to wait after all members of etcd were tried.
+/// The pause after all members of etcd were tried.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The part of a lease that is left for clocks that do not run alike.
+/// The part of a lease that is reserved for clock drift.
 const MARGIN: u32 = 20;
 
 /// A lease as this broker counts it.
@@ -32,7 +32,7 @@ struct Lease {
     until: Instant,
 }
 
-/// Who leads, as etcd has it.
+/// The leading broker, as etcd has it.
 struct Leadership {
     url: String,
     lease: i64,
@@ -44,26 +44,26 @@ pub(super) struct Member {
     epochs: (PathBuf, &'static str),
     events: mpsc::Sender<ClusterEvent>,
     orders: Orders,
-    /// Asked to give up the seat, and whom to tell when that is done.
+    /// Requests to give up the leadership, each with a sender to confirm it.
     resign: mpsc::Receiver<oneshot::Sender<()>>,
     /// The policy in force here, and its text.
     digest: u64,
     text: String,
-    /// A policy of which etcd did not say whether it took it.
-    in_doubt: Option<u64>,
-    /// Whether etcd has one, and whether this broker can use it.
+    /// A policy whose order etcd did not confirm.
+    unconfirmed: Option<u64>,
+    /// Whether etcd has a policy, and whether this broker can use it.
     policy_there: bool,
     usable: bool,
-    /// The highest epoch that etcd knows of.
+    /// The highest epoch in etcd.
     epoch: u64,
     leadership: Option<Leadership>,
     lease: Option<Lease>,
-    /// A lease that was given up without etcd hearing of it.
+    /// A lease that this broker gave up and has not revoked yet.
     abandoned: Option<i64>,
     leads: bool,
-    /// What the daemon was told last of who leads.
+    /// The leader that the daemon was notified of last.
     reported: Option<Option<String>>,
-    /// Whether etcd could not be reached, and a warning was given.
+    /// Whether the warning that etcd cannot be reached was logged.
     warned: bool,
 }
 
@@ -85,7 +85,7 @@ impl Member {
             resign,
             digest,
             text,
-            in_doubt: None,
+            unconfirmed: None,
             policy_there: false,
             usable: true,
             epoch: 0,
@@ -110,7 +110,8 @@ impl Member {
             let Err(failed) = failed else { return };
             debug!("etcd at {member}: {failed}");
             self.refuse_orders().await;
-            // Who gave its seat up does not answer, whether etcd can be told or not.
+            // A broker that gave its leadership up stops leading, whether etcd can be reached or
+            // not.
             self.report_leadership().await;
             if (turn + 1) % self.config.etcd.members.len() == 0 {
                 self.warn(&failed);
@@ -119,19 +120,20 @@ impl Member {
         }
     }
 
-    /// Says once that etcd is of no use. What this broker gave up it has said where it did.
+    /// Warns once that etcd cannot be used. Where this broker gave up itself, it has logged the
+    /// reason.
     fn warn(&mut self, failed: &Failed) {
         let does = match failed {
             Failed::GivenUp(_) => return,
-            Failed::NoReply(_) => "does not answer",
-            Failed::Refused(_) => "refuses what it is asked",
+            Failed::NoReply(_) => "does not reply",
+            Failed::Refused(_) => "refuses requests",
         };
         if !std::mem::replace(&mut self.warned, true) {
-            warn!("etcd {does}; no broker can take another's seat: {failed}");
+            warn!("etcd {does}; no broker can succeed another one: {failed}");
         }
     }
 
-    /// Waits, and gives the seat up meanwhile if the lease runs out.
+    /// Awaits `work`, and gives the leadership up meanwhile if the lease runs out.
     async fn guarded<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
         loop {
@@ -143,17 +145,17 @@ impl Member {
         }
     }
 
-    /// The lease is over or counts as such.
+    /// The lease has run out or counts as such.
     async fn lose_lease(&mut self) {
         self.abandoned = self.lease.take().map(|lease| lease.id);
         if std::mem::take(&mut self.leads) {
-            warn!("the lease ran out: this fabric broker does not answer any more");
+            warn!("the lease ran out: this fabric broker does not lead any more");
         }
         self.leadership = None;
         self.report_leadership().await;
     }
 
-    /// Talks to one member of etcd; ends only by failing, or when the daemon is gone.
+    /// Uses one member of etcd; ends only by a failure, or when the daemon has ended.
     async fn session(&mut self, member: &str) -> Result<(), Failed> {
         let etcd = self.config.etcd.clone();
         let mut session = self.guarded(EtcdSession::connect(&etcd, member)).await?;
@@ -169,19 +171,19 @@ impl Member {
         let Some((id, time)) = self.lease.as_ref().map(|lease| (lease.id, lease.time)) else {
             return Err(Failed::GivenUp("the lease ran out".to_owned()));
         };
-        let mut requested = VecDeque::from([Instant::now()]);
+        let mut requests = VecDeque::from([Instant::now()]);
         let mut keep_alive = self.guarded(session.keep_alive(id)).await?;
         let prefix = self.key("");
         let (kept, revision) = self.guarded(session.under(&prefix)).await?;
         let mut watch = self.guarded(session.watch(&prefix, revision + 1)).await?;
-        // What went while nobody looked is gone.
+        // Keys that were deleted between two sessions are missing in the reply.
         (self.leadership, self.policy_there) = (None, false);
         for entry in kept {
             self.learn(&mut session, entry.key.clone(), Some(entry)).await?;
         }
         self.check_leadership();
         if std::mem::take(&mut self.warned) {
-            info!("etcd at {member} answers again");
+            info!("etcd at {member} replies again");
         }
         let mut tick = interval(time / 3);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -191,10 +193,10 @@ impl Member {
             let until = self.lease.as_ref().map(|lease| lease.until);
             let Some(until) = until else { return Err(Failed::GivenUp("the lease ran out".to_owned())) };
             tokio::select! {
-                _ = tick.tick() => if keep_alive.request() { requested.push_back(Instant::now()) },
+                _ = tick.tick() => if keep_alive.request() { requests.push_back(Instant::now()) },
                 granted = keep_alive.reply() => {
                     let granted = granted?;
-                    let since = requested.pop_front().unwrap_or_else(Instant::now);
+                    let since = requests.pop_front().unwrap_or_else(Instant::now);
                     if granted.is_zero() {
                         self.lose_lease().await;
                         self.abandoned = None;
@@ -209,11 +211,11 @@ impl Member {
                     self.check_leadership();
                 }
                 order = self.orders.next() => match order {
-                    Some(order) => self.carry_out(&mut session, order).await?,
+                    Some(order) => self.apply_order(&mut session, order).await?,
                     None => return Ok(()),
                 },
                 Some(done) = self.resign.recv() => {
-                    // The watch need not tell us, for we shall not be here.
+                    // The event of the watch is not needed, since this task ends.
                     let resigned = session.revoke(id).await;
                     let _ = done.send(());
                     return resigned;
@@ -223,7 +225,7 @@ impl Member {
         }
     }
 
-    /// Takes note of a key.
+    /// Notes the value of a key.
     async fn learn(&mut self, session: &mut EtcdSession, key: Vec<u8>, entry: Option<KeyValue>) -> Result<(), Failed> {
         let name = String::from_utf8_lossy(&key).into_owned();
         let text = |entry: &KeyValue| String::from_utf8_lossy(&entry.value).into_owned();
@@ -244,16 +246,16 @@ impl Member {
         Ok(())
     }
 
-    /// Who leads must have the seat, whatever was believed.
+    /// Stops leading if etcd does not have this broker as the leader.
     fn check_leadership(&mut self) {
         let lease = self.lease.as_ref().map(|lease| lease.id);
         let ours = self.leadership.as_ref().is_some_and(|leadership| Some(leadership.lease) == lease);
         if !ours && std::mem::take(&mut self.leads) {
-            warn!("the seat was taken away: this fabric broker does not answer any more");
+            warn!("the leadership was lost: this fabric broker does not lead any more");
         }
     }
 
-    /// Does what there is to do: propose the policy where there is none, run for the seat, take it.
+    /// Proposes the policy if there is none, runs for the leadership, and begins to lead.
     async fn act(&mut self, session: &mut EtcdSession) -> Result<(), Failed> {
         let Some(lease) = self.lease.as_ref().map(|lease| lease.id) else { return Ok(()) };
         self.propose(session).await?;
@@ -261,8 +263,8 @@ impl Member {
             None if self.usable => {
                 let (key, value) = (self.key("leader"), self.config.url.to_string().into_bytes());
                 let won = session.put_if(If::Created(&key, 0), (&key, value, lease)).await?;
-                debug!("the seat is {}", if won.is_some() { "ours" } else { "another's" });
-                // Not again before the watch says who has it.
+                debug!("the leadership is {}", if won.is_some() { "this broker's" } else { "another broker's" });
+                // No second attempt before the watch brings the leader.
                 let url = String::new();
                 self.leadership = Some(Leadership { url, lease: 0, created: 0 });
             }
@@ -277,14 +279,14 @@ impl Member {
         Ok(())
     }
 
-    /// An epoch that no broker had, written down while this one leads; `None` if it does not.
+    /// An epoch that no broker had, written to etcd while this broker leads; `None` if it does not.
     async fn next_epoch(&mut self, session: &mut EtcdSession) -> Result<Option<u64>, Failed> {
         let Some(created) = self.leadership.as_ref().map(|leadership| leadership.created) else { return Ok(None) };
         let (state, file) = &self.epochs;
         let epoch = match epoch::next(state, file, self.epoch) {
             Ok(epoch) => epoch,
             Err(error) => {
-                warn!("keep the epoch in {}: {error}; this fabric broker cannot answer", state.display());
+                warn!("keep the epoch in {}: {error}; this fabric broker cannot lead", state.display());
                 return Err(Failed::GivenUp(error.to_string()));
             }
         };
@@ -295,7 +297,8 @@ impl Member {
         Ok(ours.map(|_| epoch))
     }
 
-    /// Says who leads, if it is news. Who leads itself has said so.
+    /// Notifies the daemon of the leader if it has changed. A leading broker has sent its own
+    /// event.
     async fn report_leadership(&mut self) {
         if self.leads {
             self.reported = None;
@@ -315,5 +318,5 @@ impl Member {
     }
 }
 
-// A question to etcd must not outlast the lease that it is asked under.
+// A request to etcd must not outlast the lease that it is sent under.
 const _: () = assert!(PATIENCE.as_secs() < 2);

@@ -1,20 +1,21 @@
-//! Orders to make a policy everybody's.
+//! Orders to put a policy in force for all brokers.
 //!
-//! Problem: an order that waits while etcd cannot be reached is old when it can, and would undo what was ordered of another
-//! broker meanwhile. Approach: an order is taken while there is a session with etcd, or refused at once. It has the revision
-//! that the policy for all had when it was given, and is carried out on that one only. What a session leaves behind is
+//! Problem: an order that waits while etcd cannot be reached is obsolete afterwards, and would undo
+//! an order that another broker took meanwhile. Approach: an order is accepted while there is a
+//! session with etcd, or refused at once. It carries the revision of the policy in etcd when the
+//! order was given, and is applied on that revision only. Orders that a session leaves behind are
 //! refused, too.
 //!
-//! Orders of this broker follow each other: one that was given while the one before was carried out is on that one's
-//! revision ([`Orders::on`]).
+//! Orders of this broker follow each other: an order that was given before its predecessor was
+//! applied is on the predecessor's revision ([`Orders::on`]).
 //!
-//! Worked example: etcd has the policy of revision 5. Of two orders that are given to two brokers at a time, both on 5, the
-//! first becomes revision 6, and the other one is refused.
+//! Worked example: etcd has the policy of revision 5. Two brokers are given one order each at the
+//! same time, both on 5; the first becomes revision 6, and the other one is refused.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
-/// Orders that wait: people give them.
+/// Orders that wait; operators give them.
 const QUEUE: usize = 16;
 
 /// A policy for all.
@@ -27,7 +28,7 @@ pub(crate) struct Order {
     known: i64,
 }
 
-/// Where etcd has its policy for all now; `None` without a session.
+/// The revision of the policy in etcd; `None` without a session.
 type Known = Arc<Mutex<Option<i64>>>;
 
 /// The daemon's end.
@@ -36,15 +37,16 @@ pub(crate) struct Desk {
     known: Known,
 }
 
-/// The end of who talks to etcd.
+/// The end of the member's task.
 pub(super) struct Orders {
     receive: mpsc::Receiver<Order>,
     known: Known,
-    /// Revisions of the policy that this broker's orders followed each other by: from which one to which.
+    /// Revisions of the policy that consecutive orders of this broker made: the first and the last
+    /// one.
     own: (i64, i64),
 }
 
-/// Both ends; no order is taken yet.
+/// Both ends; orders are refused until a session begins.
 pub(super) fn desk() -> (Desk, Orders) {
     let (send, receive) = mpsc::channel(QUEUE);
     let known = Known::default();
@@ -54,7 +56,8 @@ pub(super) fn desk() -> (Desk, Orders) {
 impl Desk {
     /// Gives an order.
     pub(crate) fn order(&self, digest: u64, text: String) -> Result<(), &'static str> {
-        // Kept until the order is in the queue, so that the end of a session finds it there.
+        // The lock lasts until the order is in the queue, so that the end of a session finds the
+        // order there.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = *known else { return Err("etcd is not reached; reload again when it is") };
         let order = Order { digest, text, known };
@@ -63,30 +66,30 @@ impl Desk {
 }
 
 impl Orders {
-    /// There is a session, or the policy in etcd is another now: orders are on this revision.
+    /// A session has begun, or the policy in etcd has changed: orders are on this revision.
     pub(super) fn take_on(&self, revision: i64) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
     }
 
-    /// There is no session any more: what was ordered of it.
+    /// The session has ended: returns the orders that wait.
     pub(super) fn close(&mut self) -> Vec<Order> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         *known = None;
         std::iter::from_fn(|| self.receive.try_recv().ok()).collect()
     }
 
-    /// The next order; `None` when the daemon is gone. Nothing is lost when the future is dropped.
+    /// The next order; `None` when the daemon has ended. Cancelling the future loses none.
     pub(super) async fn next(&mut self) -> Option<Order> {
         self.receive.recv().await
     }
 
-    /// The revision on which an order is carried out.
+    /// The revision on which an order is applied.
     pub(super) fn on(&self, order: &Order) -> i64 {
         let (from, to) = self.own;
         if (from..=to).contains(&order.known) { to } else { order.known }
     }
 
-    /// An order was carried out.
+    /// An order was applied.
     pub(super) fn done(&mut self, on: i64, revision: i64) {
         self.own = (if self.own.1 == on { self.own.0 } else { on }, revision);
         self.take_on(revision);
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_session_an_order_is_refused_at_once() {
+    async fn order_without_a_session_is_refused_at_once() {
         let (desk, mut orders) = desk();
         assert_eq!(order(&desk, 1), Err("etcd is not reached; reload again when it is"));
         orders.take_on(5);
@@ -114,7 +117,7 @@ mod tests {
         let left: Vec<u64> = orders.close().iter().map(|order| order.digest).collect();
         assert_eq!(left, [3]);
         assert!(order(&desk, 4).is_err());
-        // The next session finds none, and what is ordered then is on what etcd has then.
+        // The next session finds no order, and new orders are on its revision.
         orders.take_on(9);
         assert_eq!(order(&desk, 5), Ok(()));
         let next = orders.next().await.expect("an order");
@@ -129,19 +132,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn own_orders_follow_each_other_and_not_anothers() {
+    async fn own_orders_follow_each_other_and_not_those_of_another_broker() {
         let (desk, mut orders) = desk();
         orders.take_on(5);
         for digest in 1..=3 {
             assert_eq!(order(&desk, digest), Ok(()));
         }
-        // Three on revision 5: the first two are carried out one after the other.
+        // Three orders on revision 5: the first two are applied one after the other.
         for revision in [6, 7] {
             let next = orders.next().await.expect("an order");
             assert_eq!(orders.on(&next), revision - 1);
             orders.done(revision - 1, revision);
         }
-        // Another broker's comes between: the third is not on that one.
+        // An order of another broker comes between, so the third one is not on its revision.
         orders.take_on(8);
         let third = orders.next().await.expect("an order");
         assert_eq!(orders.on(&third), 7);
@@ -149,6 +152,6 @@ mod tests {
         let fourth = orders.next().await.expect("an order");
         assert_eq!(orders.on(&fourth), 8);
         orders.done(8, 9);
-        assert_eq!(orders.own, (8, 9), "what was before another's does not count");
+        assert_eq!(orders.own, (8, 9), "revisions before another broker's do not count");
     }
 }

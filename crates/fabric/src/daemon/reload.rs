@@ -1,8 +1,8 @@
-//! SIGHUP: the policy and the certificates again, each whole or not at all.
+//! SIGHUP: reads the policy and the certificates again, each whole or not at all.
 //!
-//! What was refused stays in the status until it is settled: by the next SIGHUP, or because that very policy came into force
-//! another way. With others a policy is settled when etcd has said that it has it or that it does not; until then
-//! the status says that it waits.
+//! A refusal stays in the status until it is settled: by the next SIGHUP, or because the same
+//! policy came into force another way. In a cluster, etcd settles an order by accepting or refusing
+//! it; until then the status reports that the order waits.
 
 use super::work::Daemon;
 use super::{EPOCH_FILE, read_policy};
@@ -18,24 +18,25 @@ use weir_state::epoch;
 /// Why policies are not in force.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    /// The one that SIGHUP read last: its fingerprint, as far as it could be read, and the reason.
+    /// The policy that SIGHUP read last: its fingerprint, as far as it could be read, and the
+    /// reason.
     ordered: Option<(Option<u64>, String)>,
-    /// The one that etcd has for all.
+    /// The reason for the policy in etcd.
     for_all: Option<String>,
 }
 
 impl Refusals {
-    /// For the status. Of both the one that was asked for here.
+    /// The reason for the status. The policy that was ordered here comes first.
     pub(super) fn reason(&self) -> Option<&str> {
         self.ordered.as_ref().map(|(_, reason)| reason).or(self.for_all.as_ref()).map(String::as_str)
     }
 
-    /// A policy is in force, or etcd has it: what was said of it is settled.
+    /// A policy is in force, or etcd has it: its refusal is settled.
     fn settle(&mut self, digest: u64) {
         self.ordered.take_if(|(ordered, _)| *ordered == Some(digest));
     }
 
-    /// A policy is refused; an older one than the last is not spoken of.
+    /// Notes why a policy is refused, if it is the one that was ordered last.
     fn refuse(&mut self, digest: u64, why: &str) {
         if let Some((ordered, reason)) = &mut self.ordered
             && *ordered == Some(digest)
@@ -56,7 +57,7 @@ impl Daemon {
                 self.certificate_ends = identity.expires();
                 self.in_use.replace(identity.server());
                 self.certificate_refused = None;
-                info!("certificates are read again; calls go on with the old one");
+                info!("certificates are read again; open streams keep the old one");
             }
             Err(error) => {
                 let refused = format!("{error}; {}", error.hint());
@@ -72,12 +73,12 @@ impl Daemon {
         self.status_due = Some(self.now());
     }
 
-    /// Puts the file's policy in place of the present one, or says why not and changes nothing.
+    /// Puts the file's policy in force, or returns the reason and changes nothing.
     fn reload_policy(&mut self) -> Result<(), (Option<u64>, String)> {
         let (policy, text) = read_policy(&self.config.policy_file).map_err(|reason| (None, reason))?;
         let digest = policy.digest();
         if let Some(cluster) = &self.cluster {
-            // For all or for none: it comes back as news.
+            // In a cluster the policy comes back as a ClusterEvent.
             cluster.set_policy(digest, text).map_err(|why| (Some(digest), of(digest, &why)))?;
             info!("the policy {digest:016x} is handed to etcd, for all");
             self.refusals.ordered = Some((Some(digest), of(digest, "handed to etcd, which has not taken it yet")));
@@ -94,9 +95,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// What became of the policy for all.
-    pub(super) fn receive_policy(&mut self, cluster_event: ClusterEvent) {
-        match cluster_event {
+    /// Handles an event about the policy for all.
+    pub(super) fn receive_policy(&mut self, event: ClusterEvent) {
+        match event {
             ClusterEvent::Policy(policy, epoch) => {
                 let other_names = self.broker.as_mut().is_some_and(|broker| broker.set_policy(&policy).is_err());
                 if other_names {
@@ -122,7 +123,8 @@ impl Daemon {
         }
     }
 
-    /// Other names, so other ids: nothing that was reported holds for them. Without an epoch nobody may begin.
+    /// Starts a new broker, since with other names the ids of all reports are obsolete. Without an
+    /// epoch no broker may start.
     fn begin_anew(&mut self, policy: &Arc<Policy>, epoch: Option<u64>) {
         self.epoch = epoch.unwrap_or(self.epoch);
         self.broker = epoch.map(|epoch| FabricBroker::new(policy, epoch, self.config.broker, self.now()));
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_stays_until_that_policy_is_settled() {
+    fn refusal_stays_until_that_policy_is_settled() {
         let mut refusals = Refusals { ordered: Some((Some(7), "waits".to_owned())), for_all: None };
         refusals.settle(8);
         assert_eq!(refusals.reason(), Some("waits"), "another's policy settles nothing");

@@ -1,4 +1,4 @@
-//! The task that owns the broker: what happens, and what is done about it.
+//! The task that owns the broker: its events and their handling.
 
 use super::reload::Refusals;
 use super::{EPOCH_FILE, FabricConfig, FabricError, STATUS_PAUSE};
@@ -24,18 +24,18 @@ use weir_units::{Duration, Instant, MachineId};
 
 pub(super) struct Daemon {
     pub(super) config: FabricConfig,
-    /// Where agents reach this broker.
+    /// The address at which agents reach this broker.
     url: String,
-    /// The host in it, where agents are sent to it by name: certificates must have it.
+    /// The host of the address if agents use its name: certificates must contain it.
     pub(super) host: Option<String>,
     counters: Arc<Counters>,
     pub(super) in_use: InUse,
     pub(super) certificate_ends: i64,
     pub(super) policy: Arc<Policy>,
     pub(super) epoch: u64,
-    /// There if this one answers.
+    /// The broker, if this daemon leads.
     pub(super) broker: Option<FabricBroker>,
-    /// Where another answers, as far as it is known.
+    /// The address of the leading broker, as far as it is known.
     leader: Option<String>,
     pub(super) cluster: Option<Cluster>,
     pub(super) streams: Streams,
@@ -44,10 +44,10 @@ pub(super) struct Daemon {
     pub(super) refusals: Refusals,
     /// Why the last certificates were refused, if they were.
     pub(super) certificate_refused: Option<String>,
-    /// When the status was written, and when it is next.
+    /// When the status was written, and when it is due next.
     written: Instant,
     pub(super) status_due: Option<Instant>,
-    /// Whether a write failed, and a warning was given.
+    /// Whether the warning about a failed write was logged.
     warned: bool,
 }
 
@@ -70,7 +70,7 @@ impl Daemon {
         let broker = alone.then(|| FabricBroker::new(&policy, epoch, config.broker, Instant::ZERO));
         info!("fabric broker ready: {} racks, listening on {listen}", policy.network().racks().len());
         if !weir_alloc::speaks_of_fabric(&policy) {
-            warn!("the policy says nothing of the fabric: no leader will report");
+            warn!("the policy has no fabric limits: no rack leader will report");
         }
         Self {
             url,
@@ -98,7 +98,7 @@ impl Daemon {
         Instant::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Until something ends that it cannot do without.
+    /// Runs until a fatal error.
     pub(super) async fn run(
         &mut self,
         mut events: mpsc::Receiver<Event>,
@@ -110,13 +110,13 @@ impl Daemon {
             let due = next_period.into_iter().chain(self.status_due).min();
             let wait = due.map(|due| due.saturating_since(self.now()));
             tokio::select! {
-                // The server, which has the other end, lives as long as this does.
+                // The server holds the sender for as long as this loop runs.
                 Some(event) = events.recv() => self.take(event),
-                cluster_event = cluster_event(&mut self.cluster) => match cluster_event {
-                    Some(cluster_event) => self.receive(cluster_event),
+                event = next_event(&mut self.cluster) => match event {
+                    Some(event) => self.receive(event),
                     None => {
-                        // Nobody watches the lease any more: another one may answer at any time.
-                        self.answer_no_more(None);
+                        // No task watches the lease any more: another broker may lead at any time.
+                        self.stop_leading(None);
                         return Err(FabricError::MemberEnded);
                     }
                 },
@@ -133,7 +133,7 @@ impl Daemon {
                     let _ = verdict.send(Verdict::Unknown);
                     return;
                 };
-                debug!("`{machine}` calls");
+                debug!("`{machine}` opens a stream");
                 if self.broker.is_none() {
                     let _ = responses.try_send(Ok(elsewhere(self.leader.as_deref())));
                     let _ = verdict.send(Verdict::Elsewhere);
@@ -144,14 +144,14 @@ impl Daemon {
                     epoch: self.epoch,
                     period_ns: self.config.broker.period.nanos(),
                 };
-                // The way back is new, so there is room.
+                // The channel is new, so there is room.
                 let _ = responses.try_send(Ok(proto::FromBroker { message: Some(Message::Welcome(welcome)) }));
                 let (stream, over) = self.streams.begin(id, machine, responses);
                 let _ = verdict.send(Verdict::Stays(stream, over));
                 self.changed();
             }
             Event::Report(stream, report) => {
-                // What is said on a call that is over was said too late.
+                // A report that arrives after the end of its stream is obsolete.
                 let Some(machine) = self.streams.machine(stream) else { return };
                 let now = self.now();
                 let Some(broker) = &mut self.broker else { return };
@@ -185,9 +185,9 @@ impl Daemon {
         }
     }
 
-    /// What became of the seat and of the policy for all.
-    fn receive(&mut self, cluster_event: ClusterEvent) {
-        match cluster_event {
+    /// Handles an event about the leadership or the policy for all.
+    fn receive(&mut self, event: ClusterEvent) {
+        match event {
             ClusterEvent::Leads(epoch) => {
                 info!("this fabric broker answers; the first limits come in {}", self.config.broker.period);
                 self.epoch = epoch;
@@ -199,15 +199,15 @@ impl Daemon {
                     Some(leader) => info!("the fabric broker at {leader} answers"),
                     None => info!("no fabric broker answers"),
                 }
-                self.answer_no_more(leader);
+                self.stop_leading(leader);
             }
             of_policy => self.receive_policy(of_policy),
         }
         self.status_due = Some(self.now());
     }
 
-    /// Another broker answers, or none: whoever is on the line is sent there.
-    fn answer_no_more(&mut self, leader: Option<String>) {
+    /// Another broker leads, or none: every connected rack leader is redirected there.
+    fn stop_leading(&mut self, leader: Option<String>) {
         self.leader = leader;
         self.broker = None;
         for stream in self.streams.take() {
@@ -221,7 +221,7 @@ impl Daemon {
             Some(Ok(())) => {}
             None | Some(Err(TrySendError::Closed(_))) => {
                 self.counters.unsent.add();
-                debug!("`{}` is not on the line for its limits", name());
+                debug!("`{}` has no stream for its limits", name());
             }
             Some(Err(TrySendError::Full(_))) => {
                 self.counters.not_taken.add();
@@ -230,18 +230,19 @@ impl Daemon {
         }
     }
 
-    /// Something came or went: the status tells it soon, though not every time when many do.
+    /// A stream began or ended: the status is written soon, but once for many changes.
     fn changed(&mut self) {
         self.status_due = self.status_due.or(Some(self.now().max(self.written + STATUS_PAUSE)));
     }
 
-    /// A status that cannot be written ends nothing. It is told once until it works again.
+    /// Writes the status when it is due. A failed write is logged once until a write succeeds.
     fn write_status_if_due(&mut self) {
         let now = self.now();
         if self.status_due.is_none_or(|due| now < due) {
             return;
         }
-        // Once a period at least: one that stands still is taken for lost.
+        // Written once a period at least, since watchers take a status that does not change for
+        // lost.
         (self.status_due, self.written) = (Some(now + self.config.broker.period), now);
         if self.config.status.is_none() && self.config.publisher.is_none() {
             return;
@@ -279,15 +280,15 @@ fn elsewhere(leader: Option<&str>) -> proto::FromBroker {
     proto::FromBroker { message: Some(Message::Elsewhere(proto::Elsewhere { url })) }
 }
 
-/// Never without others.
-async fn cluster_event(cluster: &mut Option<Cluster>) -> Option<ClusterEvent> {
+/// The next event of the cluster; pending for ever without one.
+async fn next_event(cluster: &mut Option<Cluster>) -> Option<ClusterEvent> {
     match cluster {
-        Some(cluster) => cluster.cluster_event().await,
+        Some(cluster) => cluster.next_event().await,
         None => std::future::pending().await,
     }
 }
 
-/// For ever without a time.
+/// Sleeps for `wait`; pending for ever without one.
 async fn sleep(wait: Option<Duration>) {
     match wait {
         Some(wait) => tokio::time::sleep(std::time::Duration::from_nanos(wait.nanos())).await,
@@ -298,7 +299,7 @@ async fn sleep(wait: Option<Duration>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ca::{CertificateAuthority, Holder};
+    use crate::ca::{Ca, Holder};
     use tokio::signal::unix::{SignalKind, signal};
     use weir_control::FabricBrokerConfig;
 
@@ -306,9 +307,9 @@ mod tests {
                           services: { a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 1Gb/s } } }\n";
 
     #[tokio::test]
-    async fn who_cannot_hear_of_its_lease_answers_no_more_and_ends() {
+    async fn broker_without_its_cluster_task_stops_leading_and_ends() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (ca, _) = CertificateAuthority::open(directory.path()).expect("made");
+        let (ca, _) = Ca::open(directory.path()).expect("made");
         let holder = Holder::Fabric(vec!["127.0.0.1".to_owned()]);
         ca.issue(&holder, 2).expect("made");
         let identity = Identity::read(&ca.files(&holder)).expect("sound");
@@ -330,13 +331,13 @@ mod tests {
         daemon.take(Event::Stream { machine: "m1".to_owned(), responses, verdict });
         assert!(daemon.broker.is_some());
         daemon.cluster = Some(Cluster::lost());
-        let (_events, from_calls) = mpsc::channel(1);
+        let (_events, from_streams) = mpsc::channel(1);
         let reload = signal(SignalKind::hangup()).expect("a signal");
-        let ended = daemon.run(from_calls, reload).await;
+        let ended = daemon.run(from_streams, reload).await;
         assert!(matches!(ended, Err(FabricError::MemberEnded)), "{ended:?}");
         assert!(daemon.broker.is_none());
         let mut messages =
-            std::iter::from_fn(|| to_leader.try_recv().ok()).map(|message| message.expect("a word").message);
+            std::iter::from_fn(|| to_leader.try_recv().ok()).map(|message| message.expect("a message").message);
         assert!(matches!(messages.next(), Some(Some(Message::Welcome(_)))));
         assert!(matches!(messages.next(), Some(Some(Message::Elsewhere(elsewhere))) if elsewhere.url.is_empty()));
         assert!(messages.next().is_none() && to_leader.is_closed());

@@ -1,4 +1,4 @@
-//! The thread of the line: calls, answers, waits.
+//! The thread of a session: it connects, exchanges messages and waits.
 
 use super::{SessionConfig, SessionState, Shared};
 use crate::clock::now_s;
@@ -24,15 +24,15 @@ use weir_control::{RackLimits, RackReport};
 
 /// The first wait after a failure.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The most often in a row that one broker sends to another: while they elect a leader they may not agree.
-const MOST_ELSEWHERE: u32 = 3;
+/// The most redirections in a row: brokers that elect a leader may disagree.
+const MOST_REDIRECTIONS: u32 = 3;
 /// Reports that wait for the connection.
 const OUTGOING: usize = 16;
 
-/// Why a call ended.
+/// Why a stream ended.
 enum End {
-    /// Another broker answers; `None` while nobody knows which.
-    Elsewhere(Option<BrokerUrl>),
+    /// Another broker leads; `None` if its address is unknown.
+    Redirected(Option<BrokerUrl>),
     /// Nothing to report any more.
     Quiet,
     /// The agent ends.
@@ -41,17 +41,17 @@ enum End {
     Failed(String),
 }
 
-/// What is known of the rack.
+/// The newest report of the rack.
 #[derive(Default)]
 struct Newest {
-    /// All parts of the newest round, as far as they came.
+    /// The parts of the newest round that have arrived.
     parts: Vec<RackReport>,
-    /// When the first of them came.
+    /// When the first of them arrived.
     since: Option<Instant>,
-    /// Those that no broker was told yet: from here on.
-    untold: usize,
-    /// The epoch of the broker that was told the others.
-    told_to: Option<u64>,
+    /// The index of the first part that was not sent.
+    unsent: usize,
+    /// The epoch of the broker that received the others.
+    sent_to: Option<u64>,
 }
 
 pub(super) struct Client {
@@ -74,10 +74,10 @@ impl Client {
     }
 
     pub(super) async fn run(mut self) {
-        let (mut next, mut elsewhere, mut wait) = (0, 0, FIRST_WAIT);
-        // Any number that differs between hosts will do.
+        let (mut next, mut redirections, mut wait) = (0, 0, FIRST_WAIT);
+        // The seed only has to differ between hosts.
         let mut random = SmallRng::seed_from_u64(RandomState::new().hash_one(&self.config.machine));
-        let mut sent_to: Option<BrokerUrl> = None;
+        let mut redirected_to: Option<BrokerUrl> = None;
         while !self.over {
             if self.has_nothing_new() {
                 self.stand(SessionState::Idle);
@@ -86,34 +86,34 @@ impl Client {
                     None => return,
                 }
             }
-            let broker = sent_to.take().unwrap_or_else(|| self.config.brokers[next].clone());
+            let broker = redirected_to.take().unwrap_or_else(|| self.config.brokers[next].clone());
             let begun = Instant::now();
             match self.stream(&broker).await {
                 End::Over => return,
                 End::Quiet => {
-                    debug!("hung up on the fabric broker: nothing to report");
-                    (elsewhere, wait) = (0, FIRST_WAIT);
+                    debug!("closed the stream to the fabric broker: nothing to report");
+                    (redirections, wait) = (0, FIRST_WAIT);
                     continue;
                 }
-                End::Elsewhere(leader) => {
-                    self.shared.get().sent_elsewhere += 1;
-                    elsewhere += 1;
-                    if let Some(leader) = leader.filter(|_| elsewhere <= MOST_ELSEWHERE) {
-                        debug!("{broker} sends to {leader}");
-                        sent_to = Some(leader);
+                End::Redirected(leader) => {
+                    self.shared.get().redirected += 1;
+                    redirections += 1;
+                    if let Some(leader) = leader.filter(|_| redirections <= MOST_REDIRECTIONS) {
+                        debug!("{broker} redirects to {leader}");
+                        redirected_to = Some(leader);
                         continue;
                     }
-                    self.failed(format!("{broker}: no fabric broker answers yet"));
+                    self.failed(format!("{broker}: no fabric broker leads yet"));
                 }
                 End::Failed(reason) => self.failed(format!("{broker}: {reason}")),
             }
-            elsewhere = 0;
+            redirections = 0;
             next = (next + 1) % self.config.brokers.len();
             let longest = (self.period() / 8).max(FIRST_WAIT);
             if begun.elapsed() > longest {
                 wait = FIRST_WAIT;
             }
-            // The others are tried at once; who has tried all of them waits.
+            // The other brokers are tried at once; the session waits after each round.
             if next == 0 {
                 self.stand(SessionState::Waiting);
                 let pause = wait.mul_f64(random.random_range(0.5..=1.0));
@@ -127,8 +127,8 @@ impl Client {
         Duration::from_nanos(self.config.period.nanos())
     }
 
-    /// How long a broker may take to welcome: a quarter of a period, and half a second at least, since a handshake on a
-    /// busy host takes some.
+    /// How long a broker may take to welcome: a quarter of a period, and half a second at least,
+    /// since a handshake takes some time on a busy host.
     fn patience(&self) -> Duration {
         (self.period() / 4).clamp(Duration::from_millis(500), Duration::from_secs(10))
     }
@@ -140,14 +140,14 @@ impl Client {
     fn failed(&self, reason: String) {
         let mut status = self.shared.get();
         status.failures += 1;
-        // The same failure again is told once.
+        // A repeated failure is logged once.
         if status.last_failure.as_ref() != Some(&reason) {
-            warn!("no fabric broker on the line: {reason}");
+            warn!("no stream to a fabric broker: {reason}");
             status.last_failure = Some(reason);
         }
     }
 
-    /// Whether a broker that is called now would hear nothing, or something old.
+    /// Whether there is no report, or only an obsolete one.
     fn has_nothing_new(&self) -> bool {
         self.newest.since.is_none_or(|since| since.elapsed() >= self.period())
     }
@@ -155,16 +155,16 @@ impl Client {
     fn keep(&mut self, report: RackReport) {
         let stamp = |report: &RackReport| (report.epoch, report.round);
         if self.newest.parts.first().is_none_or(|first| stamp(first) != stamp(&report)) {
-            let lost = self.newest.parts.len() - self.newest.untold;
+            let lost = self.newest.parts.len() - self.newest.unsent;
             self.shared.get().reports_lost += lost as u64;
             self.newest.parts.clear();
-            self.newest.untold = 0;
+            self.newest.unsent = 0;
             self.newest.since = Some(Instant::now());
         }
         self.newest.parts.push(report);
     }
 
-    /// Takes reports while something else is done.
+    /// Takes reports while `work` runs.
     async fn meanwhile<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
         loop {
@@ -182,36 +182,36 @@ impl Client {
         self.stand(SessionState::Connecting(broker.to_string()));
         let (patience, machine) = (self.patience(), self.config.machine.clone());
         let connect = connect(self.config.clone(), broker.clone(), patience, machine, self.shared.clone());
-        let (mut messages, said) = match self.meanwhile(timeout(patience, connect)).await {
+        let (mut messages, to_broker) = match self.meanwhile(timeout(patience, connect)).await {
             Ok(Ok(both)) => both,
             Ok(Err(reason)) => return End::Failed(reason),
-            Err(_) => return End::Failed(format!("no answer within {} s", patience.as_secs_f64())),
+            Err(_) => return End::Failed(format!("no reply within {} s", patience.as_secs_f64())),
         };
         match self.meanwhile(timeout(patience, messages.message())).await {
             Ok(Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Welcome(welcome)) }))) => {
-                self.converse(broker, &welcome, messages, said).await
+                self.exchange(broker, &welcome, messages, to_broker).await
             }
             Ok(Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Elsewhere(elsewhere)) }))) => {
-                End::Elsewhere(elsewhere.url.parse().ok())
+                End::Redirected(elsewhere.url.parse().ok())
             }
-            Ok(Ok(_)) => End::Failed("it did not welcome".to_owned()),
+            Ok(Ok(_)) => End::Failed("it sent no welcome".to_owned()),
             Ok(Err(status)) => End::Failed(failure::of_status(&status)),
-            Err(_) => End::Failed("it did not welcome in time".to_owned()),
+            Err(_) => End::Failed("it sent no welcome in time".to_owned()),
         }
     }
 
-    /// A broker is on the line.
-    async fn converse(
+    /// Exchanges messages with a broker until the stream ends.
+    async fn exchange(
         &mut self,
         broker: &BrokerUrl,
         welcome: &proto::Welcome,
         mut messages: tonic::Streaming<proto::FromBroker>,
-        said: mpsc::Sender<proto::FromLeader>,
+        to_broker: mpsc::Sender<proto::FromLeader>,
     ) -> End {
-        info!("the fabric broker at {broker} is on the line");
+        info!("the session with the fabric broker at {broker} is up");
         if welcome.period_ns != self.config.period.nanos() {
             warn!(
-                "{broker} answers every {} s, and this agent believes every {} s",
+                "{broker} has a period of {} s, and this agent is configured for {} s",
                 welcome.period_ns as f64 / 1e9,
                 self.period().as_secs_f64()
             );
@@ -222,22 +222,22 @@ impl Client {
             status.state = SessionState::Up(broker.to_string());
             status.last_failure = None;
         }
-        if self.newest.told_to != Some(welcome.epoch) {
-            self.newest.untold = 0;
+        if self.newest.sent_to != Some(welcome.epoch) {
+            self.newest.unsent = 0;
         }
-        self.newest.told_to = Some(welcome.epoch);
-        let hang_up = Duration::from_nanos(self.config.timeout.nanos());
+        self.newest.sent_to = Some(welcome.epoch);
+        let timeout_without_reports = Duration::from_nanos(self.config.timeout.nanos());
         let mut quiet_since = Instant::now();
         loop {
-            if let Some(report) = self.newest.parts.get(self.newest.untold) {
+            if let Some(report) = self.newest.parts.get(self.newest.unsent) {
                 let patience = self.patience();
-                match timeout(patience, said.send(convert::from_report(report))).await {
+                match timeout(patience, to_broker.send(convert::from_report(report))).await {
                     Ok(Ok(())) => {
-                        self.newest.untold += 1;
+                        self.newest.unsent += 1;
                         self.shared.get().reports_sent += 1;
                         continue;
                     }
-                    // What ended the call is read below.
+                    // The reason for the end of the stream is read below.
                     Ok(Err(_)) => {}
                     Err(_) => return End::Failed("it takes no reports".to_owned()),
                 }
@@ -251,15 +251,17 @@ impl Client {
                     None => return End::Over,
                 },
                 message = messages.message() => match message {
-                    Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Limits(limits)) })) => self.take(&limits),
+                    Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Limits(limits)) })) => {
+                        self.take(&limits);
+                    }
                     Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Elsewhere(elsewhere)) })) => {
-                        return End::Elsewhere(elsewhere.url.parse().ok());
+                        return End::Redirected(elsewhere.url.parse().ok());
                     }
                     Ok(Some(_)) => self.shared.get().limits_malformed += 1,
-                    Ok(None) => return End::Failed("it hung up".to_owned()),
+                    Ok(None) => return End::Failed("it closed the stream".to_owned()),
                     Err(status) => return End::Failed(failure::of_status(&status)),
                 },
-                () = tokio::time::sleep_until(quiet_since + hang_up) => return End::Quiet,
+                () = tokio::time::sleep_until(quiet_since + timeout_without_reports) => return End::Quiet,
             }
         }
     }
@@ -280,17 +282,17 @@ impl Client {
     }
 }
 
-/// This machine's certificate as it is now, if it can be shown.
+/// This machine's certificate as it is now, if it can be used.
 fn own_identity(files: &IdentityFiles, now: i64, shared: &Shared) -> Result<Identity, String> {
     let reported = |error: IdentityError| format!("{error}; {}", error.hint());
     let identity = Identity::read(files).map_err(reported)?;
     shared.get().certificate_ends = Some(identity.expires());
-    identity.check_use(Use::Stream, files).map_err(reported)?;
+    identity.check_use(Use::Connect, files).map_err(reported)?;
     identity.check_dates(now, files).map_err(reported)?;
     Ok(identity)
 }
 
-type Both = (tonic::Streaming<proto::FromBroker>, mpsc::Sender<proto::FromLeader>);
+type BothDirections = (tonic::Streaming<proto::FromBroker>, mpsc::Sender<proto::FromLeader>);
 
 async fn connect(
     config: SessionConfig,
@@ -298,13 +300,13 @@ async fn connect(
     patience: Duration,
     machine: String,
     shared: Shared,
-) -> Result<Both, String> {
+) -> Result<BothDirections, String> {
     let identity = own_identity(&config.identity, now_s(), &shared)?;
     let (pem, trusted) = (&identity.pem, Certificate::from_pem(&identity.pem.ca));
     let own = tonic::transport::Identity::from_pem(&pem.certificate, &pem.private_key);
     let tls = ClientTlsConfig::new().ca_certificate(trusted).identity(own);
     let endpoint = Endpoint::from_shared(broker.to_string()).and_then(|endpoint| endpoint.tls_config(tls));
-    // A host that is gone without a word is found out within half a period.
+    // Keep-alives detect a host that is gone within half a period.
     let endpoint = endpoint
         .map_err(|error| failure::of(&error))?
         .connect_timeout(patience)
@@ -314,10 +316,10 @@ async fn connect(
         .keep_alive_while_idle(true);
     let channel: Channel = endpoint.connect().await.map_err(|error| failure::of(&error))?;
     let mut client = FabricClient::new(channel).max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST);
-    let (said, to_broker) = mpsc::channel(OUTGOING);
+    let (to_broker, outgoing) = mpsc::channel(OUTGOING);
     let hello = from_leader::Message::Hello(proto::Hello { machine });
     let hello = proto::FromLeader { message: Some(hello) };
-    said.send(hello).await.map_err(|_| "the call ended before it began".to_owned())?;
-    let reply = client.lead(ReceiverStream::new(to_broker)).await.map_err(|status| failure::of_status(&status))?;
-    Ok((reply.into_inner(), said))
+    to_broker.send(hello).await.map_err(|_| "the stream ended before it began".to_owned())?;
+    let reply = client.lead(ReceiverStream::new(outgoing)).await.map_err(|status| failure::of_status(&status))?;
+    Ok((reply.into_inner(), to_broker))
 }

@@ -10,14 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_control::rate::rounded;
 use weir_control::{FabricBrokerConfig, RackReport, RateRow, Stale};
-use weir_fabric::ca::{CertificateAuthority, Holder};
+use weir_fabric::ca::{Ca, Holder};
 use weir_fabric::{BrokerUrl, FabricConfig, IdentityFiles, Session, SessionConfig};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, MachineId, PerDirection, ServiceId};
 
 /// Two racks of two; `a` at most 10 Gb/s in all.
-pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks:\n    r1: { uplink: 10Gb/s, machines: [m1, m2] }\n    \
-    r2: { uplink: 10Gb/s, machines: [m3, m4] }\nservices:\n  a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 10Gb/s } }\n";
+pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks:\n    \
+    r1: { uplink: 10Gb/s, machines: [m1, m2] }\n    \
+    r2: { uplink: 10Gb/s, machines: [m3, m4] }\nservices:\n  \
+    a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 10Gb/s } }\n";
 
 /// T_fabric in tests.
 pub(crate) const PERIOD: weir_units::Duration = weir_units::Duration::from_millis(400);
@@ -25,7 +27,7 @@ pub(crate) const PERIOD: weir_units::Duration = weir_units::Duration::from_milli
 pub(crate) struct World {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) policy: Arc<Policy>,
-    pub(crate) ca: CertificateAuthority,
+    pub(crate) ca: Ca,
 }
 
 impl World {
@@ -85,10 +87,10 @@ impl World {
     }
 
     pub(crate) fn session(&self, machine: &str, broker: &Broker) -> Session {
-        Session::start(self.session_config(machine, &[broker.url()])).expect("a line")
+        Session::start(self.session_config(machine, &[broker.url()])).expect("a session")
     }
 
-    /// What `a` would send from a machine's rack.
+    /// A report of the demand of `a` in a machine's rack.
     pub(crate) fn report(&self, machine: &str, round: u64, gbps: u64) -> RackReport {
         let machine = self.policy.network().machine_named(machine).expect("a machine");
         let rates = PerDirection { tx: rounded(Bandwidth::from_gbps(gbps)), rx: Bandwidth::ZERO };
@@ -101,9 +103,9 @@ pub(crate) fn report(machine: MachineId, policy: u64, round: u64, rates: PerDire
     RackReport { machine, policy, epoch: 1, round, first: ServiceId(0), last: ServiceId(u32::MAX), rows }
 }
 
-/// A CA with certificates for everyone here.
-pub(crate) fn ca(directory: &std::path::Path) -> CertificateAuthority {
-    let (ca, _) = CertificateAuthority::open(directory).expect("made");
+/// A CA with certificates for all machines and the broker.
+pub(crate) fn ca(directory: &std::path::Path) -> Ca {
+    let (ca, _) = Ca::open(directory).expect("made");
     for machine in ["m1", "m2", "m3", "m4", "m9"] {
         ca.issue(&Holder::Machine(machine.to_owned()), 2).expect("made");
     }
@@ -135,7 +137,7 @@ pub(crate) fn status(file: &std::path::Path) -> Value {
     std::fs::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Asks until yes; panics after 20 s with what was waited for.
+/// Polls a condition; panics after 20 s with its description.
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !condition() {

@@ -1,4 +1,4 @@
-//! The policy for all: what etcd has, and what is ordered here.
+//! The policy for all: the one in etcd, and orders to replace it.
 
 use super::Member;
 use crate::cluster::orders::Order;
@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tracing::info;
 
 impl Member {
-    /// Writes the own policy where there is none. Whoever was first, the watch brings it.
+    /// Writes this broker's policy if etcd has none. The watch brings the policy that was written
+    /// first.
     pub(super) async fn propose(&mut self, session: &mut EtcdSession) -> Result<(), Failed> {
         if self.policy_there {
             return Ok(());
@@ -21,7 +22,7 @@ impl Member {
         Ok(())
     }
 
-    /// The policy for all, as etcd has it now.
+    /// Handles the policy that etcd has now.
     pub(super) async fn take_policy(
         &mut self,
         session: &mut EtcdSession,
@@ -38,14 +39,14 @@ impl Member {
                 if std::mem::take(&mut self.leads)
                     && let Some(lease) = self.lease.take()
                 {
-                    // The next session has a lease of its own, and takes no seat with it.
+                    // The next session has a lease of its own, and does not run for the leadership.
                     self.abandoned = Some(lease.id);
                     return Err(Failed::GivenUp("the policy in etcd cannot be used".to_owned()));
                 }
                 return Ok(());
             }
         };
-        if self.in_doubt.take_if(|order| *order == policy.digest()).is_some() {
+        if self.unconfirmed.take_if(|order| *order == policy.digest()).is_some() {
             let _ = self.events.send(ClusterEvent::Taken(policy.digest())).await;
         }
         let again = std::mem::replace(&mut self.usable, true);
@@ -56,18 +57,19 @@ impl Member {
             return Ok(());
         }
         info!("etcd has the policy {:016x} for all, this broker had {:016x}", policy.digest(), self.digest);
-        // Noted only once the daemon has it: what fails before is tried again by the next session, which finds another policy here.
+        // Noted only once the daemon has it: after an earlier failure the next session finds the
+        // difference again.
         let epoch = if self.leads { self.next_epoch(session).await? } else { None };
         (self.digest, self.text) = (policy.digest(), text);
         let _ = self.events.send(ClusterEvent::Policy(Arc::new(policy), epoch)).await;
         Ok(())
     }
 
-    /// Makes a policy everybody's, unless that is another one than whoever ordered it knew.
-    pub(super) async fn carry_out(&mut self, session: &mut EtcdSession, order: Order) -> Result<(), Failed> {
+    /// Applies an order, unless the policy in etcd has changed since the order was given.
+    pub(super) async fn apply_order(&mut self, session: &mut EtcdSession, order: Order) -> Result<(), Failed> {
         let (key, on) = (self.key("policy"), self.orders.on(&order));
         let put = session.put_if(If::Written(&key, on), (&key, written(order.digest, &order.text), 0)).await;
-        let (cluster_event, result) = match put {
+        let (event, result) = match put {
             Ok(Some(revision)) => {
                 self.orders.done(on, revision);
                 (ClusterEvent::Taken(order.digest), Ok(()))
@@ -76,23 +78,22 @@ impl Member {
                 let reason = "the policy for all was changed meanwhile; reload again if this one is to take its place";
                 (ClusterEvent::Refused(order.digest, reason.to_owned()), Ok(()))
             }
-            // The session goes on: etcd answers.
+            // The session goes on, since etcd has replied.
             Err(Failed::Refused(why)) => {
                 let reason = format!("etcd refuses it: {why}; the old one stays for all");
                 (ClusterEvent::Refused(order.digest, reason), Ok(()))
             }
             Err(no_reply) => {
-                self.in_doubt = Some(order.digest);
-                let reason =
-                    format!("etcd did not say whether it took it ({no_reply}); reload again when it is reached");
+                self.unconfirmed = Some(order.digest);
+                let reason = format!("etcd did not confirm it ({no_reply}); reload again when it is reached");
                 (ClusterEvent::Refused(order.digest, reason), Err(no_reply))
             }
         };
-        let _ = self.events.send(cluster_event).await;
+        let _ = self.events.send(event).await;
         result
     }
 
-    /// A session is over: what was ordered of it is not left to the next one, which may begin much later.
+    /// A session has ended: its orders are refused, since the next session may begin much later.
     pub(super) async fn refuse_orders(&mut self) {
         for order in self.orders.close() {
             let reason = "etcd was lost before it had it; reload again when it is reached".to_owned();
