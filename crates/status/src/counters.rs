@@ -1,12 +1,13 @@
-//! What is counted since the start of whoever counts.
+//! Counters since the start of a program.
 //!
-//! A counter is described once: its name is the key in JSON, `weir_NAME_total` its metric, its doc the metric's help.
+//! A counter is described once: its name is the key in JSON, `weir_NAME_total` its metric, its doc
+//! the metric's help.
 
 use serde::{Deserialize, Serialize};
 
-/// Counters with their names and what they count.
+/// Counters with their names and descriptions.
 pub trait Counters {
-    /// Gives each as (name, what it counts, value).
+    /// Calls `give` for each counter with (name, description, value).
     fn each(&self, give: &mut dyn FnMut(&'static str, &'static str, u64));
 }
 
@@ -26,13 +27,13 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What an agent counted, in user space.
+    /// Counters of an agent, in user space.
     AgentCounters {
-        /// Usage reports of the rack's machines that told something new.
+        /// Usage reports of the rack's machines that were newer than the last one.
         reports_accepted,
-        /// Usage reports not newer than what was known: replayed, doubled or overtaken.
+        /// Usage reports not newer than the last one of their machine: replayed, doubled or overtaken.
         reports_replayed,
-        /// Usage reports in the name of a machine that is not another of this rack.
+        /// Usage reports in the name of a machine that is not another one of this rack.
         reports_unknown_machine,
         /// Usage reports made under another policy.
         reports_other_policy,
@@ -46,7 +47,7 @@ counters! {
         datagrams_other_version,
         /// Datagrams whose tag does not verify.
         datagrams_forged,
-        /// Genuine datagrams that are for somebody else.
+        /// Genuine datagrams for another receiver.
         datagrams_misdirected,
         /// Datagrams that could not be sent.
         datagrams_unsent,
@@ -54,13 +55,13 @@ counters! {
         fallbacks,
         /// Parts of reports sent to the fabric broker.
         rack_reports,
-        /// Limits of the fabric that told something new.
+        /// Limits of the fabric that were newer than those in force.
         limits_accepted,
-        /// Parts of reports to the fabric broker that had no line to go by.
+        /// Parts of reports to the fabric broker that could not be sent, since no session is configured.
         rack_reports_unsent,
-        /// Limits of the fabric that were known already: relays repeat them.
+        /// Limits of the fabric that were in force already: relays repeat them.
         limits_known,
-        /// Limits of the fabric older than what was known: replayed or overtaken.
+        /// Limits of the fabric older than those in force: replayed or overtaken.
         limits_replayed,
         /// Limits of the fabric older than their timeout.
         limits_expired,
@@ -70,53 +71,53 @@ counters! {
         limits_other_policy,
         /// Limits of the fabric whose content contradicts the policy or itself.
         limits_malformed,
-        /// Times that the fabric's limits ended because nothing was heard of it.
+        /// Times that the fabric's limits ended because none arrived within the timeout.
         fabric_fallbacks,
         /// Status files that could not be written.
         statuses_unwritten,
-        /// Reloads that were asked for, taken or refused.
+        /// Reloads, taken or refused.
         reloads,
     }
 }
 
 counters! {
-    /// What the kernel's programs counted on the interface.
+    /// Counters of the kernel's programs on the interface.
     KernelCounters {
         /// Feedback whose tag does not verify.
         feedback_forged,
-        /// Feedback not newer than what was known: replayed or overtaken.
+        /// Feedback not newer than the last one: replayed or overtaken.
         feedback_replayed,
         /// Tenants' packets that imitate control traffic, dropped.
         control_packets_dropped,
-        /// Destinations that got no entry because there was no room.
+        /// Destinations without an entry because there was no room.
         destinations_without_room,
         /// Runs of the meters' timer that were skipped because it was late.
         ticks_late,
-        /// Feedback about packets that are of no service here.
+        /// Feedback about packets of no service of this machine.
         feedback_unknown,
         /// Feedback that could not be made or sent.
-        answers_failed,
-        /// Senders that asked for feedback and got none, since too many asked at once.
-        asked_often,
+        feedback_failed,
+        /// Feedback requests without feedback, since too many arrived at once.
+        feedback_requests_refused,
         /// Packets dropped because they would have waited too long for their departure (`edt`).
         beyond_horizon,
-        /// Times that the kernel took the static policy because no agent was alive.
+        /// Times that the kernel put the static policy in force because no agent was alive.
         fallbacks,
     }
 }
 
 counters! {
-    /// What an agent's line to the fabric broker counted.
+    /// Counters of an agent's session with the fabric broker.
     SessionCounters {
-        /// Calls that a fabric broker welcomed.
+        /// Streams that a fabric broker welcomed.
         streams,
-        /// Calls that failed or broke.
+        /// Streams that failed or broke.
         failures,
-        /// Calls that were told which other broker answers.
-        sent_elsewhere,
-        /// Parts of reports handed to a fabric broker, those said again among them.
+        /// Streams that were redirected to the leading broker.
+        redirected,
+        /// Parts of reports sent to a fabric broker, repetitions included.
         reports_sent,
-        /// Parts of reports that were overtaken before there was a line, or never reached it.
+        /// Parts of reports that newer ones replaced before they were sent, or that never reached the session.
         reports_lost,
         /// Messages with limits that no broker makes.
         limits_malformed,
@@ -126,33 +127,33 @@ counters! {
 }
 
 counters! {
-    /// What a fabric broker counted.
+    /// Counters of a fabric broker.
     FabricCounters {
-        /// Rack reports that told something new.
+        /// Rack reports newer than the last one of their rack.
         rack_reports_accepted,
-        /// Rack reports not newer than what was known: replayed, doubled or overtaken.
+        /// Rack reports not newer than the last one of their rack: replayed, doubled or overtaken.
         rack_reports_replayed,
         /// Rack reports in the name of a machine that the policy does not have.
         rack_reports_unknown_machine,
         /// Rack reports made under another policy.
         rack_reports_other_policy,
-        /// Messages of leaders whose content contradicts the policy or itself.
+        /// Messages of rack leaders whose content contradicts the policy or itself.
         rack_reports_malformed,
         /// Connections without a certificate of the CA.
         handshakes_failed,
-        /// Calls in the name of a machine that the caller's certificate does not name.
+        /// Streams in the name of a machine that the client's certificate does not name.
         streams_other_machine,
-        /// Calls in the name of a machine that the policy does not have.
+        /// Streams in the name of a machine that the policy does not have.
         streams_unknown_machine,
-        /// Calls that were told which other broker answers.
+        /// Streams that were redirected to the leading broker.
         streams_redirected,
-        /// Parts of answers for machines that were not on the line.
-        answers_unsent,
-        /// Parts of answers for machines that did not take earlier ones.
-        answers_not_taken,
-        /// Answers to racks that were dropped because a period ended before they were sent.
-        answers_dropped,
-        /// Times that a silent rack's last word was forgotten.
+        /// Parts of limits for machines without a stream.
+        limits_unsent,
+        /// Parts of limits for machines that did not take earlier ones.
+        limits_not_taken,
+        /// Limits of racks that were dropped because a period ended before they were sent.
+        limits_dropped,
+        /// Times that the last report of a silent rack was forgotten.
         racks_forgotten,
     }
 }

@@ -1,8 +1,10 @@
 //! The facts from a policy and a broker.
 //!
 //! Order of calls for an agent: [`AgentStatus::outline`] once per policy, then each period
-//! [`measured`](AgentStatus::measured) and [`decided`](AgentStatus::decided), or [`counted`](AgentStatus::counted) alone while nothing is decided; it sets what it alone knows by itself.
-//! While limits that another agent left are in force, [`left`](AgentStatus::left) comes after `decided`.
+//! [`measured`](AgentStatus::measured) and [`decided`](AgentStatus::decided), or
+//! [`counted`](AgentStatus::counted) alone while the broker decides nothing. The agent sets its own
+//! facts itself. While limits of another agent are in force, [`left`](AgentStatus::left) comes
+//! after `decided`.
 
 use crate::counters::{AgentCounters, FabricCounters};
 use crate::model::{
@@ -14,12 +16,13 @@ use weir_control::{FabricBroker, MeterReading, NetworkReading, RackBroker};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
 
-/// A policy's fingerprint as a status has it.
+/// A policy's fingerprint, as a status has it.
 pub fn fingerprint(policy: &Policy) -> String {
     format!("{:016x}", policy.digest())
 }
 
-/// Everything that may decide a share under a policy, as a status has it: no other text is of an agent under this policy.
+/// All constraints that may decide a share under a policy, as a status has them: an agent under
+/// this policy reports no other text.
 pub fn constraints(policy: &Policy) -> impl Iterator<Item = String> + '_ {
     let network = policy.network();
     let machines = (0..network.machines().len()).map(|machine| Constraint::Machine(MachineId(machine as u32)));
@@ -33,13 +36,14 @@ pub fn constraints(policy: &Policy) -> impl Iterator<Item = String> + '_ {
 }
 
 impl AgentStatus {
-    /// What the policy alone says of a machine: who shares it, what is guaranteed, what may pass.
+    /// The facts of a machine that the policy alone gives: services, guarantees and maxima.
     pub fn outline(policy: &Policy, machine: MachineId) -> Self {
         let here = policy.network().machine(machine);
         let rack = policy.network().rack(here.rack());
         let bounds = weir_planning::latency_bounds(policy);
         let latency = |leaf: ServiceId| {
-            // A target above a service is its own too, and a tighter one further down comes first.
+            // A target above a service holds for it too, and a tighter one further down comes
+            // first.
             let mut within = std::iter::successors(Some(leaf), |&at| policy.services().get(at).parent());
             let bound = within.find_map(|id| bounds.iter().find(|bound| bound.service == id))?;
             Some(Latency {
@@ -91,38 +95,39 @@ impl AgentStatus {
         }
     }
 
-    /// What the meters said, and the usage since the reading before; both by leaf, the usage empty if there was none.
+    /// Meter readings, and the usage since the readings before; both by leaf. The usage is empty if
+    /// there were none.
     pub fn measured(&mut self, readings: &[MeterReading], usage: &[PerDirection<Bandwidth>]) {
-        for (place, service) in self.services.iter_mut().enumerate() {
+        for (index, service) in self.services.iter_mut().enumerate() {
             for direction in Direction::ALL {
                 let status = service.direction_mut(direction);
-                status.usage = usage.get(place).map(|usage| usage[direction]);
-                status.bytes = readings.get(place).map(|reading| reading.bytes[direction].get());
+                status.usage = usage.get(index).map(|usage| usage[direction]);
+                status.bytes = readings.get(index).map(|reading| reading.bytes[direction].get());
             }
             // A host without receive meters has the default here.
             let network =
-                readings.get(place).map(|reading| reading.network).filter(|of| *of != NetworkReading::default());
+                readings.get(index).map(|reading| reading.network).filter(|of| *of != NetworkReading::default());
             service.rx.packets_markable = network.map(|network| network.packets);
             service.rx.packets_marked = network.map(|network| network.marked);
             service.rx.sender_rate = network.and_then(|network| network.rate);
         }
     }
 
-    /// What the broker decided and counted. The broker is that of the outline's policy and machine.
+    /// The broker's decisions and counters. The broker is that of the outline's policy and machine.
     pub fn decided(&mut self, broker: &RackBroker) {
         let allocator = broker.allocator();
         let policy = allocator.policy();
         let name = |id: &MachineId| policy.network().machine(*id).name() == self.machine;
-        let place = allocator.machines().iter().position(name).unwrap_or_default();
+        let index = allocator.machines().iter().position(name).unwrap_or_default();
         self.mode = Some(match broker.mode() {
             weir_control::Mode::Static => Mode::Static,
             weir_control::Mode::Runtime => Mode::Runtime,
         });
         self.peers_alive = broker.peers_alive() as u64;
-        // The broker shares the rack in any mode; under the static policy nothing of that is given to anybody.
+        // The broker shares the rack in any mode; under the static policy no share is in force.
         let in_force = broker.mode() == weir_control::Mode::Runtime;
         for (leaf, service) in self.services.iter_mut().enumerate() {
-            let instance = allocator.instance(leaf, place);
+            let instance = allocator.instance(leaf, index);
             for direction in Direction::ALL {
                 let status = service.direction_mut(direction);
                 let given = broker.shares(direction).instances.get(instance).filter(|_| in_force);
@@ -135,7 +140,7 @@ impl AgentStatus {
         self.counted(broker);
     }
 
-    /// That not what the broker decided is in force but limits that an earlier agent, or broker, left: by leaf.
+    /// Limits of an earlier agent or broker, by leaf, which are in force instead of the broker's.
     pub fn left(&mut self, limits: &[PerDirection<Bandwidth>]) {
         self.mode = None;
         for (service, limits) in self.services.iter_mut().zip(limits) {
@@ -146,7 +151,7 @@ impl AgentStatus {
         }
     }
 
-    /// What the broker counted.
+    /// The broker's counters.
     pub fn counted(&mut self, broker: &RackBroker) {
         let (to, from) = (&mut self.counters, broker.counters());
         to.reports_accepted = from.accepted;
@@ -168,7 +173,7 @@ impl AgentStatus {
 }
 
 impl FabricStatus {
-    /// What the policy alone says, for a broker of this name.
+    /// The facts that the policy alone gives, for a broker of this name.
     pub fn outline(policy: &Policy, name: &str, epoch: u64) -> Self {
         Self {
             version: VERSION,
@@ -195,7 +200,7 @@ impl FabricStatus {
         }
     }
 
-    /// What the broker decided and counted under this policy.
+    /// The broker's decisions and counters under this policy.
     pub fn decided(&mut self, policy: &Policy, broker: &FabricBroker) {
         self.round = broker.round();
         self.racks_reporting = broker.racks_reporting() as u64;
@@ -229,7 +234,7 @@ impl FabricStatus {
         to.rack_reports_unknown_machine = from.unknown_machine;
         to.rack_reports_other_policy = from.other_policy;
         to.rack_reports_malformed = from.malformed;
-        to.answers_dropped = from.dropped_outputs;
+        to.limits_dropped = from.dropped_outputs;
         to.racks_forgotten = from.forgotten;
     }
 }

@@ -1,25 +1,29 @@
-//! What an agent or a fabric broker is doing.
+//! The status of an agent or a fabric broker.
 //!
-//! Problem: a status file, `/status`, `/metrics`, `weir top` and the dashboard show the same facts, and versions of
-//! Weir meet in one network. Approach: one model with a version. Who does something fills it; everybody else reads it.
-//! Nothing reads it to decide.
+//! Problem: a status file, `/status`, `/metrics`, `weir top` and the dashboard show the same facts,
+//! and versions of Weir meet in one network. Approach: one model with a version. The agent or
+//! fabric broker fills it; all other programs read it. No decision depends on it.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`model`](AgentStatus) | the facts, as serde reads and writes them |
-//! | [`counters`] | what is counted, each counter described once |
+//! | [`counters`] | all counters, each described once |
 //! | [`fill`](mod@fill) | the facts from a policy and a broker |
-//! | [`read`](mod@read) | a status from somebody else, refused where it is of another version |
+//! | [`read`](mod@read) | reads the status of another program and refuses other versions |
 //! | [`metrics`](mod@metrics) | the facts as Prometheus metrics |
 //!
-//! What a host does not deliver is absent, never zero. `null` in a rate that may be without bound (`limit_bps`,
-//! `maximum_bps`, `demand_bps`) says that it is; a demand without bound is that of a backlogged service.
+//! A fact that a host does not deliver is absent, never zero. `null` in a rate that may be
+//! unlimited (`limit_bps`, `maximum_bps`, `demand_bps`) means unlimited; an unlimited demand is
+//! that of a backlogged service.
 //!
 //! ```json
-//! { "kind": "agent", "version": 1, "machine": "m1", "rack": "r1", "mode": "runtime", "backend": "htb", "peers_alive": 9,
-//!   "services": [ { "service": "dfs",
-//!                   "tx": { "usage_bps": 1, "demand_bps": null, "limit_bps": 1, "share_bps": 1, "decided_by": "rack r1", … },
-//!                   "rx": { … } } ],
+//! { "kind": "agent", "version": 1, "machine": "m1", "rack": "r1", "mode": "runtime",
+//!   "backend": "htb", "peers_alive": 9,
+//!   "services": [
+//!     { "service": "dfs",
+//!       "tx": { "usage_bps": 1, "demand_bps": null, "limit_bps": 1, "share_bps": 1, "decided_by":
+//!       "rack r1", … },
+//!       "rx": { … } } ],
 //!   "counters": { "reports_accepted": 1, "reports_replayed": 0, … } }
 //! ```
 //!
@@ -54,5 +58,5 @@ pub use model::{
 };
 pub use read::ReadError;
 
-/// The port on which agents serve their status unless told otherwise: beside that of rack datagrams.
+/// The default port of an agent's status: beside that of rack datagrams.
 pub const DEFAULT_PORT: u16 = 30_566;

@@ -1,14 +1,16 @@
 //! The facts as Prometheus metrics, in the OpenMetrics text format.
 //!
-//! Problem: a status changes as a whole once a period, and metrics must neither mix two periods nor keep what is gone.
-//! Approach: nothing is registered beforehand; a scrape encodes one status. What is absent there is no series here.
+//! Problem: a status changes as a whole once a period, and metrics must neither mix two periods nor
+//! keep series of deleted objects. Approach: no metric is registered beforehand; a scrape encodes
+//! one status. An absent fact has no series.
 //!
 //! Names follow Prometheus' conventions: `weir_`, base units (bytes and seconds; a policy's bit/s are divided by 8),
 //! `_total` for counters. A rate without bound is ``inf``, so that usage over limit is 0 there. A metric is described
 //! once, in [`METRICS`] or in [`counters`](crate::counters); the reference in `docs/visibility.md` is checked against
 //! [`reference`].
 //!
-//! Worked example: `dfs` may send 500 Mb/s: `weir_service_limit_bytes_per_second{service="dfs",direction="tx"} 62500000.0`.
+//! Worked example: with a limit of 500 Mb/s for `dfs`:
+//! `weir_service_limit_bytes_per_second{service="dfs",direction="tx"} 62500000.0`.
 //!
 //! Source: <https://prometheus.io/docs/practices/naming/> and the OpenMetrics 1.0 text format.
 
@@ -29,7 +31,7 @@ pub use table::{Kind, Metric, Value};
 /// The content type of [`text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A status as a scrape's answer.
+/// A status as the text of a scrape.
 pub fn text(status: &Status) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Snapshot(status.clone())));
@@ -38,7 +40,7 @@ pub fn text(status: &Status) -> String {
     text
 }
 
-/// All metrics as (name, kind, labels, help), in the order in which they are told: the reference.
+/// All metrics as (name, kind, labels, help), in the order of the text: the reference.
 pub fn reference() -> Vec<(String, &'static str, String, String)> {
     let mut rows: Vec<_> = METRICS
         .iter()
@@ -55,14 +57,14 @@ pub fn reference() -> Vec<(String, &'static str, String, String)> {
         });
     };
     counted(AGENT, &AgentCounters::default());
-    counted(LINE, &SessionCounters::default());
+    counted(SESSION, &SessionCounters::default());
     counted(KERNEL, &KernelCounters::default());
     counted(FABRIC, &FabricCounters::default());
     rows
 }
 
 const AGENT: &str = "weir_";
-const LINE: &str = "weir_fabric_session_";
+const SESSION: &str = "weir_fabric_session_";
 const KERNEL: &str = "weir_kernel_";
 const FABRIC: &str = "weir_fabric_";
 
@@ -129,7 +131,7 @@ impl Collector for Snapshot {
             Status::Agent(status) => {
                 counted(AGENT, &status.counters)?;
                 if let Some(session) = status.fabric.as_ref().and_then(|link| link.session.as_ref()) {
-                    counted(LINE, &session.counters)?;
+                    counted(SESSION, &session.counters)?;
                 }
                 status.kernel.as_ref().map_or(Ok(()), |kernel| counted(KERNEL, kernel))
             }

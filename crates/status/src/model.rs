@@ -1,4 +1,4 @@
-//! The model; see the crate's doc for what absence and `null` mean.
+//! The model; the crate's doc explains absence and `null`.
 
 use crate::counters::{AgentCounters, FabricCounters, KernelCounters, SessionCounters};
 use crate::rate;
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use weir_units::{Bandwidth, Direction, PerDirection};
 
-/// The version of the model. A key that is new and may be absent does not change it; one that goes or changes its
-/// meaning does.
+/// The version of the model. A new key that may be absent does not change it; a removed key or
+/// another meaning does.
 pub const VERSION: u32 = 1;
 
-/// What somebody is doing.
+/// The status of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[allow(clippy::large_enum_variant, reason = "one for each machine, beside its services: no table of them is held")]
+#[allow(clippy::large_enum_variant, reason = "one for each machine, beside its services: no table of them is kept")]
 pub enum Status {
     /// An agent.
     Agent(AgentStatus),
@@ -43,7 +43,7 @@ impl Status {
             Self::Fabric(status) => &status.name,
         }
     }
-    /// As JSON for people and programs, with a line end.
+    /// As JSON, with a line end.
     pub fn to_json(&self) -> String {
         // Maps with text keys and numbers: nothing in the model can fail to be written.
         let text = serde_json::to_string_pretty(self).expect("a status is JSON");
@@ -51,11 +51,11 @@ impl Status {
     }
 }
 
-/// Which policy is in force on a machine.
+/// The kind of policy in force on a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// The machine's own: nobody was heard for the timeout, or ever.
+    /// The machine's own: no report of another machine arrived within the timeout, or ever.
     Static,
     /// The one computed from the rack's usage.
     Runtime,
@@ -79,7 +79,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// T_rack and T_fabric (Parley Table 1), unless somebody says otherwise.
+/// The defaults of T_rack and T_fabric (Parley Table 1).
 pub(crate) const fn agent_period() -> u64 {
     1_000
 }
@@ -87,7 +87,7 @@ pub(crate) const fn fabric_period() -> u64 {
     10_000
 }
 
-/// What an agent is doing.
+/// The status of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentStatus {
     /// [`VERSION`].
@@ -109,53 +109,55 @@ pub struct AgentStatus {
     /// How the programs are attached to it, such as `tcx`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attachment: Option<String>,
-    /// What enforces rates: `htb` or `edt`.
+    /// The backend that enforces rates: `htb` or `edt`.
     #[serde(default)]
     pub backend: String,
-    /// Why it is not one that comes before it: `edt: the kernel has no qdisc fq`.
+    /// Why preferred backends cannot be used: `edt: the kernel has no qdisc fq`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backend_obstacles: Vec<String>,
-    /// Which policy is in force; absent while the interface is, where nothing is, and while limits of an earlier agent are.
+    /// The kind of policy in force; absent while the interface is absent, and while limits of an
+    /// earlier agent are in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// The policy's fingerprint, 16 hexadecimal digits.
     pub policy: String,
-    /// Why the policy and the keys that were to take their place were refused, where the last ones were.
+    /// Why the last reload of policy and keys was refused, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_refused: Option<String>,
     /// Whether the interface is gone, so that nothing is limited here until it is back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interface_absent: bool,
-    /// Why services are not held to their limits although the interface is there: somebody took away what holds them, and the agent
-    /// has not got it back yet.
+    /// Why limits are not enforced although the interface is there: its qdisc or programs were
+    /// removed, and the agent has not restored them yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_enforced: Option<String>,
-    /// Which start of the machine's broker this is.
+    /// The epoch of the machine's broker, which counts its starts.
     pub epoch: u64,
-    /// How many other machines the rack has.
+    /// The number of other machines in the rack.
     pub peers: u64,
-    /// How many of them were heard within the timeout.
+    /// The number of other machines whose reports arrived within the timeout.
     pub peers_alive: u64,
-    /// What may pass the interface: its speed, or the machine cap where that is lower.
+    /// The capacity of the interface: its speed, or the machine cap where that is lower.
     #[serde(with = "rate")]
     pub capacity_tx_bps: Bandwidth,
-    /// The same for what is received.
+    /// The same for receiving.
     #[serde(with = "rate")]
     pub capacity_rx_bps: Bandwidth,
-    /// What it has to do with the fabric; absent where the policy does not speak of it and no broker is configured.
+    /// The state of the fabric's limits; absent where the policy has none and no broker is
+    /// configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric: Option<FabricLink>,
     /// The leaf services, in the policy's order.
     pub services: Vec<ServiceStatus>,
-    /// What the agent counted.
+    /// Counters of the agent.
     pub counters: AgentCounters,
-    /// What the kernel's programs counted.
+    /// Counters of the kernel's programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelCounters>,
 }
 
 impl AgentStatus {
-    /// What may pass the interface in a direction.
+    /// The capacity of the interface in a direction.
     pub fn capacity(&self, direction: Direction) -> Bandwidth {
         match direction {
             Direction::Tx => self.capacity_tx_bps,
@@ -164,30 +166,30 @@ impl AgentStatus {
     }
 }
 
-/// What an agent has to do with the fabric.
+/// The state of the fabric's limits on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FabricLink {
-    /// Whether this machine speaks for its rack.
+    /// Whether this machine leads its rack.
     pub leads: bool,
-    /// Whether the fabric's limits were heard, from its broker or relayed, within the timeout.
+    /// Whether limits of the fabric arrived, from its broker or relayed, within the timeout.
     pub receives: bool,
-    /// The line to a fabric broker; absent where none is configured.
+    /// The session with a fabric broker; absent where none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<FabricSession>,
 }
 
-/// Where the line to a fabric broker stands.
+/// The state of a session with a fabric broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
-    /// Nothing to report, so nobody is called.
+    /// No stream, since there is nothing to report.
     #[default]
     Idle,
-    /// A broker is being called.
+    /// A stream to a broker is being opened.
     Connecting,
-    /// Waiting before the next call.
+    /// Waiting before the next attempt.
     Waiting,
-    /// A broker is on the line.
+    /// A stream to a broker is open.
     Up,
 }
 
@@ -205,25 +207,26 @@ impl SessionState {
     }
 }
 
-/// An agent's line to a fabric broker.
+/// An agent's session with a fabric broker.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FabricSession {
-    /// Where it stands.
+    /// The state.
     pub state: SessionState,
-    /// The broker that is called or on the line.
+    /// The broker of the stream, or of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broker: Option<String>,
-    /// How long ago the last word of any fabric broker came, in milliseconds; absent before the first.
+    /// The time since the last limits of any fabric broker, in milliseconds; absent before the
+    /// first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_ms: Option<u64>,
-    /// Why the last call ended or failed.
+    /// Why the last stream ended or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
-    /// When this machine's own certificate ends, in seconds since 1970; of the one that the last call showed, and before the first that
-    /// of the start.
+    /// The end of this machine's certificate, in seconds since 1970, as it was read for the last
+    /// connection, or at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_ends: Option<i64>,
-    /// What it counted.
+    /// Counters of the session.
     pub counters: SessionCounters,
 }
 
@@ -232,12 +235,12 @@ pub struct FabricSession {
 pub struct ServiceStatus {
     /// Its path, such as `dfs/hbase`.
     pub service: String,
-    /// What the policy promises of its messages, where it asks for a latency.
+    /// The latency that the policy guarantees for its messages, if it has a target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// What it sends.
+    /// Sending.
     pub tx: DirectionStatus,
-    /// What it receives.
+    /// Receiving.
     pub rx: DirectionStatus,
 }
 
@@ -258,14 +261,15 @@ impl ServiceStatus {
     }
 }
 
-/// A latency target and what is promised.
+/// A latency target and its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
     /// The message's size.
     pub message_bytes: u64,
-    /// What 99 of 100 messages must finish within.
+    /// The target: 99 of 100 messages must finish within this time.
     pub target_ns: u64,
-    /// What every message finishes within, by the burst bound (`weir plan`); absent where no time holds.
+    /// The burst bound (`weir plan`): every message finishes within this time; absent if there is
+    /// no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_ns: Option<u64>,
 }
@@ -273,25 +277,27 @@ pub struct Latency {
 /// One service on one machine in one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionStatus {
-    /// What it used in the last period; absent before the second reading.
+    /// The rate used in the last period; absent before the second reading.
     #[serde(rename = "usage_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Bandwidth>,
-    /// What it asks for, without bound when backlogged; absent while the interface is.
-    #[serde(rename = "demand_bps", with = "rate::asked", default, skip_serializing_if = "Option::is_none")]
+    /// The demand, unlimited when backlogged; absent while the interface is absent.
+    #[serde(rename = "demand_bps", with = "rate::demand", default, skip_serializing_if = "Option::is_none")]
     pub demand: Option<Bandwidth>,
-    /// What it is guaranteed of this machine.
+    /// The guarantee on this machine.
     #[serde(rename = "guarantee_bps", with = "rate")]
     pub guarantee: Bandwidth,
-    /// What it is guaranteed of the rack, all machines together.
+    /// The guarantee in the rack, all machines together.
     #[serde(rename = "rack_guarantee_bps", with = "rate")]
     pub rack_guarantee: Bandwidth,
-    /// The most that the static policy lets it have of this machine.
+    /// The maximum of the static policy on this machine.
     #[serde(rename = "maximum_bps", with = "rate")]
     pub maximum: Bandwidth,
-    /// What it was given in the last period; absent before the first, and while the rack's policy is not in force.
+    /// The share of the last period; absent before the first, and while the rack's policy is not in
+    /// force.
     #[serde(rename = "share_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Bandwidth>,
-    /// What decided that, such as `demand`, `rack r1` or `max of dfs at rack`; absent as the share is.
+    /// The constraint that decided the share, such as `demand`, `rack r1` or `max of dfs at rack`;
+    /// absent as the share is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
     /// The runtime limit in force, of this agent or one before it.
@@ -303,7 +309,7 @@ pub struct DirectionStatus {
     /// Received: the receive meter's capacity C.
     #[serde(rename = "meter_capacity_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
     pub meter_capacity: Option<Bandwidth>,
-    /// Received: R, what each sender may send now; absent while it holds nobody.
+    /// Received: R, the rate that each sender may use now; absent while no sender is rate-limited.
     #[serde(rename = "sender_rate_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
     pub sender_rate: Option<Bandwidth>,
     /// Received: packets that switches could mark.
@@ -315,7 +321,7 @@ pub struct DirectionStatus {
     /// Received: feedback that was sent to senders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback_sent: Option<u64>,
-    /// Sent: feedback that came from receivers and was taken.
+    /// Sent: feedback that arrived from receivers and was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback_received: Option<u64>,
     /// Sent: bytes that wait for a limiter now.
@@ -324,18 +330,18 @@ pub struct DirectionStatus {
     /// Sent: packets that a limiter dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<u64>,
-    /// Sent: destinations that are held to a receiver's rate now.
+    /// Sent: destinations that are rate-limited by their receivers now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destinations_limited: Option<u64>,
 }
 
 impl DirectionStatus {
-    /// Whether anything but its own demand decides what it gets.
+    /// Whether a constraint other than its own demand decides the share.
     pub fn is_limited(&self) -> bool {
         self.decided_by.as_deref().is_some_and(|by| by != "demand")
     }
-    /// What holds it now: the runtime limit or the static maximum, whichever is lower.
-    pub fn held_at(&self) -> Bandwidth {
+    /// The rate that is enforced now: the runtime limit or the static maximum, whichever is lower.
+    pub fn effective_limit(&self) -> Bandwidth {
         self.limit.min(self.maximum)
     }
 }
@@ -365,7 +371,7 @@ impl Default for DirectionStatus {
     }
 }
 
-/// What a fabric broker is doing.
+/// The status of a fabric broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricStatus {
     /// [`VERSION`].
@@ -379,45 +385,45 @@ pub struct FabricStatus {
     pub uptime_ms: u64,
     /// The broker's name among several.
     pub name: String,
-    /// Whether it leads: computes and answers. One that runs alone does.
+    /// Whether it leads, so that it computes and sends limits. A broker that runs alone leads.
     pub leads: bool,
-    /// Who leads, if somebody does and it is known.
+    /// The leading broker, if there is one and it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
     /// The policy's fingerprint, 16 hexadecimal digits.
     pub policy: String,
-    /// Which start of the broker this is.
+    /// The broker's epoch, which counts its starts.
     pub epoch: u64,
     /// Periods since then.
     pub round: u64,
-    /// Why the policy that was to take its place was refused, where the last one was.
+    /// Why the last reload of the policy was refused, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_refused: Option<String>,
-    /// Why the certificates that were to take the place of those in use were refused, where the last ones were.
+    /// Why the last reload of the certificates was refused, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_refused: Option<String>,
     /// When the broker's certificate ends, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_ends: Option<i64>,
-    /// How many machines are on the line.
+    /// The number of machines with a stream.
     #[serde(default)]
     pub streams: u64,
-    /// How many racks the policy has.
+    /// The number of racks in the policy.
     pub racks: u64,
-    /// How many of them reported within the timeout.
+    /// The number of racks that reported within the timeout.
     pub racks_reporting: u64,
-    /// What may pass the fabric.
+    /// The capacity of the fabric.
     #[serde(with = "rate")]
     pub capacity_tx_bps: Bandwidth,
-    /// The same for what is received.
+    /// The same for receiving.
     #[serde(with = "rate")]
     pub capacity_rx_bps: Bandwidth,
     /// The limits in force, by rack and service; at most [`FabricStatus::MOST_LIMITS`].
     pub limits: Vec<FabricLimit>,
-    /// How many more there are.
+    /// The number of limits beyond those.
     #[serde(default)]
     pub limits_left_out: u64,
-    /// What the broker counted.
+    /// Counters of the broker.
     pub counters: FabricCounters,
 }
 
@@ -425,13 +431,13 @@ impl FabricStatus {
     /// The most limits that a status holds: some hundred bytes each.
     pub const MOST_LIMITS: usize = 10_000;
 
-    /// What may pass the fabric in both directions.
+    /// The capacity of the fabric in both directions.
     pub fn capacity(&self) -> PerDirection<Bandwidth> {
         PerDirection { tx: self.capacity_tx_bps, rx: self.capacity_rx_bps }
     }
 }
 
-/// A limit on what a service may have in a rack, all its machines together.
+/// A limit of a service in a rack, all its machines together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricLimit {
     /// The rack's name.
@@ -440,10 +446,10 @@ pub struct FabricLimit {
     pub service: String,
     /// `tx` or `rx`.
     pub direction: String,
-    /// What the rack asks for.
+    /// The rack's demand.
     #[serde(rename = "demand_bps", with = "rate")]
     pub demand: Bandwidth,
-    /// What it may have.
+    /// The limit.
     #[serde(rename = "limit_bps", with = "rate")]
     pub limit: Bandwidth,
 }

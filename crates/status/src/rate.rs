@@ -11,7 +11,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     Ok(Option::<u64>::deserialize(deserializer)?.map_or(Bandwidth::UNLIMITED, Bandwidth::from_bps))
 }
 
-/// Rates that may not be known: absent then. One without bound cannot be told from that, so none of these may be.
+/// Rates that may be absent, but never unlimited: absence and unlimited could not be distinguished.
 pub(crate) mod known {
     use super::*;
 
@@ -24,8 +24,8 @@ pub(crate) mod known {
     }
 }
 
-/// Rates that may not be known, and absent then, or without bound: `null`.
-pub(crate) mod asked {
+/// Rates that may be absent or unlimited: `null`.
+pub(crate) mod demand {
     use super::*;
 
     pub(crate) fn serialize<S: Serializer>(rate: &Option<Bandwidth>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,15 +1,15 @@
-//! A status from somebody else.
+//! Reads the status of another program.
 
 use crate::model::{Status, VERSION};
 use serde::Deserialize;
 
-/// Why a text is no status that this program can show.
+/// Why a text is not a status that this program can show.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is something else, or cut off.
+    /// The text is something else, or truncated.
     #[error("not a status: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// Of another version of the model.
+    /// The status is of another version of the model.
     #[error("a status of version {found}, and this program reads version {VERSION}")]
     Version {
         /// The version.
@@ -18,10 +18,11 @@ pub enum ReadError {
 }
 
 impl Status {
-    /// Reads a status. Keys that are not known are left aside: a newer program may tell more.
+    /// Reads a status. Unknown keys are ignored, since a newer program may report more.
     ///
     /// # Errors
-    /// [`ReadError::Version`] for another version, whatever else is in it; [`ReadError::Malformed`] otherwise.
+    /// [`ReadError::Version`] for another version, whatever the rest is; [`ReadError::Malformed`]
+    /// otherwise.
     pub fn read(text: &[u8]) -> Result<Self, ReadError> {
         #[derive(Deserialize)]
         struct Versioned {

@@ -83,7 +83,7 @@ fn agent() -> AgentStatus {
 }
 
 #[test]
-fn an_agent_tells_what_its_broker_decided() {
+fn agent_reports_the_decisions_of_its_broker() {
     let status = agent();
     assert_eq!((status.mode, status.peers, status.peers_alive), (Some(Mode::Runtime), 1, 1));
     assert_eq!((status.counters.reports_accepted, status.counters.reports_replayed), (1, 1));
@@ -91,24 +91,25 @@ fn an_agent_tells_what_its_broker_decided() {
     assert_eq!(bulk.decided_by.as_deref(), Some("rack r1"));
     assert!(bulk.is_limited() && bulk.limit < Bandwidth::from_mbps(300), "{bulk:?}");
     assert_eq!(bulk.share, Some(bulk.limit));
-    assert_eq!((bulk.maximum, bulk.held_at()), (Bandwidth::from_mbps(800), bulk.limit));
+    assert_eq!((bulk.maximum, bulk.effective_limit()), (Bandwidth::from_mbps(800), bulk.limit));
     let web = &status.services[1];
     assert_eq!((web.tx.guarantee, web.tx.rack_guarantee), (Bandwidth::from_mbps(200), Bandwidth::from_mbps(300)));
     assert!(!web.tx.is_limited() && web.tx.limit.is_unlimited());
     assert_eq!((web.rx.usage, web.rx.bytes), (Some(Bandwidth::from_mbps(20)), Some(5_000_000)));
-    // The planner's: its 500 Mb/s of 1 Gb/s, and 15 intervals.
-    let latency = web.latency.expect("the policy asks for one");
+    // The planner's bound: its 500 Mb/s of 1 Gb/s, and 15 intervals.
+    let latency = web.latency.expect("the policy has a target");
     assert!(latency.bound_ns.is_some_and(|bound| bound > 3_200_000), "{latency:?}");
     assert_eq!(status.services[0].latency, None);
 }
 
-/// 900 Mb/s of `bulk` is more than the rack's cap and than its maximum here; but nobody is heard, so no share is given.
+/// 900 Mb/s of `bulk` exceeds the rack's cap and its maximum here; but no report arrives, so no share is
+/// in force.
 #[test]
-fn under_the_static_policy_nobody_is_given_a_share() {
+fn no_share_is_in_force_under_the_static_policy() {
     let policy = policy();
     let machine = policy.network().machine_named("m1").expect("it is there");
     let mut broker = broker(&policy, machine);
-    // What the rack's policy decided before is not in force any more.
+    // Earlier decisions of the rack's policy are not in force any more.
     let mut status = agent();
     for second in 0..2_u64 {
         let now = Instant::from_nanos(second * 1_000_000_000);
@@ -123,26 +124,26 @@ fn under_the_static_policy_nobody_is_given_a_share() {
     assert!(computed.decided_by.is_limit(), "the rack is shared all the same: {computed:?}");
     let bulk = &status.services[0].tx;
     assert_eq!((bulk.share, bulk.decided_by.as_deref(), bulk.is_limited()), (None, None, false));
-    assert_eq!((bulk.limit, bulk.held_at()), (Bandwidth::UNLIMITED, Bandwidth::from_mbps(800)));
+    assert_eq!((bulk.limit, bulk.effective_limit()), (Bandwidth::UNLIMITED, Bandwidth::from_mbps(800)));
     assert!(bulk.demand.is_some_and(|demand| demand > Bandwidth::from_mbps(800)), "{:?}", bulk.demand);
     let text = metrics::text(&Status::Agent(status));
     assert!(!text.contains("weir_service_share") && !text.contains("weir_service_decided_by"), "{text}");
 }
 
 #[test]
-fn limits_that_an_earlier_agent_left_are_told_while_they_are_in_force() {
+fn limits_of_an_earlier_agent_are_reported_while_they_are_in_force() {
     let mut status = agent();
     let limits = PerDirection { tx: Bandwidth::from_mbps(40), rx: Bandwidth::UNLIMITED };
     status.left(&[limits, PerDirection::both(Bandwidth::UNLIMITED)]);
     let bulk = &status.services[0].tx;
-    assert_eq!((status.mode, bulk.limit, bulk.held_at()), (None, limits.tx, limits.tx));
+    assert_eq!((status.mode, bulk.limit, bulk.effective_limit()), (None, limits.tx, limits.tx));
     assert_eq!((bulk.share, bulk.decided_by.as_deref()), (None, None));
     assert!(status.services[0].rx.limit.is_unlimited() && status.services[1].tx.limit.is_unlimited());
 }
 
 /// 2 racks, 3 machines, 2 services at 3 points.
 #[test]
-fn what_may_decide_is_known_from_the_policy() {
+fn constraints_follow_from_the_policy() {
     let all: Vec<String> = fill::constraints(&policy()).collect();
     assert_eq!(all.len(), 2 + 3 + 2 + 2 * 3);
     for one in ["demand", "fabric", "machine m3", "rack r2", "max of bulk at machine", "max of web at fabric"] {
@@ -154,7 +155,7 @@ fn what_may_decide_is_known_from_the_policy() {
 }
 
 #[test]
-fn json_keeps_what_is_absent_and_what_has_no_bound() {
+fn json_keeps_absent_and_unlimited_rates() {
     let mut status = agent();
     let text = Status::Agent(status.clone()).to_json();
     insta::assert_snapshot!("agent", text);
@@ -209,9 +210,9 @@ fn fabric() -> FabricStatus {
     status
 }
 
-/// 500 Mb/s of `web` in all, which two racks want.
+/// 500 Mb/s of `web` in all, with the demand of two racks.
 #[test]
-fn a_fabric_broker_tells_its_limits() {
+fn fabric_broker_reports_its_limits() {
     let status = fabric();
     assert_eq!((status.racks, status.racks_reporting, status.round), (2, 2, 1));
     let shown: Vec<_> =
@@ -234,7 +235,7 @@ fn limits_that_are_left_out_are_a_metric() {
     assert!(!text.contains("\nweir_fabric_limit_bytes_per_second"), "{text}");
 }
 
-/// An agent that delivers everything there is.
+/// The status of an agent with every fact.
 fn complete() -> AgentStatus {
     let mut status = agent();
     status.kernel = Some(KernelCounters { feedback_forged: 5, ..KernelCounters::default() });
@@ -271,14 +272,14 @@ fn metrics_of_a_fabric_broker() {
     insta::assert_snapshot!("fabric.metrics", metrics::text(&Status::Fabric(fabric())));
 }
 
-/// What a text in the OpenMetrics format says, by metric: its kind, unit, help, and the names of its samples.
+/// The metrics of a text in the OpenMetrics format: name, kind, unit, help, and the names of the samples.
 fn families(text: &str) -> Vec<(String, String, String, String, Vec<String>)> {
     let mut families: Vec<(String, String, String, String, Vec<String>)> = Vec::new();
-    for session in text.lines() {
-        if let Some(rest) = session.strip_prefix("# ") {
-            let mut words = rest.splitn(3, ' ');
-            let (what, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-            let value = words.next().unwrap_or_default().to_owned();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let mut parts = rest.splitn(3, ' ');
+            let (what, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let value = parts.next().unwrap_or_default().to_owned();
             if families.last().is_none_or(|family| family.0 != name) && what != "EOF" {
                 families.push((name.to_owned(), String::new(), String::new(), String::new(), Vec::new()));
             }
@@ -290,14 +291,14 @@ fn families(text: &str) -> Vec<(String, String, String, String, Vec<String>)> {
                 _ => assert_eq!(what, "EOF"),
             }
         } else {
-            let name = session.split(['{', ' ']).next().expect("a name");
+            let name = line.split(['{', ' ']).next().expect("a name");
             families.last_mut().expect("a family comes first").4.push(name.to_owned());
         }
     }
     families
 }
 
-/// What `promtool check metrics` looks at, and what the format demands.
+/// The checks of `promtool check metrics`, and the rules of the format.
 #[test]
 fn names_follow_the_conventions() {
     let status = [Status::Agent(complete()), Status::Fabric(fabric())];
@@ -321,11 +322,11 @@ fn names_follow_the_conventions() {
             };
             assert!(["counter", "gauge", "info"].contains(&kind.as_str()), "{name} {kind}");
             assert!(!samples.is_empty() && samples.iter().all(|found| *found == sample), "{name}: {samples:?}");
-            assert!(!reported.contains(&sample), "{name} is told twice");
+            assert!(!reported.contains(&sample), "{name} appears twice");
             reported.push(sample);
         }
     }
-    // All there is came out of a complete status, and is in the reference, in the same order.
+    // A complete status has every metric of the reference.
     let reference: Vec<String> = metrics::reference().into_iter().map(|(name, ..)| name).collect();
     assert!(reported.iter().all(|name| reference.contains(name)));
     assert_eq!(
@@ -337,7 +338,7 @@ fn names_follow_the_conventions() {
 }
 
 #[test]
-fn what_is_absent_is_no_series() {
+fn absent_fact_has_no_series() {
     let text = metrics::text(&Status::Agent(agent()));
     for absent in
         ["weir_service_backlog", "weir_kernel_", "weir_fabric_li", "weir_service_sender_rate", "weir_service_markable"]
@@ -360,9 +361,9 @@ fn labels_are_escaped() {
     assert!(text.contains(r#"interface="a\"b\\c\nd""#), "{text}");
 }
 
-/// What receive meters know of the network comes with the readings; a host without them delivers nothing.
+/// Readings of receive meters include marks; a host without meters delivers none.
 #[test]
-fn what_receive_meters_know_is_told() {
+fn readings_of_receive_meters_are_reported() {
     let mut status = agent();
     assert_eq!((status.services[0].rx.packets_markable, status.services[0].rx.sender_rate), (None, None));
     let network = NetworkReading { packets: 100, marked: 3, rate: Some(Bandwidth::from_mbps(40)) };
@@ -393,16 +394,16 @@ fn the_reference_is_complete() {
         format!("| `{name}` | {kind} | {labels} | {help} |\n")
     };
     let rows: String = metrics::reference().iter().map(row).collect();
-    let reference = format!("\n| Metric | Kind | Labels | Says |\n|---|---|---|---|\n{rows}\n");
+    let reference = format!("\n| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n{rows}\n");
     if std::env::var_os("WEIR_UPDATE_METRICS").is_some() {
         std::fs::write(path, format!("{head}{before}{reference}{after}{tail}")).expect("written");
     } else {
         assert_eq!(found, reference, "`make metrics` writes the reference anew");
     }
-    // Whatever a query of the document names is a metric.
+    // Every metric in a query of the document exists.
     let reference: Vec<String> = metrics::reference().into_iter().map(|(name, ..)| name).collect();
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
-    for word in head.split(|c| !is_part(c)).filter(|word| word.starts_with("weir_") && !word.ends_with('_')) {
-        assert!(reference.iter().any(|name| name == word), "{word} in {path} is no metric");
+    for name in head.split(|c| !is_part(c)).filter(|name| name.starts_with("weir_") && !name.ends_with('_')) {
+        assert!(reference.iter().any(|metric| metric == name), "{name} in {path} is no metric");
     }
 }

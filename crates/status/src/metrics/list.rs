@@ -66,7 +66,7 @@ pub const METRICS: &[Metric] = &[
     info(
         "weir_agent",
         &["machine", "rack", "interface", "backend", "attachment", "policy"],
-        "What an agent is, in its labels; `policy` is the policy's fingerprint",
+        "An agent's identity, in its labels; `policy` is the policy's fingerprint",
         Of::Agent(|status, give| {
             let attachment = status.attachment.clone().unwrap_or_default();
             let texts =
@@ -92,7 +92,7 @@ pub const METRICS: &[Metric] = &[
         "weir_agent_policy_refused",
         None,
         &[],
-        "Whether the policy and the keys that were to take the place of those in force were refused",
+        "Whether the last reload of policy and keys was refused",
         Of::Agent(|status, give| alone(give, flag(status.policy_refused.is_some()))),
     ),
     gauge(
@@ -106,14 +106,15 @@ pub const METRICS: &[Metric] = &[
         "weir_agent_not_enforced",
         None,
         &[],
-        "Whether services are not held to their limits although the interface is there",
+        "Whether limits are not enforced although the interface is there",
         Of::Agent(|status, give| alone(give, flag(status.not_enforced.is_some()))),
     ),
     gauge(
         "weir_agent_mode",
         None,
         &["mode"],
-        "Which policy is in force: 1 for `static` (the machine's own) or `runtime` (the rack's), 0 for the other; no series while the interface is absent or limits of an earlier agent are in force",
+        "Which policy is in force: 1 for `static` (the machine's own) or `runtime` (the rack's), 0 for the other; \
+         no series while the interface is absent or limits of an earlier agent are in force",
         Of::Agent(|status, give| {
             if let Some(now) = status.mode {
                 Mode::ALL.iter().for_each(|mode| give(vec![mode.name().to_owned()], flag(*mode == now)));
@@ -124,7 +125,7 @@ pub const METRICS: &[Metric] = &[
         "weir_agent_epoch",
         None,
         &[],
-        "Which start of the machine's broker this is",
+        "The epoch of the machine's broker, which counts its starts",
         Of::Agent(|status, give| alone(give, Value::Count(status.epoch))),
     ),
     gauge(
@@ -138,35 +139,36 @@ pub const METRICS: &[Metric] = &[
         "weir_peers_alive",
         None,
         &[],
-        "Other machines of the rack that were heard within the timeout",
+        "Other machines of the rack whose reports arrived within the timeout",
         Of::Agent(|status, give| alone(give, Value::Count(status.peers_alive))),
     ),
     gauge(
         "weir_interface_capacity",
         RATE,
         DIRECTION,
-        "What may pass the interface: its speed, or the machine cap where that is lower",
+        "The capacity of the interface: its speed, or the machine cap where that is lower",
         Of::Agent(|status, give| both(give, status.capacity_tx_bps, status.capacity_rx_bps)),
     ),
     gauge(
         "weir_fabric_link_leads",
         None,
         &[],
-        "Whether the machine speaks for its rack at the fabric broker",
+        "Whether the machine leads its rack at the fabric broker",
         Of::Agent(|status, give| link(status, give, |link| flag(link.leads))),
     ),
     gauge(
         "weir_fabric_link_receives",
         None,
         &[],
-        "Whether the fabric's limits were heard, from its broker or relayed, within the timeout",
+        "Whether limits of the fabric arrived, from its broker or relayed, within the timeout",
         Of::Agent(|status, give| link(status, give, |link| flag(link.receives))),
     ),
     gauge(
         "weir_fabric_session_state",
         None,
         &["state"],
-        "Where the line to the fabric broker stands: 1 for `idle` (nothing to report), `connecting`, `waiting` or `up`, 0 for the others",
+        "The state of the session with the fabric broker: 1 for `idle` (nothing to report), `connecting`, `waiting` \
+         or `up`, 0 for the others",
         Of::Agent(|status, give| {
             if let Some(session) = status.fabric.as_ref().and_then(|link| link.session.as_ref()) {
                 SessionState::ALL
@@ -179,7 +181,7 @@ pub const METRICS: &[Metric] = &[
         "weir_fabric_session_silence",
         SECONDS,
         &[],
-        "How long ago the word of the fabric broker on the line came",
+        "The time since the last limits of a fabric broker",
         Of::Agent(|status, give| {
             let session = status.fabric.as_ref().and_then(|link| link.session.as_ref());
             if let Some(silent) = session.and_then(|session| session.silent_ms) {
@@ -191,7 +193,7 @@ pub const METRICS: &[Metric] = &[
         "weir_fabric_session_certificate_end_time",
         SECONDS,
         &[],
-        "When the certificate ends with which the machine calls the fabric broker, in seconds since 1970",
+        "When the machine's certificate for the fabric broker ends, in seconds since 1970",
         Of::Agent(|status, give| {
             let session = status.fabric.as_ref().and_then(|link| link.session.as_ref());
             if let Some(end) = session.and_then(|session| session.certificate_ends) {
@@ -203,42 +205,42 @@ pub const METRICS: &[Metric] = &[
         "weir_service_usage",
         RATE,
         SERVICE,
-        "What the service used in the last period",
+        "The rate that the service used in the last period",
         Of::Service(|of| of.usage.map(rate)),
     ),
     gauge(
         "weir_service_demand",
         RATE,
         SERVICE,
-        "What the service asks for; +Inf when it is backlogged",
+        "The service's demand; +Inf when it is backlogged",
         Of::Service(|of| of.demand.map(rate)),
     ),
     gauge(
         "weir_service_guarantee",
         RATE,
         SERVICE,
-        "What the service is guaranteed of the machine",
+        "The service's guarantee on the machine",
         Of::Service(|of| Some(rate(of.guarantee))),
     ),
     gauge(
         "weir_service_rack_guarantee",
         RATE,
         SERVICE,
-        "What the service is guaranteed of the rack, all machines together",
+        "The service's guarantee in the rack, all machines together",
         Of::Service(|of| Some(rate(of.rack_guarantee))),
     ),
     gauge(
         "weir_service_maximum",
         RATE,
         SERVICE,
-        "The most that the static policy lets the service have of the machine; +Inf when nothing does",
+        "The service's maximum on the machine by the static policy; +Inf when there is none",
         Of::Service(|of| Some(rate(of.maximum))),
     ),
     gauge(
         "weir_service_share",
         RATE,
         SERVICE,
-        "What the service was given in the last period; no series while the rack's policy is not in force",
+        "The service's share of the last period; no series while the rack's policy is not in force",
         Of::Service(|of| of.share.map(rate)),
     ),
     gauge(
@@ -252,7 +254,7 @@ pub const METRICS: &[Metric] = &[
         "weir_service_decided_by",
         None,
         &["service", "direction", "decided_by"],
-        "What decided the service's share, in a label; always 1, and gone when something else decides",
+        "The constraint that decided the service's share, in a label; always 1, and absent once another one decides",
         Of::Service(|of| of.decided_by.as_ref().map(|_| Value::Count(1))),
     ),
     counter(
@@ -273,7 +275,7 @@ pub const METRICS: &[Metric] = &[
         "weir_service_sender_rate",
         RATE,
         SERVICE,
-        "Received: what each sender may send; no series while nobody is held",
+        "Received: the rate that each sender may use; no series while no sender is rate-limited",
         Of::Service(|of| of.sender_rate.map(rate)),
     ),
     counter(
@@ -301,7 +303,7 @@ pub const METRICS: &[Metric] = &[
         "weir_service_feedback_received",
         None,
         SERVICE,
-        "Sent: feedback taken from receivers",
+        "Sent: feedback accepted from receivers",
         Of::Service(|of| of.feedback_received.map(Value::Count)),
     ),
     gauge(
@@ -322,27 +324,27 @@ pub const METRICS: &[Metric] = &[
         "weir_service_destinations_limited",
         None,
         SERVICE,
-        "Sent: destinations that are held to a receiver's rate",
+        "Sent: destinations that are rate-limited by their receivers",
         Of::Service(|of| of.destinations_limited.map(Value::Count)),
     ),
     gauge(
         "weir_service_latency_target",
         SECONDS,
         &["service"],
-        "What 99 of 100 messages of the policy's size must finish within",
+        "The target: 99 of 100 messages of the policy's size must finish within this time",
         Of::Latency(|of| Some(seconds_of_ns(of.target_ns))),
     ),
     gauge(
         "weir_service_latency_bound",
         SECONDS,
         &["service"],
-        "What every message of the policy's size finishes within, by the burst bound; no series where no time holds",
+        "The burst bound: every message of the policy's size finishes within this time; no series if there is no bound",
         Of::Latency(|of| of.bound_ns.map(seconds_of_ns)),
     ),
     info(
         "weir_fabric",
         &["name", "leader", "policy"],
-        "What a fabric broker is, in its labels",
+        "A fabric broker's identity, in its labels",
         Of::Fabric(|status, give| {
             let leader = status.leader.clone().unwrap_or_default();
             give(vec![status.name.clone(), leader, status.policy.clone()], Value::Count(1));
@@ -366,7 +368,7 @@ pub const METRICS: &[Metric] = &[
         "weir_fabric_leads",
         None,
         &[],
-        "Whether this fabric broker leads: computes and answers",
+        "Whether this fabric broker leads, so that it computes and sends limits",
         Of::Fabric(|status, give| alone(give, flag(status.leads))),
     ),
     gauge(
@@ -387,21 +389,21 @@ pub const METRICS: &[Metric] = &[
         "weir_fabric_machines_connected",
         None,
         &[],
-        "Machines on the line",
+        "Machines with a stream to this fabric broker",
         Of::Fabric(|status, give| alone(give, Value::Count(status.streams))),
     ),
     gauge(
         "weir_fabric_policy_refused",
         None,
         &[],
-        "Whether the policy that was to take the place of the one in force was refused",
+        "Whether the last reload of the policy was refused",
         Of::Fabric(|status, give| alone(give, flag(status.policy_refused.is_some()))),
     ),
     gauge(
         "weir_fabric_certificate_refused",
         None,
         &[],
-        "Whether the certificates that were to take the place of those in use were refused",
+        "Whether the last reload of the certificates was refused",
         Of::Fabric(|status, give| alone(give, flag(status.certificate_refused.is_some()))),
     ),
     gauge(
@@ -426,14 +428,14 @@ pub const METRICS: &[Metric] = &[
         "weir_fabric_capacity",
         RATE,
         DIRECTION,
-        "What may pass the fabric",
+        "The capacity of the fabric",
         Of::Fabric(|status, give| both(give, status.capacity_tx_bps, status.capacity_rx_bps)),
     ),
     gauge(
         "weir_fabric_demand",
         RATE,
         LIMIT,
-        "What a rack asks for of a service that is limited there; series as of the limit",
+        "A rack's demand for a service that is limited there; series as of the limit",
         Of::Fabric(|status, give| {
             for of in &status.limits {
                 give(vec![of.rack.clone(), of.service.clone(), of.direction.clone()], rate(of.demand));
@@ -444,7 +446,7 @@ pub const METRICS: &[Metric] = &[
         "weir_fabric_limit",
         RATE,
         LIMIT,
-        "What a rack may have of a service; no series where there is no limit, nor for those that are left out",
+        "A rack's limit of a service; no series where there is no limit, nor for limits that are left out",
         Of::Fabric(|status, give| {
             for of in &status.limits {
                 give(vec![of.rack.clone(), of.service.clone(), of.direction.clone()], rate(of.limit));

@@ -1,4 +1,4 @@
-//! What a metric is: its name, what it says, and how its series come out of a status.
+//! A metric: its name, its help, and how its series follow from a status.
 
 use crate::model::{AgentStatus, DirectionStatus, FabricStatus, Latency, Status};
 use prometheus_client::metrics::MetricType;
@@ -9,7 +9,7 @@ use weir_units::Direction;
 pub enum Kind {
     /// It goes up and down.
     Gauge,
-    /// It only goes up, until whoever counts starts anew.
+    /// It only goes up, until the program starts anew.
     Counter,
     /// Texts in labels; the value is always 1.
     Info,
@@ -42,7 +42,7 @@ pub enum Value {
     Number(f64),
 }
 
-/// Whom a metric speaks of, and how its value comes out.
+/// The subject of a metric, and how its value follows from a status.
 #[derive(Clone, Copy)]
 pub(super) enum Of {
     /// An agent; a series for each of the labels' values that are given.
@@ -68,13 +68,13 @@ pub struct Metric {
     pub kind: Kind,
     /// The labels.
     pub labels: &'static [&'static str],
-    /// What it says, in one line without its full stop.
+    /// The help text, in one line without its full stop.
     pub help: &'static str,
     pub(super) of: Of,
 }
 
 impl Metric {
-    /// The name as it is asked for.
+    /// The name of its series.
     pub fn full_name(&self) -> String {
         let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();
         let suffix = match self.kind {
