@@ -1,13 +1,15 @@
 //! The loop of the agent.
 //!
-//! One thread, four sources: the socket, the fabric broker's line, the broker's timer, and signals. Each input goes to the broker,
-//! then all its outputs are carried out. What fails while running (a datagram that cannot be sent, a status that
-//! cannot be written) is logged and counted; what makes enforcement impossible ends the agent, with the host as it was
-//! found, or with `keep` as it is: then an error and a panic leave it as a kill does.
+//! One thread has four sources: the socket, the fabric session, the broker's timer, and signals. It
+//! hands each input to the broker and then carries out all outputs. A failure at run time (a
+//! datagram that cannot be sent, a status that cannot be written) is logged and counted. A failure
+//! that makes enforcement impossible ends the agent and restores the interface as it was found, or
+//! with `keep` leaves it as it is: an error and a panic then leave it as a kill does.
 //!
-//! SIGHUP puts what the files say in force ([`reload`]). While the interface is gone nothing is enforced and nobody told;
-//! it is looked for once a period, and brought under the policy when it is there; so is what somebody takes away of what was put
-//! on it ([`presence`]).
+//! SIGHUP puts the configuration in the files in force ([`reload`]). While the interface is absent,
+//! no limit is enforced and no report is sent; the agent looks for it once a period and brings it
+//! under the policy when it is back. The agent also restores its qdisc and programs after another
+//! program has removed them ([`presence`]).
 
 mod config;
 mod counters;
@@ -40,12 +42,13 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
     move |error| AgentError::Io { what, error }
 }
 
-/// Runs until SIGTERM or SIGINT, and then leaves the interface as it was found, or with [`AgentConfig::keep`] as it is.
+/// Runs until SIGTERM or SIGINT, and then restores the interface as it was found, or with
+/// [`AgentConfig::keep`] leaves it as it is.
 pub fn run(config: AgentConfig) -> Result<(), AgentError> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_error("start the event loop"))?;
     runtime.block_on(async {
-        // Whatever can be refused is tried before the host is touched.
+        // Everything that may be refused is tried before the host is changed.
         let mut terminate = signal(SignalKind::terminate()).map_err(io_error("listen for SIGTERM"))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(io_error("listen for SIGINT"))?;
         let hangup = signal(SignalKind::hangup()).map_err(io_error("listen for SIGHUP"))?;
@@ -54,7 +57,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
             UdpSocket::bind(listening).await.map_err(|error| AgentError::Listen { address: listening, error })?;
         let watched = config.metrics.map(listen).transpose()?;
         let session = config.fabric.clone().map(Session::start).transpose()?;
-        let cookie = settings::cookie(&socket).map_err(io_error("ask for the socket's cookie"))?;
+        let cookie = settings::cookie(&socket).map_err(io_error("read the socket's cookie"))?;
         let host_context =
             host_context(&config.runtime_config, config.backend, cookie, config.epoch, config.broker.timeout);
         let mut host = Host::install(&config.interface, &host_context, config.force)?;
@@ -62,7 +65,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
             host.keep();
         }
         let publisher = watched.is_some().then(Publisher::new);
-        // On a thread of its own, which ends when this does.
+        // On a thread of its own, which ends when the returned value is dropped.
         let _server = match (watched, &publisher) {
             (Some(listener), Some(publisher)) => {
                 let reader = publisher.reader();
@@ -90,7 +93,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
                 info!("taking down what was put on {}", daemon.config.interface);
                 host.remove()
             }
-            // What is left of it, where something kept the agent from having all.
+            // Leftovers of an interface on which the agent was not complete.
             None if daemon.not_enforced.is_some() && !daemon.config.keep => {
                 host::remove(&daemon.config.interface).map(drop)
             }
@@ -100,12 +103,12 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
     })
 }
 
-/// Listens for whoever watches, which is refused before the host is touched if it cannot be.
+/// Listens for watchers. A refusal comes before the host is changed.
 fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
     server::listen(address).map_err(|error| AgentError::Listen { address, error })
 }
 
-/// What this machine is to the rest of the network, by the terms.
+/// The host context of a runtime configuration.
 fn host_context(
     runtime_config: &RuntimeConfig,
     backend: Option<Backend>,
@@ -135,17 +138,18 @@ struct Daemon {
     broker: RackBroker,
     session: FabricSession,
     started: tokio::time::Instant,
-    /// When the interface, and what was put on it, is looked for again.
+    /// When the interface, with its qdisc and programs, is checked again.
     look: Instant,
-    /// Why services are not held although the interface is there.
+    /// Why limits are not enforced although the interface is there.
     not_enforced: Option<String>,
-    /// Whether it was said that the thread for destinations is not a real-time one.
+    /// Whether the warning about a destination thread without real-time priority was logged.
     warned_of_delay: bool,
     mode: Mode,
-    /// Whether limits of an earlier broker were in force, and it was not said yet what came after them.
+    /// Whether limits of an earlier broker were in force, and the mode after them is not logged
+    /// yet.
     resumed: bool,
     datagrams: DatagramCounters,
-    /// Last readings and when, to show usage.
+    /// The last readings with their time, for the usage.
     meters: (Instant, Vec<MeterReading>),
     usage: Vec<PerDirection<Bandwidth>>,
     reporter: StatusReporter,
@@ -174,11 +178,13 @@ impl Daemon {
             info!("went on where an earlier agent ended");
             match host.resumes() {
                 true => broker.resume(&host.limits()),
-                false => info!("it ended longer ago than brokers' limits hold: the static policy is in force"),
+                false => {
+                    info!("it ended longer ago than the timeout of brokers' limits: the static policy is in force")
+                }
             }
         }
         if host.is_of_another_version() {
-            info!("took the place of an agent of another version: brokers' limits ended with it");
+            info!("replaced an agent of another version: brokers' limits ended with it");
         }
         let mut session = FabricSession::new(session);
         session.concern(policy);
@@ -207,7 +213,7 @@ impl Daemon {
         daemon
     }
 
-    /// Says which services are not on the interface.
+    /// Warns about services without packets on the interface.
     fn report_absent(&self) {
         for absent in self.host.iter().flat_map(Host::absent) {
             let service = self.config.runtime_config.policy.services().get(*absent).path();
@@ -215,7 +221,7 @@ impl Daemon {
         }
     }
 
-    /// A broker that knows nothing yet but what is in force, if anything is, with an epoch of its own.
+    /// Starts a new broker with an epoch of its own, which begins with the limits in force, if any.
     fn begin_anew(&mut self, epoch: u64, in_force: Option<&[PerDirection<Bandwidth>]>) {
         let RuntimeConfig { policy, machine, .. } = &self.config.runtime_config;
         self.epoch = epoch;
@@ -232,7 +238,7 @@ impl Daemon {
     }
 
     async fn serve(&mut self, mut hangup: Signal) -> Result<(), AgentError> {
-        // One byte more than a datagram can have shows nothing new; UDP cuts what is longer.
+        // One byte more than the largest datagram; UDP truncates longer ones.
         let mut buffer = vec![0; 65_536];
         loop {
             let due = match self.host {
@@ -262,7 +268,7 @@ impl Daemon {
                     }
                 }
             }
-            if let Err(error) = self.carry_out().await {
+            if let Err(error) = self.perform_outputs().await {
                 self.outlive(error)?;
             }
         }
@@ -271,10 +277,11 @@ impl Daemon {
     fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
         match weir_wire::decode(datagram, &self.config.runtime_config.keys) {
             Ok(message) => match message.rack_input() {
-                // The fabric broker's own word comes by the line, which knows its certificate: the key here is every machine's.
+                // Limits of the fabric broker arrive by the session, which verifies its
+                // certificate: every machine has the key here.
                 None | Some(Input::Fabric(_)) => {
                     self.datagrams.misdirected += 1;
-                    debug!("datagram from {from} ignored: it is a fabric broker's, or for one");
+                    debug!("datagram from {from} ignored: it is from a fabric broker, or for one");
                 }
                 Some(input) => {
                     let now = self.now();
@@ -288,7 +295,7 @@ impl Daemon {
         }
     }
 
-    async fn carry_out(&mut self) -> Result<(), AgentError> {
+    async fn perform_outputs(&mut self) -> Result<(), AgentError> {
         while let Some(output) = self.broker.poll_output() {
             match output {
                 Output::ReadMeters => {
@@ -340,25 +347,26 @@ impl Daemon {
         }
     }
 
-    /// Says once where classes of destinations are not set by a thread that wakes at once.
+    /// Warns once if a thread without real-time priority sets the classes of destinations.
     fn report_delay(&mut self) {
         let late = |host: &Host| host.backend() == Backend::Htb && !host.is_prompt();
         if !self.warned_of_delay && self.host.as_ref().is_some_and(late) {
             self.warned_of_delay = true;
             warn!(
-                "the thread that holds destinations is no real-time thread (CAP_SYS_NICE): on a busy host they are held later"
+                "the thread that limits destinations is no real-time thread (CAP_SYS_NICE): on a busy host limits take \
+                 effect later"
             );
         }
     }
 
-    /// Says what changed in the words of the policy.
+    /// Logs changed limits by the services' names.
     fn report(&mut self, changed: &[RuntimeLimit]) {
         if !self.broker.is_resuming() && (self.resumed || self.mode != self.broker.mode()) {
             self.resumed = false;
             self.mode = self.broker.mode();
             match self.mode {
                 Mode::Static => warn!(
-                    "no word from any machine of the rack for {}: back to the static policy",
+                    "no report from any machine of the rack for {}: back to the static policy",
                     self.config.broker.timeout
                 ),
                 Mode::Runtime => info!("the rack's policy is in force"),
@@ -374,7 +382,7 @@ impl Daemon {
         let uptime = self.now().saturating_since(Instant::ZERO);
         let kernel = self.host.as_mut().map(Host::kernel_readings);
         if let Some(Err(error)) = &kernel {
-            debug!("the kernel's readings: {error}");
+            debug!("read the kernel's counters: {error}");
         }
         let left = self.host.as_ref().filter(|_| self.broker.is_resuming()).map(Host::limits);
         self.reporter.report(&Period {

@@ -1,13 +1,17 @@
-//! The thread that holds destinations to what their receivers say, where HTB does it.
+//! The thread that sets destinations to the rates of their receivers, with the backend HTB.
 //!
-//! Problem: a receiver's word changes every interval of its meter, 200 µs at 10 Gb/s, and must become a class's rate in less than the few
-//! intervals in which the loop stays steady; the daemon's own loop computes shares for milliseconds at a time. Approach: a thread of its own
-//! that sleeps until the kernel has news, takes all of it, and sets all classes in one netlink batch. It runs as a real-time
-//! thread where it may (CAP_SYS_NICE), else as any other, which whoever started it can ask for ([`DestinationLimits::is_prompt`]).
+//! Problem: a receiver's feedback changes every interval of its meter, 200 µs at 10 Gb/s, and must
+//! become a class's rate within the few intervals in which the control loop is stable; the daemon's
+//! own loop computes shares for milliseconds at a time. Approach: a thread of its own that sleeps
+//! until the kernel's ring buffer has events, takes all of them, and sets all classes in one
+//! netlink batch. It runs as a real-time thread where that is permitted (CAP_SYS_NICE), else as an
+//! ordinary one ([`DestinationLimits::is_prompt`]).
 //!
-//! Where packets are given departure times the kernel does it by itself, has no news, and the thread only sleeps.
+//! With departure times the kernel itself enforces the rates. It then emits no events, and the
+//! thread only sleeps.
 //!
-//! What fails for good ends the thread, and the daemon with it: it asks after each period.
+//! A permanent failure ends the thread, and the daemon with it: the daemon checks after each
+//! period.
 //!
 //! Source: Parley section 3.2.1, Figure 10.
 
@@ -26,19 +30,21 @@ use crate::host::HostError;
 /// The shaper, which the daemon's loop and this thread set.
 pub(crate) type SharedShaper = Arc<Mutex<Option<Box<dyn Shaper>>>>;
 
-/// How long the thread sleeps without news at most: so late a silent receiver is noticed.
+/// The longest sleep without events, and so the latest time at which a silent receiver is noticed.
 const SLEEP_MS: i32 = 100;
-/// Without a word for so long a receiver holds nobody (Parley: idle limiters go; EyeQ's second).
+/// Without feedback for this long a receiver's rate no longer applies (Parley: idle limiters go;
+/// EyeQ's second).
 const SILENCE: Duration = Duration::from_secs(1);
-/// Destinations that were heard of within so long are remembered, however many there are: their order tells replays.
+/// Destinations with feedback within this time are kept, however many there are: their sequence
+/// numbers detect replays.
 const MEMORY: Duration = Duration::from_secs(10);
-/// How often room is looked for: it means reading the whole table, and an eighth of it is left when that begins
-/// to be needed.
+/// How often room is made: it means reading the whole table, and an eighth of the table is left
+/// when that begins to be needed.
 const ROOM_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
-/// Above ordinary threads, below what the kernel itself runs.
+/// Above ordinary threads, below the kernel's own.
 const PRIORITY: i32 = 10;
 
-/// The thread, ended and joined when dropped.
+/// The thread; it is ended and joined when dropped.
 pub(crate) struct DestinationLimits {
     thread: Option<JoinHandle<Result<(), HostError>>>,
     stop: Arc<AtomicBool>,
@@ -47,20 +53,20 @@ pub(crate) struct DestinationLimits {
 }
 
 impl DestinationLimits {
-    /// Starts it.
+    /// Starts the thread.
     pub(crate) fn start(destinations: Destinations, shaper: SharedShaper) -> io::Result<Self> {
         let (stop, prompt) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let destinations = Arc::new(Mutex::new(destinations));
-        let (held, ends, is_prompt) = (Arc::clone(&destinations), Arc::clone(&stop), Arc::clone(&prompt));
+        let (shared, ends, is_prompt) = (Arc::clone(&destinations), Arc::clone(&stop), Arc::clone(&prompt));
         let run = move || {
             is_prompt.store(be_prompt(), Ordering::Relaxed);
-            let mut looked = now();
+            let mut checked = now();
             while !ends.load(Ordering::Relaxed) {
-                wait(&held)?;
-                serve(&held, &shaper)?;
-                if looked.elapsed() >= ROOM_EVERY {
-                    looked = now();
-                    lock(&held).make_room(MEMORY)?;
+                wait(&shared)?;
+                serve(&shared, &shaper)?;
+                if checked.elapsed() >= ROOM_EVERY {
+                    checked = now();
+                    lock(&shared).make_room(MEMORY)?;
                 }
             }
             Ok(())
@@ -89,7 +95,8 @@ impl DestinationLimits {
         self.prompt.load(Ordering::Relaxed)
     }
 
-    /// Does `work` while nobody sets classes. The shaper is locked inside, if at all: the thread takes both in this order.
+    /// Does `work` while the thread sets no classes. The shaper is locked inside, if at all: the
+    /// thread takes both locks in this order.
     pub(crate) fn pause<T>(&self, work: impl FnOnce(&mut Destinations) -> T) -> T {
         work(&mut lock(&self.destinations))
     }
@@ -99,7 +106,7 @@ impl DestinationLimits {
         Ok(lock(&self.destinations).told()?)
     }
 
-    /// Destinations heard of lately.
+    /// Destinations with feedback within [`SILENCE`].
     pub(crate) fn readings(&self) -> Result<Vec<DestinationReading>, HostError> {
         Ok(lock(&self.destinations).readings(SILENCE)?)
     }
@@ -109,7 +116,7 @@ impl Drop for DestinationLimits {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Its error was told by `check`, or nobody is left to tell.
+            // `check` has reported its error, or the daemon ends and needs none.
             let _ = thread.join();
         }
     }
@@ -121,11 +128,11 @@ fn now() -> std::time::Instant {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Whoever panicked while holding it left values that stand for themselves.
+    // A panic while the lock is held leaves valid values.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sleeps until there is news, [`SLEEP_MS`] at most.
+/// Sleeps until there are events, [`SLEEP_MS`] at most.
 fn wait(destinations: &Mutex<Destinations>) -> Result<(), HostError> {
     let fd = lock(destinations).as_fd().as_raw_fd();
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -139,14 +146,14 @@ fn wait(destinations: &Mutex<Destinations>) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Takes all news and sets the classes by it.
+/// Takes all events and sets the classes accordingly.
 fn serve(destinations: &Mutex<Destinations>, shaper: &SharedShaper) -> Result<(), HostError> {
     let mut destinations = lock(destinations);
     let mut rates = destinations.news()?;
-    // Rarely anything; the list of those with a class is short.
+    // Rarely any; the list of destinations with a class is short.
     let silent: Vec<DestinationRate> = destinations.silent(SILENCE)?;
     for gone in &silent {
-        // From the next packet on; then the class may go.
+        // Packets stop using the class before it is deleted.
         destinations.set_class(gone.destination, 0);
     }
     rates.extend(silent);
@@ -160,7 +167,7 @@ fn serve(destinations: &Mutex<Destinations>, shaper: &SharedShaper) -> Result<()
     Ok(())
 }
 
-/// Makes the calling thread one that wakes at once; whether that is permitted.
+/// Makes the calling thread a real-time one with exact wake-ups; returns whether that is permitted.
 fn be_prompt() -> bool {
     let parameters = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: plain system calls on the calling thread.

@@ -1,39 +1,41 @@
-//! The fabric broker, as the agent sees it: there or not.
+//! The fabric broker, as the agent's loop uses it.
 //!
-//! All that takes time is in [`weir_fabric::line`], on a thread of its own. Here is what the loop asks: reports go out,
-//! limits come in, neither waits, and the status says how the line stands.
+//! [`weir_fabric::session`] does the slow work on a thread of its own. This module is the loop's
+//! side: reports go out and limits come in without waiting, and the status shows the state of the
+//! session.
 
 use tracing::warn;
 use weir_control::{RackBroker, RackLimits, RackReport};
 use weir_fabric::{Session, SessionState};
 use weir_policy::Policy;
-use weir_status::{FabricLink, FabricSession as StatusLine, SessionCounters, SessionState as Shown};
+use weir_status::{FabricLink, FabricSession as SessionStatus, SessionCounters, SessionState as Shown};
 
-/// The line, if one is configured.
+/// The session, if one is configured.
 pub(crate) struct FabricSession {
     session: Option<Session>,
-    /// Reports that had nowhere to go, in parts.
+    /// Parts of reports that were lost because no session is configured.
     unsent: u64,
 }
 
 impl FabricSession {
-    /// The line, if one is configured.
+    /// A handle of the session, if one is configured.
     pub(crate) fn new(session: Option<Session>) -> Self {
         Self { session, unsent: 0 }
     }
 
-    /// Says what will not work between this line and a policy that comes into force.
+    /// Warns if the session and a policy that comes into force do not fit.
     pub(crate) fn concern(&mut self, policy: &Policy) {
         match (&self.session, weir_alloc::speaks_of_fabric(policy)) {
             (None, true) => {
-                warn!("what the policy says of the fabric is not enforced: no fabric broker is given (--fabric)");
+                warn!("the policy's fabric limits are not enforced: no fabric broker is configured (--fabric)");
             }
-            (Some(_), false) => warn!("the policy says nothing of the fabric: its broker is not called"),
+            (Some(_), false) => warn!("the policy has no fabric limits: no stream to a fabric broker is opened"),
             _ => {}
         }
     }
 
-    /// The next limits of the rack; never without a line. Nothing is lost when the future is dropped.
+    /// The next limits of the rack; pending for ever without a session. Cancelling the future loses
+    /// none.
     pub(crate) async fn limits(&mut self) -> RackLimits {
         match &mut self.session {
             Some(session) => session.limits().await,
@@ -41,7 +43,7 @@ impl FabricSession {
         }
     }
 
-    /// What this machine says for its rack.
+    /// Hands over a report of the rack.
     pub(crate) fn report(&mut self, report: RackReport) {
         match &self.session {
             Some(session) => session.report(report),
@@ -49,12 +51,12 @@ impl FabricSession {
         }
     }
 
-    /// Reports that had nowhere to go, in parts.
+    /// Parts of reports that were lost because no session is configured.
     pub(crate) fn unsent(&self) -> u64 {
         self.unsent
     }
 
-    /// For whoever watches; nothing where nobody speaks of the fabric.
+    /// The status for watchers; `None` if neither a session nor the policy concerns the fabric.
     pub(crate) fn status(&self, broker: &RackBroker) -> Option<FabricLink> {
         let session = self.session.as_ref().map(|session| {
             let session = session.status();
@@ -67,7 +69,7 @@ impl FabricSession {
             let counters = SessionCounters {
                 streams: session.streams,
                 failures: session.failures,
-                sent_elsewhere: session.sent_elsewhere,
+                redirected: session.redirected,
                 reports_sent: session.reports_sent,
                 reports_lost: session.reports_lost,
                 limits_malformed: session.limits_malformed,
@@ -75,7 +77,7 @@ impl FabricSession {
             };
             let silent_ms = session.silent.map(|silent| u64::try_from(silent.as_millis()).unwrap_or(u64::MAX));
             let (last_failure, certificate_ends) = (session.last_failure, session.certificate_ends);
-            StatusLine { state, broker, silent_ms, last_failure, certificate_ends, counters }
+            SessionStatus { state, broker, silent_ms, last_failure, certificate_ends, counters }
         });
         let concerned = session.is_some() || weir_alloc::speaks_of_fabric(broker.allocator().policy());
         concerned.then(|| FabricLink { leads: broker.leads(), receives: broker.has_fabric_limits(), session })
@@ -90,7 +92,7 @@ mod tests {
     use weir_units::{Instant, MachineId, ServiceId};
 
     #[test]
-    fn without_a_line_reports_are_counted() {
+    fn reports_without_a_session_are_counted() {
         let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
                     services: { a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 1Gb/s } } }\n";
         let policy = Arc::new(Policy::parse("policy.yaml", text).expect("valid").0);

@@ -1,13 +1,15 @@
 //! The interface under policy.
 //!
-//! Problem: the broker speaks of services and limits; the kernel of programs, classes and rates. Approach:
-//! each leaf service has a class, or clocks, whose guarantee is the service's machine minimum and whose ceiling is the
-//! least of the interface, the machine maxima of the service and of those it is nested in, and the runtime
-//! limit; a receive meter with its share of the interface and the brokers' limit upon that, which tells its senders how fast
-//! they may send; and limits towards the destinations whose receivers tell it the same.
+//! Problem: the broker's concepts are services and limits; the kernel's are programs, classes and
+//! rates. Approach: each leaf service has a class, or clocks, whose guarantee is the service's
+//! machine minimum and whose ceiling is the least of the interface, the machine maxima of the
+//! service and of its ancestors, and the runtime limit. It has a receive meter with its share of
+//! the interface, limited by the brokers, which advertises a rate to the senders, and limits
+//! towards destinations whose receivers advertise a rate.
 //!
-//! Worked example: `vm` with a machine maximum of 1 Gb/s on a 10 Gb/s interface starts with a ceiling of
-//! 1 Gb/s; a runtime limit of 500 Mb/s lowers it to that, and when the limit is lifted 1 Gb/s returns.
+//! Worked example: `vm` with a machine maximum of 1 Gb/s on a 10 Gb/s interface starts with a
+//! ceiling of 1 Gb/s; a runtime limit of 500 Mb/s lowers it to that, and when the limit is lifted 1
+//! Gb/s returns.
 
 mod error;
 mod lock;
@@ -42,21 +44,21 @@ use weir_wire::Keys;
 
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 
-/// What this machine is to the rest of the network.
+/// The configuration of a host in its network.
 pub struct HostContext<'a> {
     /// The policy in force.
     pub policy: &'a Policy,
-    /// The machine that this is.
+    /// This machine.
     pub machine: MachineId,
     /// The keys that the deployment shares.
     pub keys: &'a Keys,
-    /// Who sends and gets control traffic.
+    /// The sources and receivers of control traffic.
     pub control: ControlSettings,
-    /// What is to enforce rates; the first that is possible where nothing is said.
+    /// The backend that enforces rates; if absent, the first that is possible.
     pub backend: Option<Backend>,
 }
 
-/// What somebody took away of what holds packets on an interface.
+/// A part on an interface that another program removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// The programs, one or both.
@@ -65,7 +67,7 @@ pub enum Missing {
     Qdisc,
 }
 
-/// What a policy has for an interface, found out without touching anything.
+/// A policy's effect on an interface, computed without a change.
 struct Plan {
     classifier: Classifier,
     leaves: Vec<ServiceId>,
@@ -86,7 +88,8 @@ impl Plan {
     }
 }
 
-/// What packets of an interface are, or why this host cannot tell; the interface need not be there.
+/// The classifier and leaf services of an interface, or why this host cannot classify; the
+/// interface need not exist.
 fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<ServiceId>), HostError> {
     let services = policy.services();
     let classifier = Classifier::new(services.classification_order(), Some(interface))?;
@@ -97,14 +100,14 @@ fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<Servi
     Ok((classifier, leaves))
 }
 
-/// Whether a policy can be put in force on an interface of this name, as far as can be told without it: the errors are those of
-/// [`HostError::is_refusal`].
+/// Whether a policy can be put in force on an interface of this name, as far as that is known
+/// without the interface: the errors are those of [`HostError::is_refusal`].
 pub fn check(policy: &Policy, interface: &str) -> Result<(), HostError> {
     classes_of(policy, interface).map(drop)
 }
 
-/// Whether the interface is there and nothing is seen that an agent could not begin beside: a qdisc of somebody else's, unless `force`
-/// replaces it, or another agent.
+/// Checks that the interface exists and that an agent can start: no other agent runs, and no qdisc
+/// of another program is there unless `force` replaces it.
 pub fn check_interface(interface: &str, force: bool) -> Result<(), HostError> {
     let interface = Interface::named(interface)?;
     let _lock = lock(Path::new(LOCKS), &interface)?;
@@ -117,19 +120,20 @@ pub fn check_interface(interface: &str, force: bool) -> Result<(), HostError> {
     }
 }
 
-/// An interface that is classified, metered and shaped; as it was found again when dropped, unless it is [kept](Host::keep).
+/// An interface that is classified, metered and shaped; dropping restores it as it was found,
+/// unless it is [kept](Host::keep).
 pub struct Host {
     interface: Interface,
     datapath: InterfaceDatapath,
-    /// Before the shaper goes.
+    /// Dropped before the shaper.
     destinations: DestinationLimits,
     shaper: SharedShaper,
     backend: Backend,
-    /// The backends that would have been taken first, and why they were not.
+    /// The preferred backends that cannot be used, and why.
     obstacles: Vec<Possible>,
     rates: Vec<ServiceRate>,
     leaves: Vec<ServiceId>,
-    /// By leaf: what was counted before the broker came.
+    /// By leaf: the bytes counted before the broker began.
     before: Vec<PerDirection<Bytes>>,
     /// Leaf services whose packets are not on this interface.
     absent: Vec<ServiceId>,
@@ -144,8 +148,9 @@ pub struct Host {
 }
 
 impl Host {
-    /// Brings the interface under the policy. What an earlier agent left in force is taken over. On failure the
-    /// interface is left as it was found, what an earlier agent left goes on, with what was already changed of it.
+    /// Brings the interface under the policy and adopts the state of an earlier agent. On failure
+    /// the interface is left as it was found; the state of an earlier agent stays in force, with
+    /// the changes made until then.
     pub fn install(interface: &str, host_context: &HostContext<'_>, force: bool) -> Result<Self, HostError> {
         let interface = Interface::named(interface)?;
         // Declared first and so released last, also on failure.
@@ -155,16 +160,18 @@ impl Host {
         let backend = shaper::choose(&possible, host_context.backend)?;
         let first = possible.iter().take_while(|possible| possible.backend != backend);
         let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
-        // The programs come first: they refuse an interface that another holds, even one that does not see our lock because its
-        // /run is another.
+        // The programs come first: they refuse an interface of another agent, even one whose lock
+        // is not visible here because its /run is another.
         let mut datapath = match backend {
             Backend::Edt => InterfaceDatapath::attach(&interface, None)?,
             Backend::Htb => InterfaceDatapath::attach_without_edt(&interface, None)?,
         };
-        // What an earlier agent left goes on where this one cannot begin; of another version's as much as has been taken over.
+        // The state of an earlier agent stays in force if this one cannot start; of another version
+        // as much as was taken over.
         let succeeds = datapath.is_successor();
         datapath.set_kept(succeeds);
-        // Where no agent was alive for the timeout the kernel has gone back to the static policy: limits are from then on nobody's word.
+        // If no agent was alive for the timeout, the kernel has put the static policy in force, and
+        // brokers' limits are obsolete.
         let resumes = datapath.is_adopted() && !datapath.timer()?.fallback;
         configure(&mut datapath, host_context, plan.sending)?;
         if !resumes {
@@ -173,12 +180,12 @@ impl Host {
         let rates = rates(&datapath, host_context, &plan)?;
         let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
-        let held = destinations.held()?;
-        let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &held, force)?;
+        let limited = destinations.held()?;
+        let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &limited, force)?;
         shaper.set_kept(succeeds);
         let shaper = Arc::new(Mutex::new(Some(shaper)));
         trust(&mut datapath, host_context)?;
-        // Last, so that no packet is sent to a class that is not there yet.
+        // The rules come last, so that no packet is sent to a class that does not exist yet.
         datapath.set_rules(&plan.classifier, classes(backend))?;
         datapath.start_timer()?;
         let before = totals(&datapath, &plan.leaves)?;
@@ -204,12 +211,13 @@ impl Host {
         Ok(host)
     }
 
-    /// Puts another policy, other keys or other peers in the place of those in force, without a packet that nothing holds: services
-    /// that both policies have keep their slots, meters and limits, the classes of new ones are there before packets are sent to them,
-    /// and packets change from one set of filters to the other between two of them. `anew` says that the meters are read by a
-    /// broker that has just begun.
+    /// Replaces policy, keys and peers without an unlimited packet: services of both policies keep
+    /// their slots, meters and limits, classes of new services exist before packets are sent to
+    /// them, and the filters change at once between two packets. `anew` means that a new broker
+    /// reads the meters.
     ///
-    /// An error of [`HostError::is_refusal`] means that nothing has changed; after another one, it takes the old policy again.
+    /// An error of [`HostError::is_refusal`] means that nothing has changed; after another one, the
+    /// old policy can be put in force again.
     pub fn renew(&mut self, host_context: &HostContext<'_>, anew: bool) -> Result<(), HostError> {
         let plan = Plan::new(host_context, &self.interface)?;
         configure(&mut self.datapath, host_context, plan.sending)?;
@@ -226,7 +234,8 @@ impl Host {
             }
         }
         match self.reshape(&plan, &rates, false) {
-            // Somebody has taken the root: the policy is taken without it, and ours comes back by the new one.
+            // Another program has replaced the root: the policy is taken without it, and the qdisc
+            // is restored by the new one.
             Err(HostError::Shaper(ShaperError::Foreign(_))) => {}
             reshaped => reshaped?,
         }
@@ -237,21 +246,21 @@ impl Host {
         Ok(())
     }
 
-    /// Puts a shaper by the plan in the place of the one that is there; none is there where that fails, and what an earlier one left in the
-    /// kernel stays.
+    /// Replaces the shaper by one of the plan. On failure there is no shaper, and the kernel keeps
+    /// the state of the earlier one.
     fn reshape(&mut self, plan: &Plan, rates: &[ServiceRate], force: bool) -> Result<(), HostError> {
         let (shaper, interface, backend, kept) = (&self.shaper, &self.interface, self.backend, self.kept);
         let datapath = &self.datapath;
         self.destinations.pause(|destinations| {
-            let held = destinations.held()?;
+            let limited = destinations.held()?;
             let mut shaper = shaper.lock().unwrap_or_else(PoisonError::into_inner);
-            // What classes dropped that somebody deleted is not known any more.
+            // Drops of classes that another program deleted are unknown.
             let dropped = shaper.as_mut().and_then(|shaper| shaper.dropped().ok()).unwrap_or_default();
-            // The kernel keeps its classes, and whoever takes them over brings them to the new rates.
+            // The kernel keeps its classes, and the new shaper brings them to the new rates.
             if let Some(old) = shaper.take() {
                 old.leave();
             }
-            let mut new = shaper_of(backend, interface, datapath, plan, rates, &held, force)?;
+            let mut new = shaper_of(backend, interface, datapath, plan, rates, &limited, force)?;
             new.go_on_from(dropped);
             if kept {
                 new.set_kept(true);
@@ -261,28 +270,28 @@ impl Host {
         })
     }
 
-    /// What somebody took away of what holds packets here, if anything.
+    /// The part that another program removed from this interface, if any.
     pub fn missing(&mut self) -> Result<Option<Missing>, HostError> {
         let there = match self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             Some(shaper) => shaper.is_installed()?,
             None => false,
         };
         if !self.datapath.is_attached()? {
-            // A process that is out of files is told no, whatever is there.
+            // A process without free files finds nothing, whatever is there.
             File::open("/dev/null").map_err(HostError::Wait)?;
             return Ok(Some(Missing::Programs));
         }
         Ok((!there).then_some(Missing::Qdisc))
     }
 
-    /// Puts the qdisc back that somebody took away; programs and meters have gone on meanwhile. Another one in its place is an error,
-    /// unless `force` replaces it.
+    /// Restores the qdisc; programs and meters have gone on meanwhile. Another program's qdisc in
+    /// its place is an error, unless `force` replaces it.
     pub fn restore(&mut self, host_context: &HostContext<'_>, force: bool) -> Result<(), HostError> {
         let plan = Plan::new(host_context, &self.interface)?;
         let rates = rates(&self.datapath, host_context, &plan)?;
         let reshaped = self.reshape(&plan, &rates, force);
         if !self.destinations.is_running() {
-            // It ended when it found its classes gone.
+            // The thread ended when it found its classes gone.
             let destinations = Destinations::open(&self.datapath)?;
             self.destinations =
                 DestinationLimits::start(destinations, Arc::clone(&self.shaper)).map_err(HostError::Wait)?;
@@ -292,8 +301,8 @@ impl Host {
         Ok(())
     }
 
-    /// Whether the interface is still the one that has this name. Anything but the kernel's word that it is not is no proof: an agent
-    /// that is out of files would take it down.
+    /// Whether the interface still has this name. Only a reply of the kernel proves that it is
+    /// gone: an agent without free files would otherwise take it down.
     pub fn is_there(&self) -> bool {
         match Interface::named(self.interface.name()) {
             Ok(now) => now.index() == self.interface.index(),
@@ -301,17 +310,17 @@ impl Host {
         }
     }
 
-    /// The mechanism that enforces rates.
+    /// The backend that enforces rates.
     pub fn backend(&self) -> Backend {
         self.backend
     }
 
-    /// The backends that come before it, and what is against them here.
+    /// The preferred backends that cannot be used, and their obstacles.
     pub fn obstacles(&self) -> &[Possible] {
         &self.obstacles
     }
 
-    /// Whether this goes on where an earlier agent ended.
+    /// Whether this adopted the state of an earlier agent.
     pub fn is_adopted(&self) -> bool {
         self.datapath.is_adopted()
     }
@@ -321,7 +330,7 @@ impl Host {
         self.resumes
     }
 
-    /// Whether this took the place of what an agent of another version left, of which nothing but its place could be taken over.
+    /// Whether this replaced an agent of another version, whose state could not be adopted.
     pub fn is_of_another_version(&self) -> bool {
         self.datapath.is_successor() && !self.datapath.is_adopted()
     }
@@ -331,18 +340,19 @@ impl Host {
         self.destinations.is_prompt()
     }
 
-    /// How the programs are held on the interface.
+    /// The way in which the programs are attached to the interface.
     pub fn attachment(&self) -> Attachment {
         self.datapath.attachment()
     }
 
-    /// The leaf services whose filters name only other interfaces: nothing of theirs is metered or limited here.
+    /// The leaf services whose filters name only other interfaces: their packets are neither
+    /// metered nor limited here.
     pub fn absent(&self) -> &[ServiceId] {
         &self.absent
     }
 
-    /// Puts runtime limits in force; the static policy holds where they are unlimited. Returns those that
-    /// differ from what was in force.
+    /// Puts runtime limits in force; the static policy applies where they are unlimited. Returns
+    /// the changed ones.
     pub fn set_limits(&mut self, limits: &[RuntimeLimit]) -> Result<Vec<RuntimeLimit>, HostError> {
         let mut changed = Vec::new();
         for limit in limits {
@@ -370,31 +380,33 @@ impl Host {
         Ok(changed)
     }
 
-    /// By leaf: the runtime limits in force. Where the policy's own maximum holds there is none: the next policy, or agent, may
-    /// have another maximum.
+    /// By leaf: the runtime limits in force. Unlimited where the policy's own maximum applies: the
+    /// next policy, or agent, may have another maximum.
     pub fn limits(&self) -> Vec<PerDirection<Bandwidth>> {
         let sent = |rate: &ServiceRate| if rate.max < rate.ceiling { rate.max } else { Bandwidth::UNLIMITED };
         let limits = self.rates.iter().zip(&self.receive_limits);
         limits.map(|(rate, rx)| PerDirection { tx: sent(rate), rx: *rx }).collect()
     }
 
-    /// Leaves the interface as it was found.
+    /// Restores the interface as it was found.
     pub fn remove(self) -> Result<(), HostError> {
         let Self { interface, datapath, destinations, shaper, _lock, .. } = self;
         drop(destinations);
-        // Programs first: then nothing points at the classes that go. Both are tried whatever the first says.
+        // The programs go first, so that no packet is sent to deleted classes. Both are tried,
+        // whatever the first result is.
         let programs = datapath.remove().map_err(HostError::from);
         if let Some(shaper) = shaper.lock().unwrap_or_else(PoisonError::into_inner).take() {
             shaper.leave();
         }
-        // Whoever it was that put it there: an agent that could neither renew it nor go back left it without an owner, and where somebody
-        // replaced it nothing is ours.
+        // Any owner of the qdisc counts: an agent that could neither renew it nor return to the old
+        // policy left it without an owner. A qdisc of another program is not Weir's and stays.
         let qdisc = HtbTree::remove_leftover(&interface).map(drop).map_err(|error| ShaperError::from(error).into());
         all([programs, qdisc])
     }
 
-    /// From now on everything stays in force for the next agent when this is dropped, after an error and in a panic too; the kernel
-    /// takes the static policy when none comes. [`Host::remove`] still takes it down.
+    /// Keeps everything in force for the next agent when this is dropped, after an error and in a
+    /// panic too; the kernel puts the static policy in force if no agent follows. [`Host::remove`]
+    /// still takes it down.
     pub fn keep(&mut self) {
         self.set_kept(true);
     }
@@ -408,24 +420,24 @@ impl Host {
     }
 }
 
-/// Deletes what a killed agent left on the interface, and what agents left of interfaces that are gone, this one among them; whether
-/// there was anything. Refused while an agent runs.
+/// Deletes the state of a killed agent on the interface, and of agents on interfaces that are gone,
+/// this one included; returns whether there was any. Refused while an agent runs.
 pub fn remove(interface: &str) -> Result<bool, HostError> {
     let removed = match Interface::named(interface) {
         Ok(interface) => {
             let _lock = lock(Path::new(LOCKS), &interface)?;
             let programs = match InterfaceDatapath::remove_leftover(&interface) {
-                // An agent that does not see our lock, because its /run is another.
+                // An agent whose lock is not visible here, because its /run is another.
                 Err(error @ LoaderError::AlreadyAttached(_)) => return Err(error.into()),
                 removed => removed.map_err(HostError::from),
             };
-            // Both are tried whatever the first says.
+            // Both are tried, whatever the first result is.
             let qdisc = HtbTree::remove_leftover(&interface).map_err(|error| ShaperError::from(error).into());
             let found = [&programs, &qdisc].into_iter().any(|removed| matches!(removed, Ok(true)));
             all([programs.map(drop), qdisc.map(drop)])?;
             found
         }
-        // Its qdisc and programs went with it, and its pins lead nowhere.
+        // Its qdisc and programs went with it, and its pins are dangling.
         Err(error) if error.is_absent() => match sweep() {
             0 => return Err(error.into()),
             _ => true,
@@ -437,7 +449,7 @@ pub fn remove(interface: &str) -> Result<bool, HostError> {
     Ok(removed)
 }
 
-/// The errors of what was tried independently.
+/// Combines the errors of independent steps.
 fn all(results: [Result<(), HostError>; 2]) -> Result<(), HostError> {
     match results {
         [Err(first), Err(second)] => Err(HostError::Both(Box::new([first, second]))),
@@ -445,7 +457,7 @@ fn all(results: [Result<(), HostError>; 2]) -> Result<(), HostError> {
     }
 }
 
-/// Lifts what brokers' limits there are.
+/// Lifts all brokers' limits.
 fn lift(datapath: &mut InterfaceDatapath, leaves: &[ServiceId]) -> Result<(), HostError> {
     let unlimited = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::UNLIMITED };
     let limits: Vec<_> = leaves.iter().map(|leaf| (*leaf, unlimited)).collect();
@@ -470,7 +482,7 @@ fn configure(
     Ok(datapath.set_shaper(policy, host_context.machine, &ShaperConfig::parley(policy, None, None), sending)?)
 }
 
-/// Whom to believe, and that the agent is alive.
+/// Sets the keys and sources of control traffic, and sends the first heartbeat.
 fn trust(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>) -> Result<(), HostError> {
     let secrets = host_context.keys.all().iter().map(weir_wire::Key::feedback);
     let keys: Vec<FeedbackKey> =
@@ -480,7 +492,7 @@ fn trust(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>) -> Re
     Ok(datapath.tell_alive()?)
 }
 
-/// What services may send: by the policy, and the brokers' limits that are in force.
+/// The send rates of services: by the policy, and the brokers' limits in force.
 fn rates(
     datapath: &InterfaceDatapath,
     host_context: &HostContext<'_>,
@@ -519,13 +531,13 @@ fn shaper_of(
     datapath: &InterfaceDatapath,
     plan: &Plan,
     rates: &[ServiceRate],
-    held: &[DestinationRate],
+    limited: &[DestinationRate],
     force: bool,
 ) -> Result<Box<dyn Shaper>, HostError> {
     let &Plan { nic, sharing, sending, .. } = plan;
     Ok(match backend {
         Backend::Htb => {
-            let htb = HtbShaper::install(interface, nic, rates, held, sending, force);
+            let htb = HtbShaper::install(interface, nic, rates, limited, sending, force);
             Box::new(htb.map_err(ShaperError::from)?)
         }
         Backend::Edt => Box::new(EdtShaper::install(interface, datapath, nic, sharing, rates, sending, force)?),

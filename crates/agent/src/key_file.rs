@@ -1,11 +1,12 @@
 //! The shared keys on disk.
 //!
-//! A key file has a key in each line, of which the first signs and all verify ([`weir_wire::Keys`]). [`create`] makes a new one
-//! with one key that only its owner can read; one that others can read is refused ([`weir_state::secret`]). [`turn`] changes
-//! it as one step of a rotation does.
+//! A key file has a key in each line, of which the first signs and all verify
+//! ([`weir_wire::Keys`]). [`create`] makes a new one with one key that only its owner can read; a
+//! file that other users can read is refused ([`weir_state::secret`]). [`turn`] changes it by one
+//! step of a rotation.
 //!
-//! Worked example: `old` becomes `old, new` by [`Step::Add`], `new, old` by [`Step::Turn`] and `new` by [`Step::Drop`]; each
-//! is on all hosts before the next is made.
+//! Worked example: `old` becomes `old, new` by [`Step::Add`], `new, old` by [`Step::Turn`] and `new`
+//! by [`Step::Drop`]; each step is on all hosts before the next one is made.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,21 +20,21 @@ const LONGEST: u64 = 4096;
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    /// It cannot be read or written, or others could read it.
+    /// It cannot be read or written, or other users can read it.
     #[error(transparent)]
     File(#[from] SecretError),
     /// It does not hold a key.
-    #[error("{path}{}: {error}; make one with `weir key {path}`", session.map(|session| format!(":{session}")).unwrap_or_default())]
+    #[error("{path}{}: {error}; make one with `weir key {path}`", position(*line))]
     Key {
         /// The file.
         path: String,
         /// The line, counted from 1.
-        session: Option<usize>,
+        line: Option<usize>,
         /// What is wrong with it.
         #[source]
         error: KeyError,
     },
-    /// What it holds does not allow the step.
+    /// Its keys do not allow the step.
     #[error("{path}: {reason}")]
     Step {
         /// The file.
@@ -59,12 +60,13 @@ pub fn read(path: &Path) -> Result<Keys, KeyFileError> {
     parse(path, &secret::read(path, LONGEST)?)
 }
 
+/// The line of an error behind the file's name: `:3`, or nothing.
+fn position(line: Option<usize>) -> String {
+    line.map(|line| format!(":{line}")).unwrap_or_default()
+}
+
 fn parse(path: &Path, text: &str) -> Result<Keys, KeyFileError> {
-    Keys::from_text(text).map_err(|(session, error)| KeyFileError::Key {
-        path: path.display().to_string(),
-        session,
-        error,
-    })
+    Keys::from_text(text).map_err(|(line, error)| KeyFileError::Key { path: path.display().to_string(), line, error })
 }
 
 /// Writes a new random key to a file that does not exist yet.
@@ -72,11 +74,12 @@ pub fn create(path: &Path) -> Result<(), KeyFileError> {
     Ok(secret::create(path, &format!("{}\n", random()?))?)
 }
 
-/// Changes a file in one step, which leaves it as it was if it cannot be. Returns how many keys it has then. Remarks go.
+/// Changes a file by one step, or leaves it unchanged. Returns the number of keys afterwards.
+/// Remarks are lost.
 pub fn turn(path: &Path, step: Step) -> Result<usize, KeyFileError> {
     let text = secret::read(path, LONGEST)?;
     parse(path, &text)?;
-    let lines = text.lines().map(str::trim).filter(|session| !session.is_empty() && !session.starts_with('#'));
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut keys: Vec<String> = lines.map(str::to_owned).collect();
     let refuse = |reason| KeyFileError::Step { path: path.display().to_string(), reason };
     match step {
@@ -105,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_created_is_a_key() {
+    fn created_file_has_a_key() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("key");
         create(&path).expect("created");
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_has_three_steps() {
+    fn rotation_has_three_steps() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("key");
         create(&path).expect("created");
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_key_is_refused() {
+    fn file_without_a_key_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("key");
         secret::create(&path, "secret").expect("written");

@@ -1,4 +1,5 @@
-//! What systemd is told, where it started the agent (`Type=notify`): that it is ready, and in a line how it is.
+//! Notifications for systemd, where it started the agent (`Type=notify`): readiness, and the state
+//! in one line.
 
 use sd_notify::NotifyState;
 use tracing::debug;
@@ -13,14 +14,14 @@ pub(crate) fn stopping() {
     report(&[NotifyState::Stopping]);
 }
 
-/// What `systemctl status` shows.
-pub(crate) fn status(session: &str) {
-    report(&[NotifyState::Status(session)]);
+/// The line that `systemctl status` shows.
+pub(crate) fn status(line: &str) {
+    report(&[NotifyState::Status(line)]);
 }
 
 fn report(states: &[NotifyState<'_>]) {
-    // Nobody listens where systemd did not start it, which is no error.
+    // Without systemd there is no socket to notify, which is no error.
     if let Err(error) = sd_notify::notify(false, states) {
-        debug!("tell systemd: {error}");
+        debug!("notify systemd: {error}");
     }
 }

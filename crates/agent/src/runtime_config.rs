@@ -1,4 +1,4 @@
-//! What the files say that a reload reads again.
+//! The part of the configuration that a reload reads again.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,24 +7,25 @@ use weir_policy::Policy;
 use weir_units::MachineId;
 use weir_wire::Keys;
 
-/// What the policy and the key file say to this machine. A reload puts others in their place, as a whole.
+/// The policy and keys of this machine. A reload replaces them as a whole.
 #[derive(Debug, Clone)]
 pub struct RuntimeConfig {
     /// The policy.
     pub policy: Arc<Policy>,
-    /// The machine that this is.
+    /// This machine.
     pub machine: MachineId,
-    /// Where to listen for rack datagrams; no reload changes it.
+    /// The address for rack datagrams; no reload changes it.
     pub listen: SocketAddr,
-    /// Where the other machines of the rack listen.
+    /// The addresses of the rack's other machines.
     pub peers: Vec<(MachineId, SocketAddr)>,
     /// The keys that tag datagrams and feedback.
     pub keys: Keys,
 }
 
-/// Where the terms come from.
+/// The source of runtime configurations.
 pub trait Source {
-    /// What the files say now; an error says what is wrong with which file, where, and what to do.
+    /// The configuration in the files now; an error names the file, the position, the cause and the
+    /// solution.
     fn runtime_config(&self) -> Result<RuntimeConfig, String>;
     /// An epoch above all earlier ones, for a broker that begins anew (see `weir_state::epoch`).
     fn next_epoch(&self) -> io::Result<u64>;

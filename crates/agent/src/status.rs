@@ -1,8 +1,9 @@
-//! What the agent is doing, for whoever watches: a file, and an address to ask.
+//! The agent's status for watchers: a file, and an HTTP address.
 //!
-//! Once a period the agent makes a [`weir_status::AgentStatus`]. It replaces its status file in one step, so that a reader
-//! sees a whole status or the one before, and hands the status over to the thread that serves `/status` and `/metrics`,
-//! which never makes the loop wait. Nothing reads either to decide.
+//! Once a period the agent makes a [`weir_status::AgentStatus`]. It replaces its status file in one
+//! step, so that a reader sees either the whole status or the previous one, and hands the status
+//! over to the thread that serves `/status` and `/metrics`, which never makes the loop wait. No
+//! decision depends on either.
 
 use crate::daemon::{AgentConfig, DatagramCounters};
 use crate::fabric_session::FabricSession;
@@ -17,7 +18,7 @@ use weir_state::replace;
 use weir_status::{AgentStatus, KernelCounters, Status};
 use weir_units::{Bandwidth, Duration, PerDirection};
 
-/// What is known of one period.
+/// The facts of one period.
 pub(crate) struct Period<'a> {
     /// Since the agent's start.
     pub(crate) uptime: Duration,
@@ -28,30 +29,31 @@ pub(crate) struct Period<'a> {
     pub(crate) usage: &'a [PerDirection<Bandwidth>],
     pub(crate) datagrams: &'a DatagramCounters,
     pub(crate) session: &'a FabricSession,
-    /// By leaf: limits that are in force instead of the broker's, if some are.
+    /// By leaf: limits of an earlier broker, if they are in force.
     pub(crate) left: Option<Vec<PerDirection<Bandwidth>>>,
-    /// Whether nothing is in force that the broker decided.
+    /// Whether no decision of the broker is in force.
     pub(crate) idle: bool,
-    /// Whether the interface is gone.
+    /// Whether the interface is absent.
     pub(crate) interface_absent: bool,
-    /// Why services are not held although it is there.
+    /// Why limits are not enforced although the interface is there.
     pub(crate) not_enforced: Option<&'a str>,
-    /// Absent when it cannot be read.
+    /// Absent if they cannot be read.
     pub(crate) kernel: Option<&'a KernelReadings>,
 }
 
-/// Tells what the agent is doing.
+/// Reports the agent's status.
 pub(crate) struct StatusReporter {
     status: AgentStatus,
     file: Option<PathBuf>,
     publisher: Option<Publisher>,
-    /// Whether the last write failed, and a warning was given.
+    /// Whether the last write failed and a warning was logged.
     warned: bool,
-    /// Datagrams that the kernel dropped before the agent could count them: not of this protocol, of another version.
+    /// Datagrams that the kernel dropped before the agent could count them: foreign ones, and those
+    /// of another version.
     dropped: [Total; 2],
 }
 
-/// A count by somebody who may start anew, or be asked in vain: it never falls here.
+/// A count of the kernel, which may start anew or be unreadable: this total never falls.
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     before: u64,
@@ -71,12 +73,13 @@ impl Total {
 }
 
 impl StatusReporter {
-    /// Tells into a file, to a publisher, to both or to nobody. `status` is the machine's, as far as it does not change.
+    /// Reports to a file, to a publisher, to both or to neither. `status` has the facts of the
+    /// machine that do not change.
     pub(crate) fn new(status: AgentStatus, file: Option<PathBuf>, publisher: Option<Publisher>) -> Self {
         Self { status, file, publisher, warned: false, dropped: [Total::default(); 2] }
     }
 
-    /// From now on another policy is in force, or another broker runs; what this counts goes on.
+    /// Another policy is in force, or another broker runs; the reporter's own counters go on.
     pub(crate) fn renew(&mut self, status: AgentStatus) {
         let (unwritten, reloads) = (self.status.counters.statuses_unwritten, self.status.counters.reloads);
         let refused = self.status.policy_refused.take();
@@ -90,8 +93,8 @@ impl StatusReporter {
         self.status.counters.reloads += 1;
     }
 
-    /// Tells a period. A status that cannot be written ends nothing: limits matter more than who reads about them. It is
-    /// told once until it works again.
+    /// Reports a period. A failed write ends nothing, since enforcement matters more than its
+    /// status; it is logged once until a write succeeds.
     pub(crate) fn report(&mut self, period: &Period<'_>) {
         if self.file.is_none() && self.publisher.is_none() {
             return;
@@ -101,7 +104,7 @@ impl StatusReporter {
         status.uptime_ms = period.uptime.nanos() / 1_000_000;
         status.measured(period.readings, period.usage);
         match period.idle {
-            // The broker gets no time meanwhile, and nothing of what it decided last is in force.
+            // The broker gets no time meanwhile, and none of its last decisions is in force.
             true => status.counted(period.broker),
             false => status.decided(period.broker),
         }
@@ -146,7 +149,7 @@ impl StatusReporter {
         }
     }
 
-    /// A status that outlives its agent would lie.
+    /// Removes the file: a status that outlives its agent would be wrong.
     pub(crate) fn end(&self) {
         if let Some(path) = &self.file {
             let _ = std::fs::remove_file(path);
@@ -154,12 +157,12 @@ impl StatusReporter {
     }
 }
 
-/// What the kernel counted and computed.
+/// The kernel's counters and rates.
 fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
     for (service, meter) in status.services.iter_mut().zip(&kernel.meters) {
-        let held = |rate: Bandwidth| (!rate.is_unlimited()).then_some(rate);
-        service.rx.meter_capacity = held(meter.capacity);
-        service.rx.sender_rate = held(meter.rate);
+        let limited = |rate: Bandwidth| (!rate.is_unlimited()).then_some(rate);
+        service.rx.meter_capacity = limited(meter.capacity);
+        service.rx.sender_rate = limited(meter.rate);
         service.rx.packets_markable = Some(meter.packets);
         service.rx.packets_marked = Some(meter.marked);
         service.rx.feedback_sent = Some(meter.answered);
@@ -178,14 +181,14 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         destinations_without_room: counted.crowded,
         ticks_late: kernel.timer.late,
         feedback_unknown: counted.unknown,
-        answers_failed: counted.answers_failed,
-        asked_often: counted.asked_often,
+        feedback_failed: counted.answers_failed,
+        feedback_requests_refused: counted.asked_often,
         beyond_horizon: counted.beyond_horizon,
         fallbacks: kernel.timer.fallbacks,
     });
 }
 
-/// What the policy and the host, if its interface is there, say of this machine.
+/// The facts of this machine from the policy and from the host, if its interface is there.
 pub(crate) fn outline(config: &AgentConfig, host: Option<&Host>, epoch: u64) -> AgentStatus {
     let attachment = |host: &Host| match host.attachment() {
         Attachment::Tcx => "tcx".to_owned(),

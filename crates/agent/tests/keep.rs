@@ -1,4 +1,5 @@
-//! What an agent that keeps everything leaves behind when it does not end by a signal, and what the next one makes of it.
+//! State that an agent with `keep` leaves when it does not end by a signal, and its adoption by the
+//! next agent.
 #![expect(clippy::disallowed_methods, reason = "a test of a real daemon waits in real time")]
 
 use std::cell::Cell;
@@ -18,11 +19,11 @@ use weir_policy::Policy;
 use weir_units::{Bandwidth, MachineId, PerDirection, ServiceId};
 use weir_wire::{Key, Keys};
 
-/// What goes wrong in a reload.
+/// A fault in a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Panic,
-    /// Nothing can be opened any more, as if the process had as many files as it may have.
+    /// No file can be opened any more, as if the process had reached its limit.
     NoFiles,
 }
 
@@ -34,7 +35,7 @@ struct Faulty {
 
 impl Source for Faulty {
     fn runtime_config(&self) -> Result<RuntimeConfig, String> {
-        assert!(self.fault != Fault::Panic, "this panic is a test's");
+        assert!(self.fault != Fault::Panic, "the panic of a test");
         // SAFETY: plain system calls with a structure that lives meanwhile.
         unsafe {
             let mut limit = std::mem::zeroed();
@@ -50,7 +51,7 @@ impl Source for Faulty {
     }
 }
 
-/// Runs an agent until its reload fails; what it said, or nothing after a panic.
+/// Runs an agent until its reload fails; returns its result, or nothing after a panic.
 fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
     let text = "weir: 1\nnetwork: { nic: 100Mb/s, racks: { r: { uplink: 100Mb/s, machines: [m1] } } }\n\
                 services: { a: { match: [ { protocol: udp, port: 5001 } ], machine: { max: 20Mb/s } } }\n";
@@ -79,7 +80,7 @@ fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
     let done = AtomicBool::new(false);
     let ended = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Before the agent listens for it the signal is ignored.
+            // The signal is ignored until the agent listens for it.
             while !done.load(Ordering::Relaxed) {
                 // SAFETY: plain system call.
                 unsafe { libc::raise(libc::SIGHUP) };
@@ -97,10 +98,11 @@ fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
     ended.ok()
 }
 
-/// Signals are the whole process's.
+/// Signals concern the whole process, so the tests take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Until an agent listens for them. Once: it puts its handler there only the first time.
+/// Ignores SIGHUP until an agent listens for it. Once: the agent installs its handler only the
+/// first time.
 fn ignore_hangups() {
     static IGNORED: Once = Once::new();
     // SAFETY: plain system call.
@@ -110,11 +112,11 @@ fn ignore_hangups() {
 }
 
 #[test]
-fn limits_end_with_the_time_that_they_hold_without_an_agent() {
+fn limits_end_after_the_timeout_without_an_agent() {
     if !check(Purpose::Lab).is_empty() {
         assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
-        let session = "skipped: limits that an agent finds need root and Linux's network parts\n";
-        std::io::stderr().write_all(session.as_bytes()).expect("standard error takes a line");
+        let skipped = "skipped: limits that an agent finds need root and Linux's network parts\n";
+        std::io::stderr().write_all(skipped.as_bytes()).expect("standard error takes a line");
         return;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +126,8 @@ fn limits_end_with_the_time_that_they_hold_without_an_agent() {
     let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
     connect((&m1, "eth0", Some("10.78.0.1/24")), (&m2, "eth0", None)).expect("connected");
     let limit = PerDirection { tx: Bandwidth::from_mbps(5), rx: Bandwidth::from_mbps(7) };
-    // An agent that dies leaves what its successor would find; what is written there is what brokers had said.
+    // A dead agent leaves the state that its successor finds; the test writes limits of brokers
+    // into it.
     let inside = |work: &(dyn Fn(&mut InterfaceDatapath) + Sync)| {
         m1.run(|| {
             let interface = Interface::named("eth0").expect("there");
@@ -139,13 +142,13 @@ fn limits_end_with_the_time_that_they_hold_without_an_agent() {
     let limited = || {
         inside(&|datapath| {
             datapath.set_limits(&[(ServiceId(0), limit)]).expect("set");
-            datapath.tell_alive().expect("told");
+            datapath.tell_alive().expect("sent");
         });
     };
     let found = || {
         let found = Mutex::new(None);
-        inside(&|datapath| *found.lock().expect("nobody panicked") = datapath.limits().expect("read").first().copied());
-        found.into_inner().expect("nobody panicked").expect("a service").1
+        inside(&|datapath| *found.lock().expect("no panic") = datapath.limits().expect("read").first().copied());
+        found.into_inner().expect("no panic").expect("a service").1
     };
     let dies = || {
         let ended = m1.run(|| run(Fault::Panic, true)).expect("inside");
@@ -154,22 +157,22 @@ fn limits_end_with_the_time_that_they_hold_without_an_agent() {
     dies();
     limited();
     dies();
-    assert_eq!(found(), limit, "within the time they hold on");
+    assert_eq!(found(), limit, "within the timeout they stay");
     limited();
     std::thread::sleep(std::time::Duration::from_millis(5500));
     dies();
     let unlimited = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::UNLIMITED };
-    assert_eq!(found(), unlimited, "the kernel had gone back to the static policy");
+    assert_eq!(found(), unlimited, "the kernel had put the static policy in force");
     assert!(m1.run(|| host::remove("eth0")).expect("inside").expect("removed"));
 }
 
 #[test]
-fn a_panic_and_an_error_leave_in_force_what_a_kill_would() {
+fn panic_and_error_leave_the_same_state_as_a_kill() {
     let missing = check(Purpose::Lab);
     if !missing.is_empty() {
         assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
-        let session = "skipped: an agent that panics needs root and Linux's network parts\n";
-        std::io::stderr().write_all(session.as_bytes()).expect("standard error takes a line");
+        let skipped = "skipped: an agent that panics needs root and Linux's network parts\n";
+        std::io::stderr().write_all(skipped.as_bytes()).expect("standard error takes a line");
         return;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +208,8 @@ fn a_panic_and_an_error_leave_in_force_what_a_kill_would() {
         assert!(m1.run(|| host::remove("eth0")).expect("inside").expect("removed"), "{case}");
         assert!(!qdiscs().contains("7765:"), "{case}: {}", qdiscs());
     }
-    // An agent that cannot begin, here since somebody took the root, leaves the kernel's part of the one before.
+    // An agent that cannot start, here since another program has the root, leaves the kernel's part
+    // of the earlier one.
     assert!(m1.run(|| run(Fault::Panic, true)).expect("inside").is_none());
     let tc = |arguments: &str| {
         let mut command = m1.command("tc").expect("a command");
@@ -213,8 +217,8 @@ fn a_panic_and_an_error_leave_in_force_what_a_kill_would() {
     };
     tc("qdisc replace dev eth0 root bfifo limit 100000");
     let refused = m1.run(|| run(Fault::Panic, true)).expect("inside").expect("no panic");
-    let said = refused.expect_err("the root is somebody's").to_string();
-    assert!(said.contains("bfifo"), "{said}");
+    let error = refused.expect_err("another program has the root").to_string();
+    assert!(error.contains("bfifo"), "{error}");
     let adopted = m1.run(|| {
         let datapath = InterfaceDatapath::attach(&Interface::named("eth0").expect("there"), None).expect("free");
         let adopted = datapath.is_adopted();

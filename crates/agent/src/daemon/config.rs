@@ -1,4 +1,4 @@
-//! What an agent is told at its start, and why it ends.
+//! The configuration of an agent, and its errors.
 
 use crate::host::HostError;
 use crate::runtime_config::{RuntimeConfig, Source};
@@ -9,29 +9,29 @@ use weir_control::RackBrokerConfig;
 use weir_fabric::{SessionConfig, SessionError};
 use weir_linux::shaper::Backend;
 
-/// Everything that an agent needs to know.
+/// Configuration of an agent.
 pub struct AgentConfig {
-    /// What the files said at the start.
+    /// The configuration in the files at the start.
     pub runtime_config: RuntimeConfig,
-    /// Who says what they say now.
+    /// Reads the files again.
     pub source: Box<dyn Source>,
     /// The interface to shape.
     pub interface: String,
     /// Higher than at any earlier start, see [`weir_state::epoch`].
     pub epoch: u64,
-    /// How the broker is timed.
+    /// The broker's times.
     pub broker: RackBrokerConfig,
-    /// What is to enforce rates; the first that is possible where nothing is said.
+    /// The backend that enforces rates; if absent, the first that is possible.
     pub backend: Option<Backend>,
-    /// Replace a qdisc that somebody else put on the interface.
+    /// Whether to replace a qdisc of another program on the interface.
     pub force: bool,
-    /// Where to write the status once a period, if anywhere.
+    /// The file of the status, written once a period, if any.
     pub status: Option<PathBuf>,
-    /// Where to serve `/status` and `/metrics`, if anywhere; nothing listens otherwise.
+    /// The address of `/status` and `/metrics`, if any.
     pub metrics: Option<SocketAddr>,
-    /// Leave everything in force at the end, for the next agent.
+    /// Whether to leave everything in force at the end, for the next agent.
     pub keep: bool,
-    /// How to reach the fabric broker, if there is one.
+    /// The session with the fabric broker, if there is one.
     pub fabric: Option<SessionConfig>,
 }
 
@@ -41,15 +41,15 @@ pub enum AgentError {
     /// The interface cannot be brought or kept under the policy.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The line to the fabric broker.
+    /// The session with the fabric broker cannot start.
     #[error(transparent)]
     Fabric(#[from] SessionError),
-    /// Somebody else has the address, or this host does not.
+    /// Another program uses the address, or this host does not have it.
     #[error("listen on {address}: {error}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -58,7 +58,7 @@ pub enum AgentError {
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },

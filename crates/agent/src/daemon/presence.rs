@@ -1,20 +1,26 @@
-//! What the agent put on its interface, and the interface itself, come and go.
+//! The presence of the interface and of the agent's qdisc and programs on it.
 //!
-//! Problem: the interface of a container, or of a card that is taken out, goes while the agent runs, and with it all that was put
-//! on it; and whoever may can put another qdisc at its root or take the programs away, with one command and without a word to the agent, which
-//! then holds nobody. Approach: once a period the agent looks whether its interface still has its name, its qdisc is at the root and its programs
-//! hang there.
+//! Problem: the interface of a container, or of a card that is taken out, disappears while the
+//! agent runs, with its qdisc and programs. Another program with the permission can also replace
+//! the root qdisc or detach the programs with one command and without a notification for the agent,
+//! which then enforces no limit. Approach: once a period the agent checks that its interface still
+//! has its name, its qdisc is at the root and its programs are attached.
 //!
-//! Where the interface has gone it takes down what can be taken down, says so, and looks again once a period; what comes back under the name is
-//! brought under the policy like a new one, by a broker that begins anew. The other machines go on with this one's last word, as when
-//! its agent ends. Where only something of its own has gone it puts that back. Somebody else's qdisc it does not replace without
-//! `--force`: it says that nothing is enforced and why, goes on with what it has, and tries again once a period.
+//! If the interface is gone, the agent takes its own state down as far as possible, logs that, and
+//! checks again once a period; an interface that appears under the name is brought under the policy
+//! like a new one, by a broker that begins anew. The other machines go on with this machine's last
+//! report, as when its agent ends. If only the agent's qdisc or programs are gone, the agent
+//! restores them. It does not replace another program's qdisc without `--force`: it reports that
+//! limits are not enforced and why, goes on with its remaining parts, and tries again once a
+//! period.
 //!
-//! Worked example: `tc qdisc replace dev eth0 root fq_codel`: within a period the status has `not_enforced`; programs and receive meters go
-//! on; `tc qdisc del dev eth0 root`: within a period all is held again, to the limits of that moment.
+//! Worked example: `tc qdisc replace dev eth0 root fq_codel`: within a period the status has
+//! `not_enforced`; programs and receive meters go on. `tc qdisc del dev eth0 root`: within a period
+//! all limits of that moment are enforced again.
 //!
-//! An interface that is down stays under the policy: nothing is sent, and everything is still on it when it is up again. One that is
-//! renamed has gone, and one that gets the name has come.
+//! An interface that is down stays under the policy: it sends nothing, and keeps qdisc and programs
+//! until it is up again. A renamed interface counts as gone, and an interface that gets the name as
+//! a new one.
 
 use super::{AgentError, Daemon, host_context};
 use crate::host::{self, Host, HostError, Missing};
@@ -23,19 +29,19 @@ use crate::status;
 use tracing::{debug, info, warn};
 use weir_units::Duration;
 
-/// It is looked no more often than this: it means reading the interface's qdiscs. Less than the shortest usual period, a second, so that each has
-/// a look.
+/// The shortest time between two checks, since a check reads the interface's qdiscs. It is less
+/// than the shortest usual period, a second, so that each period has a check.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Daemon {
-    /// Whether the interface is there and under the policy, as far as can be had.
+    /// Whether the interface is there and under the policy, as far as possible.
     pub(super) fn is_present(&mut self) -> bool {
         let now = self.now();
         match &self.host {
             Some(_) if now < self.look => true,
             Some(host) if host.is_there() => {
                 self.look = now + LOOK_EVERY;
-                self.look_after();
+                self.restore_missing();
                 self.host.is_some()
             }
             Some(_) => {
@@ -44,16 +50,17 @@ impl Daemon {
             }
             None => {
                 self.look = now + self.config.broker.period;
-                let came = self.find();
-                if !came {
+                let found = self.find();
+                if !found {
                     self.report_status();
                 }
-                came
+                found
             }
         }
     }
 
-    /// What failed at an interface that is gone meanwhile, or since somebody took away what was there, is no error.
+    /// Accepts a failure whose cause is that the interface, its qdisc or its programs are gone;
+    /// returns others.
     pub(super) fn outlive(&mut self, error: AgentError) -> Result<(), AgentError> {
         let (AgentError::Host(failed), Some(host)) = (&error, &mut self.host) else { return Err(error) };
         if !host.is_there() {
@@ -64,37 +71,38 @@ impl Daemon {
         match host.missing() {
             Ok(Some(_)) => {
                 debug!("{failed}");
-                self.look_after();
+                self.restore_missing();
                 Ok(())
             }
             _ => Err(error),
         }
     }
 
-    /// Puts back what somebody took away, as far as can be had.
-    fn look_after(&mut self) {
+    /// Restores a qdisc or programs that another program removed, as far as possible.
+    fn restore_missing(&mut self) {
         let Some(host) = &mut self.host else { return };
         let name = &self.config.interface;
         match host.missing() {
             Ok(None) => self.enforces(),
             Ok(Some(Missing::Qdisc)) => {
                 if self.not_enforced.is_none() {
-                    warn!("somebody took our qdisc away from {name}");
+                    warn!("another program removed Weir's qdisc from {name}");
                 }
                 let timeout = self.config.broker.timeout;
                 let host_context =
                     host_context(&self.config.runtime_config, self.config.backend, self.cookie, self.epoch, timeout);
                 match host.restore(&host_context, self.config.force) {
                     Ok(()) => {
-                        info!("our qdisc is on {name} again");
+                        info!("Weir's qdisc is on {name} again");
                         self.enforces();
                     }
                     Err(error) => self.does_not_enforce(error.to_string()),
                 }
             }
             Ok(Some(Missing::Programs)) => {
-                warn!("somebody took our programs away from {name}");
-                // What is left of it, and limits, the next one finds, as after a restart of the agent.
+                warn!("another program detached Weir's programs from {name}");
+                // The next host takes over the rest and the limits, as after a restart of the
+                // agent.
                 if let Some(mut host) = self.host.take() {
                     host.keep();
                 }
@@ -104,12 +112,12 @@ impl Daemon {
                     self.report_status();
                 }
             }
-            // Anything but the kernel's word is no proof.
+            // Only a reply of the kernel proves that a part is missing.
             Err(error) => debug!("{error}"),
         }
     }
 
-    /// All is there.
+    /// Notes that all parts are there.
     fn enforces(&mut self) {
         if self.not_enforced.take().is_some() {
             info!("the policy is enforced on {} again", self.config.interface);
@@ -119,7 +127,7 @@ impl Daemon {
         }
     }
 
-    /// The interface is there, and services are not held, for a reason, which is said when it is new.
+    /// Notes that limits are not enforced although the interface is there; a new reason is logged.
     fn does_not_enforce(&mut self, reason: String) {
         if self.not_enforced.as_ref() != Some(&reason) {
             warn!("the policy is not enforced on {}: {reason}", self.config.interface);
@@ -132,7 +140,7 @@ impl Daemon {
         let name = &self.config.interface;
         warn!("{name} is gone: nothing is limited here until it is back");
         notify::status(&format!("{name} is gone"));
-        // Most of it went with the interface; of a renamed one it is taken down.
+        // Most state went with the interface; the state of a renamed one is taken down.
         if let Some(Err(error)) = self.host.take().map(Host::remove) {
             debug!("{error}");
         }
@@ -142,15 +150,16 @@ impl Daemon {
         self.report_status();
     }
 
-    /// What an interface that was lost delivered is not known any more.
+    /// Forgets the readings of a lost interface.
     fn forget(&mut self) {
         (self.meters, self.usage) = ((self.now(), Vec::new()), Vec::new());
         self.reporter.renew(status::outline(&self.config, None, self.epoch));
     }
 
-    /// Brings an interface that is not under the policy under it; whether that worked.
+    /// Brings an interface under the policy; returns whether that succeeded.
     fn find(&mut self) -> bool {
-        // Before an epoch is taken, which is written to disk: this may be tried once a second for days.
+        // Checked before an epoch is taken, which is written to disk: this may be tried once a
+        // second for days.
         if let Err(error) = host::check_interface(&self.config.interface, self.config.force) {
             return self.has_not_found(error);
         }
@@ -178,7 +187,7 @@ impl Daemon {
                 self.reporter.renew(status::outline(&self.config, Some(&host), epoch));
                 self.not_enforced = None;
                 self.look = self.now() + LOOK_EVERY;
-                // Limits that are still in force stay until the new broker knows better.
+                // Limits in force stay until the new broker has decided.
                 let in_force = host.resumes().then(|| host.limits());
                 self.host = Some(host);
                 self.begin_anew(epoch, in_force.as_deref());
@@ -189,7 +198,8 @@ impl Daemon {
         }
     }
 
-    /// Says why an interface could not be brought under the policy, unless it is not there; which did not work.
+    /// Logs why an interface could not be brought under the policy, unless it is absent. Returns
+    /// `false`.
     fn has_not_found(&mut self, error: HostError) -> bool {
         match error {
             HostError::Interface(error) if error.is_absent() => {

@@ -1,12 +1,16 @@
-//! A policy and keys that take the place of those in force.
+//! The replacement of policy and keys in force.
 //!
-//! Problem: a new policy must not cost a restart, nor a mistake in it the policy in force. Approach: the files are read and checked as at
-//! the start; whatever is wrong refuses them as a whole, is said in the log and in the status, and the old ones go on. Then the
-//! host changes over without a gap ([`Host::renew`](crate::host::Host::renew)). A policy with the same racks, machines and
-//! services leaves the broker what it knows; with another it begins anew, and limits stay in force until it knows as much ([`RackBroker::resume`](weir_control::RackBroker::resume)).
-//! Where this machine listens takes a restart.
+//! Problem: a new policy must not require a restart, and a mistake in it must not end the policy in
+//! force. Approach: the files are read and checked as at the start; an error refuses them as a
+//! whole, appears in the log and in the status, and the old ones stay in force. Then the host
+//! changes over without a gap ([`Host::renew`](crate::host::Host::renew)). With the same racks,
+//! machines and services in the policy the broker keeps its state. With others a new broker begins,
+//! and limits stay in force until it has as much state
+//! ([`RackBroker::resume`](weir_control::RackBroker::resume)). Another address of this machine
+//! takes a restart.
 //!
-//! Worked example: `a` has at most 20 Mb/s, and 40 in the new policy: its class has the new ceiling within the signal's handling, its meter goes on.
+//! Worked example: `a` has at most 20 Mb/s, and 40 in the new policy: its class has the new ceiling
+//! within the signal's handling, and its meter goes on.
 
 use super::{AgentError, Daemon, host_context};
 use crate::host::{self, Host};
@@ -16,7 +20,8 @@ use crate::status;
 use tracing::{debug, error, info, warn};
 
 impl Daemon {
-    /// Puts what the files say now in force, whole or not at all. An error ends the agent: neither the new nor the old policy can be had.
+    /// Puts the configuration in the files in force, whole or not at all. An error ends the agent:
+    /// neither the new nor the old policy can be put in force.
     pub(super) fn reload(&mut self) -> Result<(), AgentError> {
         let runtime_config =
             self.config.source.runtime_config().and_then(|runtime_config| self.is_possible(runtime_config));
@@ -41,19 +46,20 @@ impl Daemon {
         Ok(())
     }
 
-    /// What a running agent cannot change is refused.
+    /// Refuses changes that a running agent cannot make.
     fn is_possible(&self, runtime_config: RuntimeConfig) -> Result<RuntimeConfig, String> {
         let old = self.config.runtime_config.listen;
         if runtime_config.listen != old {
             let new = runtime_config.listen;
             return Err(format!(
-                "this machine is to listen on {new}, and the agent listens on {old}\nhint: that takes a restart: systemctl restart weir-agent"
+                "this machine is to listen on {new}, and the agent listens on {old}\n\
+                 hint: that takes a restart: systemctl restart weir-agent"
             ));
         }
         Ok(runtime_config)
     }
 
-    /// Puts terms in force, or says why that cannot be.
+    /// Puts a configuration in force, or returns the reason for a refusal.
     fn take(&mut self, runtime_config: RuntimeConfig) -> Result<Option<String>, AgentError> {
         let anew = self.broker.set_policy(&runtime_config.policy).is_err();
         let mut epoch = self.epoch;
@@ -72,7 +78,7 @@ impl Daemon {
         };
         if let Err(reason) = renewed {
             if self.host.as_ref().is_some_and(|host| !host.is_there()) && !reason.is_refusal() {
-                // It has gone meanwhile; what comes back is brought under the new policy.
+                // The interface has gone meanwhile; a new one is brought under the new policy.
                 debug!("{reason}");
                 self.lose();
             } else {
@@ -99,7 +105,7 @@ impl Daemon {
         }
         self.config.runtime_config = runtime_config;
         if anew {
-            // What is in force stays until the new broker knows better.
+            // Limits in force stay until the new broker has decided.
             let in_force = self.host.as_ref().map(Host::limits);
             self.begin_anew(epoch, in_force.as_deref());
         }

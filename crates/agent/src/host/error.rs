@@ -1,4 +1,4 @@
-//! What can go wrong at an interface.
+//! Errors of an interface.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use weir_linux::shaper::{NoBackend, ShaperError};
 /// Why a host cannot be brought under a policy.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Somebody else holds the interface.
+    /// Another agent has the interface.
     #[error("another agent runs on {interface} ({} is locked)", .lock.display())]
     Taken {
         /// The interface.
@@ -18,12 +18,12 @@ pub enum HostError {
         /// The file that is locked.
         lock: PathBuf,
     },
-    /// Whether somebody else holds the interface cannot be told.
+    /// The lock of the interface cannot be read or taken.
     #[error("{}: {error}", .lock.display())]
     Lock {
         /// The file to lock.
         lock: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -39,22 +39,22 @@ pub enum HostError {
     /// The shaper.
     #[error(transparent)]
     Shaper(#[from] ShaperError),
-    /// No way to enforce rates.
+    /// No backend can enforce rates.
     #[error(transparent)]
     NoBackend(#[from] NoBackend),
-    /// Nothing can be waited for, or no thread be started.
-    #[error("wait for news of destinations: {0}")]
+    /// Waiting failed, or a thread could not be started.
+    #[error("wait for events of destinations: {0}")]
     Wait(#[source] io::Error),
-    /// Two things that were tried independently.
+    /// Two independent steps failed.
     #[error("{}; {}", .0[0], .0[1])]
     Both(Box<[HostError; 2]>),
-    /// A bug of ours.
-    #[error("the thread that holds destinations panicked")]
+    /// A fault of the agent.
+    #[error("the thread that limits destinations panicked")]
     DestinationThread,
 }
 
 impl HostError {
-    /// Whether it says that the policy cannot be had here, found out before anything was touched.
+    /// Whether the policy was refused before anything was changed.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Classifier(_) | Self::Loader(LoaderError::TooManyServices))
     }

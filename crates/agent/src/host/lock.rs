@@ -7,12 +7,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use weir_linux::interface::Interface;
 
-/// Where locks are; a directory of ours that a restart of the host empties.
+/// The directory of locks, which is Weir's and which a restart of the host empties.
 pub(super) const LOCKS: &str = "/run/weir";
 const SUFFIX: &str = ".lock";
 
-/// The lock of an interface, which one agent or removal holds at a time; released when it is dropped, with its file, and by a kill, which
-/// leaves the file.
+/// The lock of an interface, which one agent or removal has at a time. Dropping it releases it and
+/// deletes its file; a kill releases it and leaves the file.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
@@ -21,14 +21,16 @@ pub(super) struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Before it is released, so that nobody else holds a file of this name. What stays is no lock.
+        // Deleted before the release, so that no other process locks a file of this name that is
+        // about to go.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 /// Takes the lock of an interface.
 ///
-/// Its name has the namespace's inode and the interface's index, since the same name or index is another interface elsewhere.
+/// Its name has the namespace's inode and the interface's index, since the same name or index is
+/// another interface in another namespace.
 pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<Lock, HostError> {
     const NAMESPACE: &str = "/proc/thread-self/ns/net";
     let namespace = fs::metadata(NAMESPACE);
@@ -37,12 +39,13 @@ pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<Lock, Host
     let failed = |error| HostError::Lock { lock: path.clone(), error };
     loop {
         fs::create_dir_all(directory).map_err(failed)?;
-        // Not cut off before it is ours: the holder's process number is in it.
-        // Nobody else's to open: whoever can open it can hold its lock, and then no agent begins.
+        // Not truncated before the lock is taken, since it contains the holder's process number.
+        // Only the owner may open it: a process that can open it can lock it and so keep agents
+        // out.
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = match options.open(&path) {
-            // The directory went meanwhile.
+            // The directory was deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file.map_err(failed)?,
         };
@@ -53,10 +56,11 @@ pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<Lock, Host
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // Whoever held it deletes the file as the last thing: what we hold then is no file of this name.
+        // The previous holder deletes the file last: a lock on the deleted file is not the lock of
+        // this name.
         if is_at(&file, &path) {
             let mut lock = Lock { file, path: path.clone() };
-            // For people only; the lock is what counts.
+            // The number is for people; the lock alone decides.
             let written = lock.file.set_len(0).and_then(|()| writeln!(lock.file, "{}", std::process::id()));
             written.map_err(failed)?;
             return Ok(lock);
@@ -70,7 +74,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     (held.dev(), held.ino()) == (there.dev(), there.ino())
 }
 
-/// Deletes the files of killed agents: those that nobody holds; and the directory, if nothing else is in it.
+/// Deletes unlocked files of killed agents, and the directory if it is empty then.
 pub(super) fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -93,7 +97,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
-    fn one_holds_an_interface_at_a_time() {
+    fn only_one_agent_locks_an_interface_at_a_time() {
         let directory = tempfile::tempdir().expect("a directory");
         let loopback = Interface::named("lo").expect("lo");
         let first = lock(directory.path(), &loopback).expect("free");
@@ -104,11 +108,11 @@ mod tests {
         assert_eq!(holder, format!("{}\n", std::process::id()));
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
         sweep(directory.path());
-        assert!(path.exists(), "it is held");
+        assert!(path.exists(), "it is locked");
         drop(first);
         assert!(!path.exists(), "nothing stays");
         drop(lock(directory.path(), &loopback).expect("free again"));
-        // What a killed agent leaves, and what is not ours.
+        // The file of a killed agent goes, and a foreign file stays.
         let other = directory.path().join("agent.json");
         fs::write(&path, "1\n").expect("written");
         fs::write(&other, "{}").expect("written");
@@ -120,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn deleted_files_let_nobody_in_twice() {
+    fn deleted_files_do_not_give_a_lock_twice() {
         let directory = tempfile::tempdir().expect("a directory");
         let directory = directory.path().join("locks");
         let loopback = Interface::named("lo").expect("lo");

@@ -1,4 +1,4 @@
-//! What was counted on the interface: for the broker, and for whoever watches.
+//! Readings of an interface: for the broker, and for watchers.
 
 use super::{Host, HostError};
 use std::sync::PoisonError;
@@ -7,11 +7,11 @@ use weir_linux::readings::{ControlCounters, ReceiveReading, TimerReading};
 use weir_linux::shaper::{Backend, ServiceQueue};
 use weir_units::{Bytes, PerDirection, ServiceId};
 
-/// What the kernel counted and computed on an interface.
+/// The kernel's counters and rates of an interface.
 pub struct KernelReadings {
     /// By leaf: its receive meter.
     pub meters: Vec<ReceiveReading>,
-    /// By leaf: what waits and what was dropped.
+    /// By leaf: its backlog and drops.
     pub queues: Vec<Option<ServiceQueue>>,
     /// By leaf: feedback of all destinations.
     pub reported: Vec<u64>,
@@ -22,7 +22,7 @@ pub struct KernelReadings {
 }
 
 impl Host {
-    /// What the kernel counted and computed, for whoever watches.
+    /// The kernel's counters and rates, for watchers.
     pub fn kernel_readings(&mut self) -> Result<KernelReadings, HostError> {
         let meter = |leaf: &ServiceId| Ok(self.datapath.receive_reading(*leaf)?);
         let meters = self.leaves.iter().map(meter).collect::<Result<_, HostError>>()?;
@@ -42,7 +42,8 @@ impl Host {
         for destination in self.destinations.readings()? {
             let service = self.datapath.service(destination.slot);
             if let Some(leaf) = service.and_then(|service| self.leaves.binary_search(&service).ok()) {
-                // There are no classes to count: every destination has a clock, and this one's is slower than the service's.
+                // There are no classes to count: every destination has a clock, and this one is
+                // slower than the service's.
                 if let (Backend::Edt, Some(queue)) = (self.backend, &mut queues[leaf])
                     && destination.rate < self.rates[leaf].max
                 {
@@ -59,7 +60,7 @@ impl Host {
         })
     }
 
-    /// All meters now, counted from when this agent came. Says to the kernel that the agent is alive.
+    /// All meters now, counted from the start of this agent. Sends a heartbeat to the kernel.
     pub fn read_meters(&mut self) -> Result<Vec<MeterReading>, HostError> {
         self.destinations.check()?;
         self.datapath.tell_alive()?;
