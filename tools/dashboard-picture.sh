@@ -8,4 +8,4 @@ command -v chromium >/dev/null || {
     exit 1
 }
 WEIR_PICTURE=$PWD/docs/pictures/dashboard.png \
-    cargo test --locked -p weir-dashboard --test browser the_picture_of_the_documents
+    cargo test --locked -p weir-dashboard --test browser picture_of_the_documents_is_drawn

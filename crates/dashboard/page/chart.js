@@ -1,5 +1,5 @@
 
-// Time series as SVG: one service's usage, limit and guarantee, or what the services of a machine or rack use together.
+// Time series as SVG: usage, limit and guarantee of one service, or the usage of all services of a machine or rack.
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [600, 250, 66, 8, 10, 34];
 const COLOURS = 8;
@@ -12,7 +12,7 @@ function step(most) {
   return [1, 2, 5, 10].map((of) => of * power).find((of) => most / of <= 5);
 }
 
-/** A path through values; what is unknown is a gap. `y` is the height of a value. */
+/** A path through values; unknown values are gaps. `y` is the height of a value. */
 function path(values, x, y, steps = false) {
   let [text, before] = ["", null];
   values.forEach((value, at) => {
@@ -44,20 +44,104 @@ function area(low, high, x, y) {
   return text;
 }
 
-/** The services that are told apart, the largest first, and the rest as one. */
+/** The services that are distinguished, the largest first, and the others as one. */
 function layers(history) {
   const sum = (values) => values.reduce((all, value) => all + (value ?? 0), 0);
-  const order = history.services.map((values, index) => ({ index, values, size: sum(values) })).filter((one) => one.size > 0);
+  const order = history.services
+    .map((values, index) => ({ index, values, size: sum(values) }))
+    .filter((one) => one.size > 0);
   order.sort((a, b) => b.size - a.size || a.index - b.index);
-  const told = order.slice(0, COLOURS).map((one) => ({ name: net.services[one.index].name, values: one.values, colour: `c${one.index % COLOURS}` }));
-  // Two services of one colour would be told as one.
-  told.forEach((one, at) => { if (told.findIndex((other) => other.colour === one.colour) < at) one.colour = [...Array(COLOURS).keys()].map((c) => `c${c}`).find((c) => !told.some((other) => other.colour === c)) ?? "c8"; });
+  const shown = order.slice(0, COLOURS).map((one) => ({
+    name: net.services[one.index].name, values: one.values, colour: `c${one.index % COLOURS}`,
+  }));
+  // Two services of one colour could not be distinguished.
+  const colours = [...Array(COLOURS).keys()].map((colour) => `c${colour}`);
+  shown.forEach((one, at) => {
+    if (shown.findIndex((other) => other.colour === one.colour) === at) return;
+    one.colour = colours.find((colour) => !shown.some((other) => other.colour === colour)) ?? "c8";
+  });
   const rest = order.slice(COLOURS);
   if (rest.length > 0) {
-    const values = rest[0].values.map((_, at) => rest.reduce((all, one) => (one.values[at] === null ? all : (all ?? 0) + one.values[at]), null));
-    told.push({ name: `${rest.length} others`, values, colour: "c8" });
+    const add = (all, value) => (value === null ? all : (all ?? 0) + value);
+    const values = rest[0].values.map((_, at) => rest.reduce((all, one) => add(all, one.values[at]), null));
+    shown.push({ name: `${rest.length} others`, values, colour: "c8" });
   }
-  return told;
+  return shown;
+}
+
+/** The lower and upper edges of stacked layers, and the upper edge of all. */
+function edgesOf(stack, length) {
+  const edges = [];
+  let top = Array(length).fill(null);
+  for (const layer of stack) {
+    const low = top;
+    top = low.map((value, at) => (layer.values[at] === null ? value : (value ?? 0) + layer.values[at]));
+    edges.push({ layer, low, high: top });
+  }
+  return { edges, top };
+}
+
+/** Grid lines with their rates, and the times. */
+function drawAxes(svg, most, seconds, y) {
+  for (let value = 0; value <= most; value += step(most)) {
+    svg.append(shape("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }));
+    const position = { x: LEFT - 7, y: y(value) + 4, "text-anchor": "end" };
+    svg.append(shape("text", position, value === 0 ? "0" : rate(value)));
+  }
+  for (let part = 0; part <= 5; part += 1) {
+    const text = part === 5 ? "now" : `−${(seconds * (5 - part)) / 300} min`;
+    const anchor = part === 5 ? "end" : part === 0 ? "start" : "middle";
+    const left = LEFT + ((WIDTH - LEFT - RIGHT) * part) / 5;
+    svg.append(shape("text", { x: left, y: HEIGHT - 6, "text-anchor": anchor }, text));
+  }
+}
+
+/** A line across the chart. */
+function across(kind, height) {
+  return shape("path", { class: kind, d: `M${LEFT} ${height}H${WIDTH - RIGHT}` });
+}
+
+function drawService(svg, history, guarantee, x, y) {
+  const zero = history.usage.map(() => 0);
+  svg.append(shape("path", { class: "area", d: area(zero, history.usage, x, y) }));
+  if (guarantee) svg.append(across("guarantee", y(guarantee)));
+  svg.append(shape("path", { class: "usage", d: path(history.usage, x, y) }));
+  svg.append(shape("path", { class: "limit", d: path(history.limit, x, y, true) }));
+  strip(svg, history, x);
+}
+
+function drawLayers(svg, edges, x, y) {
+  for (const { layer, low, high } of edges) {
+    const known = high.map((value, at) => (layer.values[at] === null ? null : value));
+    svg.append(shape("path", { class: layer.colour, opacity: 0.85, d: area(low, known, x, y) }));
+  }
+}
+
+/** A cursor that follows the pointer and the arrow keys, with the text at it. Returns the function that moves it. */
+function addCursor(svg, length, x, text) {
+  const line = shape("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
+  svg.append(line);
+  const move = (at) => {
+    cursor = at;
+    line.setAttribute("visibility", at === null ? "hidden" : "visible");
+    if (at !== null) { line.setAttribute("x1", x(at)); line.setAttribute("x2", x(at)); }
+    setText(byId("reading"), at === null ? "" : text(at));
+  };
+  const at = (event) => {
+    const box = svg.getBoundingClientRect();
+    const part = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT);
+    return Math.max(0, Math.min(length - 1, Math.round(part * (length - 1))));
+  };
+  svg.addEventListener("pointermove", (event) => move(at(event)));
+  svg.addEventListener("pointerleave", () => move(null));
+  svg.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
+    if (event.key === "Escape") move(null);
+    if (!by) return;
+    event.preventDefault();
+    move(Math.max(0, Math.min(length - 1, (cursor ?? length - 1) + by)));
+  });
+  return move;
 }
 
 function drawChart() {
@@ -68,82 +152,47 @@ function drawChart() {
   const { guarantee } = totals(place);
   const stack = single ? [] : layers(history);
   const length = single ? history.usage.length : history.services[0].length;
-  const sums = [];
-  let top = Array(length).fill(null);
-  for (const layer of stack) {
-    const low = top;
-    top = low.map((value, at) => (layer.values[at] === null ? value : (value ?? 0) + layer.values[at]));
-    sums.push({ layer, low, high: top });
-  }
-  // A limit far above what is used would flatten everything: it is shown where it is near.
+  const { edges, top } = edgesOf(stack, length);
+  // A limit far above the usage would flatten everything, so the scale includes near limits only.
   const used = Math.max(1e3, guarantee ?? 0, ...(single ? history.usage : top).map((value) => value ?? 0));
-  const near = single ? history.limit.filter((value) => value !== null && value < 3 * used) : capacity < 1.5 * used ? [capacity] : [];
+  const nearCapacity = capacity < 1.5 * used ? [capacity] : [];
+  const near = single ? history.limit.filter((value) => value !== null && value < 3 * used) : nearCapacity;
   const most = Math.max(used, ...near) * 1.08;
   const x = (at) => LEFT + ((WIDTH - LEFT - RIGHT) * at) / (length - 1);
   const y = (value) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (Math.min(value, most) / most);
-  const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: 0, "aria-label": describe(place, top) });
-  for (let value = 0; value <= most; value += step(most)) {
-    svg.append(shape("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }));
-    svg.append(shape("text", { x: LEFT - 7, y: y(value) + 4, "text-anchor": "end" }, value === 0 ? "0" : rate(value)));
-  }
-  for (let part = 0; part <= 5; part += 1) {
-    const text = part === 5 ? "now" : `−${(seconds * (5 - part)) / 300} min`;
-    svg.append(shape("text", { x: LEFT + ((WIDTH - LEFT - RIGHT) * part) / 5, y: HEIGHT - 6, "text-anchor": part === 5 ? "end" : part === 0 ? "start" : "middle" }, text));
-  }
-  if (capacity > 0 && capacity <= most) svg.append(shape("path", { class: "capacity", d: `M${LEFT} ${y(capacity)}H${WIDTH - RIGHT}` }));
-  if (single) {
-    const zero = history.usage.map(() => 0);
-    svg.append(shape("path", { class: "area", d: area(zero, history.usage, x, y) }));
-    if (guarantee) svg.append(shape("path", { class: "guarantee", d: `M${LEFT} ${y(guarantee)}H${WIDTH - RIGHT}` }));
-    svg.append(shape("path", { class: "usage", d: path(history.usage, x, y) }));
-    svg.append(shape("path", { class: "limit", d: path(history.limit, x, y, true) }));
-    strip(svg, history, x);
-  } else {
-    for (const { layer, low, high } of sums) svg.append(shape("path", { class: layer.colour, opacity: 0.85, d: area(low, high.map((value, at) => (layer.values[at] === null ? null : value)), x, y) }));
-  }
-  const line = shape("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
-  svg.append(line);
-  const read = (at) => {
-    cursor = at;
-    line.setAttribute("visibility", at === null ? "hidden" : "visible");
-    if (at !== null) { line.setAttribute("x1", x(at)); line.setAttribute("x2", x(at)); }
-    say(byId("reading"), at === null ? "" : reading(at, length, seconds, stack));
-  };
-  const at = (event) => {
-    const box = svg.getBoundingClientRect();
-    const part = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT);
-    return Math.max(0, Math.min(length - 1, Math.round(part * (length - 1))));
-  };
-  svg.addEventListener("pointermove", (event) => read(at(event)));
-  svg.addEventListener("pointerleave", () => read(null));
-  svg.addEventListener("keydown", (event) => {
-    const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
-    if (event.key === "Escape") read(null);
-    if (!by) return;
-    event.preventDefault();
-    read(Math.max(0, Math.min(length - 1, (cursor ?? length - 1) + by)));
-  });
+  const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
+  const svg = shape("svg", { viewBox, role: "img", tabindex: 0, "aria-label": describe(place, top) });
+  drawAxes(svg, most, seconds, y);
+  if (capacity > 0 && capacity <= most) svg.append(across("capacity", y(capacity)));
+  if (single) drawService(svg, history, guarantee, x, y);
+  else drawLayers(svg, edges, x, y);
+  const move = addCursor(svg, length, x, (at) => reading(at, length, seconds, stack));
   const had = document.activeElement?.closest?.("#chart svg");
   byId("chart").replaceChildren(svg);
   if (had) svg.focus();
-  read(cursor === null ? null : Math.min(cursor, length - 1));
+  move(cursor === null ? null : Math.min(cursor, length - 1));
   legend(single, guarantee, stack);
 }
 
-/** What decided, below the chart: grey is the service's own demand. */
+/** The deciding constraints, below the chart: grey is the service's own demand. */
 function strip(svg, history, x) {
   const height = 7, top = HEIGHT - BOTTOM + 4;
   let from = 0;
   for (let at = 1; at <= history.decided_by.length; at += 1) {
     const by = history.decided_by[from];
     if (at < history.decided_by.length && history.decided_by[at] === by) continue;
-    const text = word(by, history.words);
+    const text = constraint(by, history.constraints);
     if (by > 0) {
-      const colour = text === "demand" ? "strip-free" : `c${(by + 1) % COLOURS}`;
-      svg.append(shape("rect", { class: colour, x: x(from), y: top, width: Math.max(1, x(Math.min(at, history.decided_by.length - 1)) - x(from)), height }, shape("title", {}, text)));
+      const width = Math.max(1, x(Math.min(at, history.decided_by.length - 1)) - x(from));
+      const box = { class: stripColour(by, text), x: x(from), y: top, width, height };
+      svg.append(shape("rect", box, shape("title", {}, text)));
     }
     from = at;
   }
+}
+
+function stripColour(by, text) {
+  return text === "demand" ? "strip-free" : `c${(by + 1) % COLOURS}`;
 }
 
 function swatch(kind) {
@@ -160,8 +209,8 @@ function legend(single, guarantee, stack) {
     if (guarantee) items.push(["guarantee", "guarantee"]);
     const history = series.history;
     for (const by of new Set(history.decided_by)) {
-      const text = word(by, history.words);
-      if (by > 0) items.push([text === "demand" ? "strip-free" : `c${(by + 1) % COLOURS}`, text === "demand" ? "by its demand" : `by ${text}`]);
+      const text = constraint(by, history.constraints);
+      if (by > 0) items.push([stripColour(by, text), text === "demand" ? "by its demand" : `by ${text}`]);
     }
   } else for (const layer of stack) items.push([layer.colour, layer.name]);
   byId("legend").replaceChildren(...items.map(([kind, text]) => el("span", {}, swatch(kind), text)));
@@ -176,17 +225,23 @@ function reading(at, length, seconds, stack) {
   const { place, history } = series;
   if (place.level === 3) {
     const [usage, limit] = [history.usage[at], history.limit[at]];
-    if (usage === null) return `${ago(at, length, seconds)}: nothing known`;
-    return `${ago(at, length, seconds)}: ${rate(usage)}${limit === null ? "" : ` of at most ${rate(limit)}`}, decided by ${word(history.decided_by[at], history.words)}`;
+    if (usage === null) return `${ago(at, length, seconds)}: unknown`;
+    const atMost = limit === null ? "" : ` of at most ${rate(limit)}`;
+    const by = constraint(history.decided_by[at], history.constraints);
+    return `${ago(at, length, seconds)}: ${rate(usage)}${atMost}, decided by ${by}`;
   }
-  const parts = stack.filter((layer) => layer.values[at]).map((layer) => `${layer.name} ${rate(layer.values[at])}`);
+  const used = stack.filter((layer) => layer.values[at]);
+  const parts = used.map((layer) => `${layer.name} ${rate(layer.values[at])}`);
   return `${ago(at, length, seconds)}: ${parts.join(", ") || "nothing"}`;
 }
 
 function describe(place, top) {
   const { usage, limit, by } = totals(place);
   const what = place.level === 3 ? `${place.service} on ${place.machine}` : place.name;
-  const peak = place.level === 3 ? Math.max(0, ...series.history.usage.filter((value) => value !== null)) : Math.max(0, ...top.filter((value) => value !== null));
-  const held = place.level === 3 ? `, ${limit === null ? "no limit" : `limit ${rate(limit)}`}, decided by ${by}` : "";
-  return `${what} over ${about(series.seconds)}: now ${rate(usage)}, at most ${rate(peak)}${held}. Arrow keys read values.`;
+  const values = place.level === 3 ? series.history.usage : top;
+  const peak = Math.max(0, ...values.filter((value) => value !== null));
+  const cap = limit === null ? "no limit" : `limit ${rate(limit)}`;
+  const decision = place.level === 3 ? `, ${cap}, decided by ${by}` : "";
+  const rates = `now ${rate(usage)}, at most ${rate(peak)}`;
+  return `${what} over ${about(series.seconds)}: ${rates}${decision}. Arrow keys read values.`;
 }

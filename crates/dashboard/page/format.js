@@ -7,16 +7,17 @@ const UNITS = [[1e12, "Tb/s"], [1e9, "Gb/s"], [1e6, "Mb/s"], [1e3, "kb/s"]];
 function rate(bps) {
   if (bps === null || bps === undefined) return "–";
   for (const [size, unit] of UNITS) {
-    // What would be rounded up to the next unit is told in it.
+    // A value that is rounded up to the next unit is shown in it.
     if (bps >= size * 0.9995) {
       const value = bps / size;
-      return `${value >= 99.95 ? value.toFixed(0) : value >= 9.995 ? value.toFixed(1) : value.toFixed(2)}`.replace(/\.0+$|(\.\d)0$/, "$1") + ` ${unit}`;
+      const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+      return `${value.toFixed(digits).replace(/\.0+$|(\.\d)0$/, "$1")} ${unit}`;
     }
   }
   return `${Math.round(bps)} b/s`;
 }
 
-/** A time as people say it. */
+/** A time in a readable unit. */
 function about(seconds) {
   if (seconds < 1e-3) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${+(seconds * 1e3).toPrecision(3)} ms`;
@@ -34,7 +35,8 @@ const SVG = "http://www.w3.org/2000/svg";
 function make(space, name, attributes, children) {
   const element = space ? document.createElementNS(space, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
+    if (value === null || value === undefined || value === false) continue;
+    element.setAttribute(key, value === true ? "" : value);
   }
   element.append(...children);
   return element;
@@ -44,7 +46,7 @@ const shape = (name, attributes = {}, ...children) => make(SVG, name, attributes
 const byId = (id) => document.getElementById(id);
 
 /** Changes a text only where it differs: a page of thousands of rows is repainted every second. */
-function say(node, text) {
+function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 function set(element, name, value) {

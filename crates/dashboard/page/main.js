@@ -1,28 +1,33 @@
 
-// What is chosen at the top, and the clock.
+// The choices at the top, and the clock.
 
 function trouble(error) {
   const box = byId("trouble");
   box.hidden = error === null;
-  say(box, error === null ? "" : `The dashboard does not answer (${error.message}). What is shown is old.`);
+  const text = (error) => `The dashboard does not respond (${error.message}). The shown values are old.`;
+  setText(box, error === null ? "" : text(error));
 }
 
 function brokerText({ leads, racks, racks_reporting, same_policy }) {
-  // Asked, and nothing said yet.
-  if (leads === null) return "says nothing";
-  const doing = leads ? `hears ${racks_reporting} of ${count(racks, "rack")}` : "stands by";
-  return same_policy ? doing : `${doing}, under another policy`;
+  // Polled, and no status has arrived yet.
+  if (leads === null) return "has no status yet";
+  const reports = `${racks_reporting} of ${count(racks, "rack")}`;
+  const role = leads ? `leads with reports from ${reports}` : "stands by";
+  return same_policy ? role : `${role}, under another policy`;
 }
 
 function summarise() {
   const lost = net.machines.filter((machine) => now.machines[machine.index]?.lost).length;
-  // One that is lost leads no longer, whatever it said last.
+  // A lost broker leads no longer, whatever its last status was.
   const broker = now.fabric.find((one) => one.leads) ?? now.fabric.find((one) => !one.lost);
+  const sizes = [[net.racks, "rack"], [net.machines, "machine"], [net.services, "service"]];
+  const lostBroker = ({ name, lost }) =>
+    el("span", { class: "lost", title: lost.why }, ` · fabric broker ${name} is lost`);
   const parts = [
-    `${count(net.racks.length, "rack")}, ${count(net.machines.length, "machine")}, ${count(net.services.length, "service")}`,
+    sizes.map(([list, noun]) => count(list.length, noun)).join(", "),
     lost > 0 ? el("span", { class: "lost" }, ` · ${lost} lost`) : "",
     broker ? ` · fabric broker ${broker.name} ${brokerText(broker)}` : "",
-    ...now.fabric.filter((one) => one.lost).map((one) => el("span", { class: "lost", title: one.lost.why }, ` · fabric broker ${one.name} is lost`)),
+    ...now.fabric.filter((one) => one.lost).map(lostBroker),
     now.left_out > 0 ? ` · ${count(now.left_out, "series")} without history` : "",
     ` · policy ${net.policy.slice(0, 8)}`,
   ];
@@ -30,7 +35,7 @@ function summarise() {
   if (byId("summary").textContent !== text) byId("summary").replaceChildren(...parts.filter(Boolean));
 }
 
-/** One of several buttons, of which arrows choose too. */
+/** A group of buttons of which one is chosen, also by arrow keys. */
 function choice(id, change) {
   const group = byId(id);
   const buttons = [...group.querySelectorAll("button")];
@@ -57,7 +62,7 @@ function choice(id, change) {
 function theme() {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   let kept = null;
-  // A browser may keep nothing: then the system's choice counts.
+  // Without storage the system's choice applies.
   try { kept = localStorage.getItem("theme"); } catch { /* as above */ }
   const apply = () => { document.documentElement.dataset.theme = kept ?? (dark.matches ? "dark" : "light"); };
   dark.addEventListener("change", apply);
@@ -72,7 +77,7 @@ function theme() {
 /** The place that the address names, opened: `#m/m1/dfs`. */
 function linked() {
   let key = "";
-  // Somebody may have written anything there, which then names no place.
+  // An invalid address names no place.
   try { key = decodeURIComponent(location.hash.slice(1)); } catch { /* as above */ }
   const place = net.places.get(key);
   for (let above = place?.above; above; above = above.above) opened.add(above.key);
@@ -81,16 +86,17 @@ function linked() {
 
 let clock = -1;
 
-async function look() {
+async function refresh() {
   try {
-    now = await ask(`/api/now?direction=${chosen.direction}`);
+    now = await fetchJson(`/api/now?direction=${chosen.direction}`);
     trouble(null);
     summarise();
     drawTree();
     drawTitle();
     drawLimited();
-    // An hour moves every ten seconds.
-    if (chosen.span === 300 || Math.floor(now.clock / 10) !== Math.floor(clock / 10)) await loadSeries();
+    // The hour has a new value every ten seconds.
+    const isDue = Math.floor(now.clock / 10) !== Math.floor(clock / 10);
+    if (chosen.span === 300 || isDue) await loadSeries();
     clock = now.clock;
   } catch (error) {
     trouble(error);
@@ -108,15 +114,22 @@ async function start() {
       await new Promise((done) => setTimeout(done, 1000));
     }
   }
-  for (const rack of net.racks) if (net.machines.length <= 40 || net.racks.length === 1) opened.add(rack.key);
-  choice("direction", (value) => { chosen.direction = value; look(); });
+  if (net.machines.length <= 40 || net.racks.length === 1) for (const rack of net.racks) opened.add(rack.key);
+  choice("direction", (value) => { chosen.direction = value; refresh(); });
   choice("span", (value) => { chosen.span = Number(value); loadSeries().catch(trouble); });
-  byId("filter").addEventListener("input", (event) => { chosen.filter = event.target.value; drawTree(); drawLimited(); });
+  byId("filter").addEventListener("input", (event) => {
+    chosen.filter = event.target.value;
+    drawTree();
+    drawLimited();
+  });
   choose(linked() ?? net.racks[0]);
-  addEventListener("hashchange", () => { const place = linked(); if (place && place !== chosen.place) choose(place); });
+  addEventListener("hashchange", () => {
+    const place = linked();
+    if (place && place !== chosen.place) choose(place);
+  });
   for (;;) {
-    // Who does not look at the page needs no news.
-    if (!document.hidden) await look();
+    // A hidden page needs no refresh.
+    if (!document.hidden) await refresh();
     await new Promise((done) => setTimeout(done, 1000));
   }
 }

@@ -22,7 +22,7 @@ function makeRow(place) {
   return { place, row, badge, bar, fill, guarantee, limit, numbers, by };
 }
 
-/** A mark at a part of a bar; nowhere when it is none. */
+/** A mark at a part of a bar; hidden without one. */
 function mark(element, part) {
   element.hidden = part === null || part > 1;
   if (!element.hidden) element.style.left = `${Math.min(99, Math.max(0.6, part * 100))}%`;
@@ -30,29 +30,30 @@ function mark(element, part) {
 
 function fillRow(entry) {
   const { place } = entry;
-  const { usage, guarantee, limit, by, held } = totals(place);
+  const { usage, guarantee, limit, by, limited } = totals(place);
   const capacity = place.capacity?.[chosen.direction] ?? null;
   const part = (value) => (value === null || !capacity ? null : value / capacity);
   entry.fill.style.width = `${Math.min(100, (part(usage) ?? 0) * 100)}%`;
   mark(entry.guarantee, part(guarantee));
   mark(entry.limit, part(limit));
-  entry.bar.classList.toggle("held", held && place.level === 3);
-  say(entry.numbers[0], rate(usage));
-  say(entry.numbers[1], guarantee === null ? "" : rate(guarantee));
-  say(entry.numbers[2], place.level < 3 ? `of ${rate(capacity)}` : limit === null ? "" : rate(limit));
-  say(entry.by, by);
-  entry.by.classList.toggle("held", held && place.level === 3);
-  const how = place.level === 2 ? state(place) : { text: "", bad: false, away: place.level === 3 && state(place.above).away };
-  say(entry.badge, how.text);
-  entry.badge.hidden = how.text === "";
-  entry.badge.classList.toggle("bad", how.bad);
-  entry.badge.title = how.why ?? "";
-  entry.row.classList.toggle("away", how.away);
+  entry.bar.classList.toggle("limited", limited && place.level === 3);
+  setText(entry.numbers[0], rate(usage));
+  setText(entry.numbers[1], guarantee === null ? "" : rate(guarantee));
+  setText(entry.numbers[2], place.level < 3 ? `of ${rate(capacity)}` : limit === null ? "" : rate(limit));
+  setText(entry.by, by);
+  entry.by.classList.toggle("limited", limited && place.level === 3);
+  const plain = () => ({ text: "", bad: false, away: place.level === 3 && state(place.above).away });
+  const shown = place.level === 2 ? state(place) : plain();
+  setText(entry.badge, shown.text);
+  entry.badge.hidden = shown.text === "";
+  entry.badge.classList.toggle("bad", shown.bad);
+  entry.badge.title = shown.why ?? "";
+  entry.row.classList.toggle("away", shown.away);
   if (place.level < 3) set(entry.row, "aria-expanded", isOpen(place));
   set(entry.row, "aria-selected", chosen.place === place);
 }
 
-/** A filter opens what it finds. */
+/** A filter opens its matches. */
 function isOpen(place) {
   return opened.has(place.key) || chosen.filter.trim() !== "";
 }

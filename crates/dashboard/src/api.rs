@@ -1,17 +1,19 @@
-//! What was seen, as JSON, and the page.
+//! The watched statuses and their history as JSON, and the page.
 //!
 //! | path | gives |
 //! |---|---|
 //! | `/` | the page |
-//! | `/api/network` | racks, machines, services and capacities: what a policy says and does not change |
-//! | `/api/now?direction=tx` | the newest of all machines and services in one direction |
+//! | `/api/network` | racks, machines, services and capacities: the part of a policy that does not change |
+//! | `/api/now?direction=tx` | the newest values of all machines and services in one direction |
 //! | `/api/history?direction=tx&span=300&rack=r1` | usage over time, by service, summed over a rack's machines |
 //! | `…&machine=m1` | the same of one machine |
-//! | `…&machine=m1&service=dfs` | usage, limit and what decided it |
-//! | `/api/machine?machine=m1` | a machine's status as it came |
+//! | `…&machine=m1&service=dfs` | usage, limit and the deciding constraint |
+//! | `/api/machine?machine=m1` | a machine's status as it arrived |
 //!
-//! Rates are bit/s; `null` is no limit, a demand without bound, or unknown usage. `decided_by` is a place in `words`, counted
-//! from 1; 0 is unknown. A fabric broker that is lost has `null` for all but its name and since when. Names that the policy does not have are answered with 404, parameters of another kind with 400.
+//! Rates are bit/s; `null` is no limit, an unlimited demand, or unknown usage. `decided_by` is an
+//! index in `constraints`, counted from 1; 0 is unknown. A lost fabric broker has `null` for all
+//! but its name and the time of its loss. Names that the policy does not have give status 404,
+//! parameters of another kind 400.
 
 use crate::Shared;
 use crate::history::{Ring, Sample};
@@ -53,7 +55,7 @@ fn found(value: Value) -> Response {
     (HEADERS, Json(value)).into_response()
 }
 
-/// Why there is no answer.
+/// Why a request has no result.
 struct Refusal(StatusCode, &'static str);
 
 impl IntoResponse for Refusal {
@@ -66,7 +68,7 @@ const fn unknown(what: &'static str) -> Refusal {
     Refusal(StatusCode::NOT_FOUND, what)
 }
 
-/// Bit/s; `null` without bound.
+/// Bit/s; `null` if unlimited.
 fn bps(rate: Bandwidth) -> Value {
     if rate.is_unlimited() { Value::Null } else { rate.bps().into() }
 }
@@ -84,10 +86,11 @@ async fn network(State(shared): State<Shared>) -> Response {
             json!({ "name": network.machine(*id).name(), "capacity": capacity })
         };
         let racks = network.racks().iter().map(|rack| {
-            // Places are ids: the first machine of a rack knows which rack it is in.
+            // Machines are in the order of ids: the first machine of a rack gives the rack's id.
             let id = rack.machines().first().map(|machine| network.machine(*machine).rack());
             let capacity = id.map(|id| both(|direction| policy.rack_capacity(id, direction)));
-            json!({ "name": rack.name(), "capacity": capacity, "machines": rack.machines().iter().map(machine).collect::<Vec<_>>() })
+            let machines: Vec<_> = rack.machines().iter().map(machine).collect();
+            json!({ "name": rack.name(), "capacity": capacity, "machines": machines })
         });
         let services = policy.services().leaves().map(|(_, service)| {
             let guarantee = |point| both(move |direction| service.share(point, direction).min);
@@ -102,7 +105,7 @@ async fn network(State(shared): State<Shared>) -> Response {
 }
 
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct Parameters {
     direction: Option<String>,
     span: Option<u64>,
     rack: Option<String>,
@@ -110,7 +113,7 @@ struct Asked {
     service: Option<String>,
 }
 
-impl Asked {
+impl Parameters {
     fn direction(&self) -> Result<Direction, Refusal> {
         let text = self.direction.as_deref().unwrap_or("tx");
         let found = Direction::ALL.into_iter().find(|direction| direction.name() == text);
@@ -123,7 +126,7 @@ impl Asked {
             Some(_) => Err(Refusal(StatusCode::BAD_REQUEST, "span is 300 or 3600 seconds")),
         }
     }
-    /// The places of the machine or of the rack's machines, at least one.
+    /// The indices of the machine or of the rack's machines, at least one.
     fn machines(&self, seen: &Seen) -> Result<Vec<usize>, Refusal> {
         let network = seen.policy.network();
         let found: Vec<usize> = match (&self.rack, &self.machine, &self.service) {
@@ -141,24 +144,34 @@ impl Asked {
     }
 }
 
-async fn now(State(shared): State<Shared>, Query(asked): Query<Asked>) -> Result<Response, Refusal> {
-    let direction = asked.direction()?;
+async fn now(State(shared): State<Shared>, Query(parameters): Query<Parameters>) -> Result<Response, Refusal> {
+    let direction = parameters.direction()?;
     Ok(found(shared.with(|seen| {
         let machines: Vec<Value> =
             (0..seen.policy.network().machines().len()).map(|machine| machine_now(seen, machine, direction)).collect();
         let fabric: Vec<Value> =
             seen.fabric().map(|(liveness, status)| broker_now(seen, liveness, status, direction)).collect();
-        json!({ "clock": seen.clock(), "words": seen.words(), "left_out": seen.left_out(), "machines": machines, "fabric": fabric })
+        json!({
+            "clock": seen.clock(),
+            "constraints": seen.constraints(),
+            "left_out": seen.left_out(),
+            "machines": machines,
+            "fabric": fabric,
+        })
     })))
 }
 
-/// A fabric broker now. Of one that is lost only that is told: another may lead since, with other limits.
+/// A fabric broker now. Of a lost one only the loss is shown: another one may lead since, with
+/// other limits.
 fn broker_now(seen: &Seen, liveness: &Liveness, status: Option<&FabricStatus>, direction: Direction) -> Value {
     let lost = liveness.lost.as_ref().map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
     let status = status.filter(|_| lost.is_none());
     let limits = status.map(|status| {
-        let here = status.limits.iter().filter(|of| of.direction == direction.name() && seen.has(&of.rack, &of.service));
-        let limit = |of: &FabricLimit| json!({ "rack": of.rack, "service": of.service, "limit": bps(of.limit), "demand": bps(of.demand) });
+        let is_shown = |of: &&FabricLimit| of.direction == direction.name() && seen.has(&of.rack, &of.service);
+        let here = status.limits.iter().filter(is_shown);
+        let limit = |of: &FabricLimit| {
+            json!({ "rack": of.rack, "service": of.service, "limit": bps(of.limit), "demand": bps(of.demand) })
+        };
         here.map(limit).collect::<Vec<_>>()
     });
     json!({
@@ -173,29 +186,29 @@ fn broker_now(seen: &Seen, liveness: &Liveness, status: Option<&FabricStatus>, d
     })
 }
 
-/// What a page shows of a reason that a machine gives, in characters: more is no reason but a burden.
+/// The most characters of a machine's reason that the page shows.
 const REASON: usize = 200;
 
-/// A machine now. Its services are lists, by the places of `/api/network`, of usage, guarantee, limit, demand, share and
-/// what decided: there may be thousands.
+/// A machine now. Its services are lists, by the indices of `/api/network`, of usage, guarantee,
+/// limit, demand, share and deciding constraint: there may be thousands.
 fn machine_now(seen: &mut Seen, machine: usize, direction: Direction) -> Value {
-    let Some(liveness) = seen.machine(machine) else { return json!({ "asked": false }) };
+    let Some(liveness) = seen.machine(machine) else { return json!({ "polled": false }) };
     let lost = liveness.lost.clone();
     let status = liveness.status.clone();
     let lost = lost.map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
     let Some(weir_status::Status::Agent(agent)) = status.as_deref() else {
-        return json!({ "asked": true, "lost": lost });
+        return json!({ "polled": true, "lost": lost });
     };
     let mut services = vec![Value::Null; seen.services.len()];
     for service in &agent.services {
-        if let Some(place) = seen.service_place(&service.service) {
+        if let Some(index) = seen.service_index(&service.service) {
             let status = service.direction(direction);
-            let decided_by = status.decided_by.as_deref().map_or(0, |by| seen.word(by));
-            services[place] = row(status, decided_by);
+            let decided_by = status.decided_by.as_deref().map_or(0, |by| seen.constraint(by));
+            services[index] = row(status, decided_by);
         }
     }
     json!({
-        "asked": true,
+        "polled": true,
         "lost": lost,
         "mode": agent.mode,
         "interface_absent": agent.interface_absent,
@@ -211,36 +224,37 @@ fn row(status: &DirectionStatus, decided_by: u16) -> Value {
     json!([
         status.usage.map(Bandwidth::bps),
         bps(status.guarantee),
-        bps(status.held_at()),
+        bps(status.effective_limit()),
         status.demand.map(bps),
         status.share.map(Bandwidth::bps),
         decided_by
     ])
 }
 
-async fn machine(State(shared): State<Shared>, Query(asked): Query<Asked>) -> Result<Response, Refusal> {
+async fn machine(State(shared): State<Shared>, Query(parameters): Query<Parameters>) -> Result<Response, Refusal> {
     shared.with(|seen| {
-        let place = asked.machine.as_deref().and_then(|name| seen.policy.network().machine_named(name));
-        let place = place.ok_or(unknown("the policy has no such machine"))?;
-        let status = seen.machine(place.index()).and_then(agent);
+        let name = parameters.machine.as_deref();
+        let machine = name.and_then(|name| seen.policy.network().machine_named(name));
+        let machine = machine.ok_or(unknown("the policy has no such machine"))?;
+        let status = seen.machine(machine.index()).and_then(agent);
         Ok(found(json!({ "status": status })))
     })
 }
 
-async fn history(State(shared): State<Shared>, Query(asked): Query<Asked>) -> Result<Response, Refusal> {
-    let (direction, ring) = (asked.direction()?, asked.ring()?);
+async fn history(State(shared): State<Shared>, Query(parameters): Query<Parameters>) -> Result<Response, Refusal> {
+    let (direction, ring) = (parameters.direction()?, parameters.ring()?);
     shared.with(|seen| {
-        let machines = asked.machines(seen)?;
-        let body = match &asked.service {
+        let machines = parameters.machines(seen)?;
+        let body = match &parameters.service {
             Some(path) => {
-                let service = seen.service_place(path).ok_or(unknown("the policy has no such service"))?;
+                let service = seen.service_index(path).ok_or(unknown("the policy has no such service"))?;
                 let samples = seen.samples(machines[0], service, direction, ring);
                 let rate = |rate: f32| if rate.is_finite() { Value::from(rate.round() as u64) } else { Value::Null };
                 json!({
                     "usage": samples.iter().map(|sample| rate(sample.usage)).collect::<Vec<_>>(),
                     "limit": samples.iter().map(|sample| rate(sample.limit)).collect::<Vec<_>>(),
                     "decided_by": samples.iter().map(|sample| sample.decided_by).collect::<Vec<_>>(),
-                    "words": seen.words(),
+                    "constraints": seen.constraints(),
                 })
             }
             None => json!({ "services": sums(seen, &machines, direction, ring) }),
@@ -249,7 +263,7 @@ async fn history(State(shared): State<Shared>, Query(asked): Query<Asked>) -> Re
     })
 }
 
-/// Each service's usage, summed over machines; unknown where it is of all of them.
+/// Each service's usage, summed over machines; unknown if it is unknown on all of them.
 fn sums(seen: &Seen, machines: &[usize], direction: Direction, ring: Ring) -> Vec<Vec<Option<u64>>> {
     let one = |service: usize| {
         let mut sum: Vec<Option<f64>> = vec![None; ring.slots()];

@@ -1,11 +1,12 @@
-//! An hour of usage, limits and what decided them, in a bounded memory.
+//! An hour of usage, limits and deciding constraints, in bounded memory.
 //!
-//! Approach: two rings for each series: every second of the last five minutes, and every ten seconds of the last hour.
-//! Ten samples become one: the mean usage, and the lowest limit with what decided it, because who was held for a part
-//! of the time was held. A series takes room from when something is known of it on.
+//! Approach: two rings for each series: every second of the last five minutes, and every ten
+//! seconds of the last hour. Ten samples become one: the mean usage, and the lowest limit with its
+//! constraint, because a service that was limited for a part of the time was limited. A series
+//! takes memory from its first known sample on.
 //!
-//! Worked example: 5 × 100 and 5 × 200 Mb/s, of which one second was limited to 150 by `rack r1`: 150 Mb/s under a limit of
-//! 150 Mb/s by `rack r1`.
+//! Worked example: 5 × 100 and 5 × 200 Mb/s, of which one second was limited to 150 by `rack r1`:
+//! 150 Mb/s under a limit of 150 Mb/s by `rack r1`.
 
 /// Seconds of a slot of the fine ring.
 pub const FINE_STEP: u64 = 1;
@@ -21,20 +22,20 @@ pub const MOST_SERIES: usize = 20_000;
 /// One second, or ten, of one service on one machine in one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// Bit/s; not a number where nothing is known.
+    /// Bit/s; not a number if unknown.
     pub usage: f32,
     /// Bit/s; infinite when none.
     pub limit: f32,
-    /// What decided, as a number that whoever records gives out.
+    /// The number of the deciding constraint; the recorder numbers constraints.
     pub decided_by: u16,
 }
 
 impl Sample {
-    /// Nothing is known.
+    /// An unknown sample.
     pub const UNKNOWN: Self = Self { usage: f32::NAN, limit: f32::INFINITY, decided_by: 0 };
 }
 
-/// Which ring.
+/// One of the two rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ring {
     /// Every second of five minutes.
@@ -51,7 +52,7 @@ impl Ring {
             Self::Coarse => COARSE_STEP,
         }
     }
-    /// How many slots.
+    /// The number of slots.
     pub const fn slots(self) -> usize {
         match self {
             Self::Fine => FINE_SLOTS,
@@ -64,7 +65,7 @@ impl Ring {
 struct Series {
     fine: Box<[Sample]>,
     coarse: Box<[Sample]>,
-    /// The slot that is being gathered: sum of usages, how many, and the lowest limit.
+    /// The slot under way: sum of usages, their number, and the lowest limit.
     sum: f64,
     count: u32,
     lowest: Sample,
@@ -103,7 +104,7 @@ impl Series {
 pub struct History {
     series: Vec<Option<Series>>,
     made: usize,
-    /// The last second that was recorded, counted from the first; none before that.
+    /// The last second that was recorded, counted from the first; `None` before that.
     last: Option<u64>,
     /// Series that had no room in the last second.
     left_out: usize,
@@ -122,27 +123,27 @@ impl History {
             return;
         }
         let first = self.last.map_or(second, |last| last + 1);
-        // What was missed for longer than the rings last is gone, and what was being gathered then.
+        // Samples older than the rings are lost, and so is the slot that was under way then.
         let kept = second.saturating_sub(COARSE_STEP * COARSE_SLOTS as u64);
         let (first, forgets) = (first.max(kept), first < kept);
         self.left_out = 0;
-        for place in 0..self.series.len() {
-            let now = sample(place);
-            if self.series[place].is_none() && !now.usage.is_nan() {
+        for index in 0..self.series.len() {
+            let now = sample(index);
+            if self.series[index].is_none() && !now.usage.is_nan() {
                 if self.made == MOST_SERIES {
                     self.left_out += 1;
                 } else {
                     self.made += 1;
-                    self.series[place] = Some(Series::new());
+                    self.series[index] = Some(Series::new());
                 }
             }
-            let Some(series) = &mut self.series[place] else { continue };
+            let Some(series) = &mut self.series[index] else { continue };
             if forgets {
                 series.gathered();
             }
             for at in first..=second {
                 if at % COARSE_STEP == 0 && at > 0 {
-                    // A new slot begins: what was gathered is of the one before.
+                    // A new slot begins: the gathered samples are of the previous one.
                     series.coarse[(at / COARSE_STEP - 1) as usize % COARSE_SLOTS] = series.gathered();
                 }
                 let sample = if at == second { now } else { Sample::UNKNOWN };
@@ -158,17 +159,17 @@ impl History {
         self.last
     }
 
-    /// How many series had no room when the last second was recorded.
+    /// The number of series without memory when the last second was recorded.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// A series, oldest sample first: as many as the ring has slots, ending with the last second (fine) or with the last
-    /// full ten seconds (coarse).
-    pub fn samples(&self, place: usize, ring: Ring) -> Vec<Sample> {
+    /// A series, oldest sample first: as many as the ring has slots, ending with the last second
+    /// (fine) or with the last full ten seconds (coarse).
+    pub fn samples(&self, index: usize, ring: Ring) -> Vec<Sample> {
         let slots = ring.slots();
         let Some(last) = self.last else { return vec![Sample::UNKNOWN; slots] };
-        let Some(series) = self.series.get(place).and_then(Option::as_ref) else {
+        let Some(series) = self.series.get(index).and_then(Option::as_ref) else {
             return vec![Sample::UNKNOWN; slots];
         };
         // One past the newest slot that is complete.
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_hold_their_time_and_no_more() {
+    fn rings_keep_their_time_and_no_more() {
         let mut history = History::new(1);
         for second in 0..8_000 {
             history.record(second, |_| sample(second as f32, f32::INFINITY, 0));
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_unknown() {
+    fn missed_seconds_are_unknown() {
         let mut history = History::new(1);
         for second in [100, 101, 104, 104, 103, 131] {
             history.record(second, |_| sample(second as f32, 5.0, 2));
@@ -239,20 +240,20 @@ mod tests {
         let known: Vec<_> = fine.iter().enumerate().filter_map(|(at, usage)| usage.map(|usage| (at, usage))).collect();
         assert_eq!(known, [(0, 100.0), (1, 101.0), (4, 104.0), (31, 131.0)]);
         assert_eq!(usages(&history, Ring::Coarse, 4), [None, Some(305.0 / 3.0), None, None]);
-        // Of an hour without a word nothing is left.
+        // After an hour without a status no sample is left.
         history.record(131 + 4_000, |_| Sample::UNKNOWN);
         assert!(usages(&history, Ring::Fine, FINE_SLOTS).iter().all(Option::is_none));
         assert!(usages(&history, Ring::Coarse, COARSE_SLOTS).iter().all(Option::is_none));
     }
 
     #[test]
-    fn series_take_room_when_something_is_known_and_only_so_many_do() {
+    fn series_take_memory_when_known_up_to_the_bound() {
         let mut history = History::new(MOST_SERIES + 3);
         history.record(0, |_| Sample::UNKNOWN);
         assert_eq!((history.made, history.left_out()), (0, 0));
         // Two seconds of all series would take 160 MB here: one of each kind shows it.
         history.made = MOST_SERIES - 1;
-        history.record(1, |place| if place < 4 { sample(1.0, 1.0, 0) } else { Sample::UNKNOWN });
+        history.record(1, |index| if index < 4 { sample(1.0, 1.0, 0) } else { Sample::UNKNOWN });
         assert_eq!((history.made, history.left_out()), (MOST_SERIES, 3));
         assert!(history.samples(1, Ring::Fine).iter().all(|sample| sample.usage.is_nan()));
         assert_eq!(history.samples(9_999_999, Ring::Fine).len(), FINE_SLOTS);

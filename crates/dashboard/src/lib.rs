@@ -1,15 +1,16 @@
 //! A page that shows racks, machines and services over time.
 //!
-//! Problem: who is held by what, and since when, is spread over all agents of a network, each of which knows only now.
-//! Approach: somebody asks every agent for its status once a second, keeps an hour of it in memory, and serves one page
-//! that needs nothing from elsewhere. It decides nothing and stores nothing; agents need not know of it.
+//! Problem: the limits of services, with their causes and times, are spread over all agents of a
+//! network, each of which has only its present status. Approach: the dashboard reads every agent's
+//! status once a second, keeps an hour of it in memory, and serves one page without external
+//! resources. It decides nothing and stores nothing; agents need no configuration for it.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`history`] | an hour of usage, limits and what decided them, in a bounded memory |
+//! | [`history`] | an hour of usage, limits and deciding constraints, in bounded memory |
 //! | [`seen`] | the newest statuses and their history, by the policy's machines and services |
 //! | [`api`] | both as JSON |
-//! | [`page`] | the page, and what a browser may do with it |
+//! | [`page`] | the page, and the permissions of its scripts |
 //!
 //! Worked example: 100 machines with 20 services: 4,000 series of 660 samples, 32 MB.
 //!
@@ -18,7 +19,8 @@
 //! use weir_observe::{Liveness, Source, server};
 //!
 //! let source = |address| Liveness::new(Source::at(std::net::SocketAddr::new(address, 30566)), None);
-//! let machines = policy.network().machines().iter().map(|machine| source(machine.address().expect("has one"))).collect();
+//! let machines = policy.network().machines().iter();
+//! let machines = machines.map(|machine| source(machine.address().expect("has one"))).collect();
 //! let config = weir_dashboard::Config { policy, machines, fabric: Vec::new() };
 //! let server = weir_dashboard::start(server::listen("127.0.0.1:8080".parse()?)?, config)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,34 +39,35 @@ use weir_observe::server::{self, Limits, Server};
 use weir_observe::{Liveness, Whose, watcher};
 use weir_policy::Policy;
 
-/// What a dashboard shows.
+/// Configuration of a dashboard.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The policy, for racks, machines, services and capacities.
     pub policy: Arc<Policy>,
-    /// Where each machine's status is, in the policy's order.
+    /// The sources of the machines' statuses, in the policy's order.
     pub machines: Vec<Liveness>,
-    /// Where fabric brokers' statuses are.
+    /// The sources of fabric brokers' statuses.
     pub fabric: Vec<Liveness>,
 }
 
-/// What was seen, shared by the page and whoever fills it.
+/// The watched statuses, shared by the page and the watcher.
 #[derive(Debug, Clone)]
 pub struct Shared(Arc<Mutex<Seen>>);
 
 impl Shared {
-    /// Nothing seen yet, under a policy.
+    /// No statuses yet, under a policy.
     pub fn new(policy: &Arc<Policy>) -> Self {
         Self(Arc::new(Mutex::new(Seen::new(policy))))
     }
-    /// Works on what was seen. Nobody waits while holding it.
+    /// Works on the statuses under a lock; `work` must not wait.
     pub fn with<T>(&self, work: impl FnOnce(&mut Seen) -> T) -> T {
-        // A panic of another request leaves what was seen as it was between two statements: it can be shown.
+        // A panic of another request leaves a consistent state, which can be shown.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Watches the machines and serves the page, on a thread of its own, until what this gives is dropped.
+/// Watches the machines and serves the page, on a thread of its own, until the returned value is
+/// dropped.
 pub fn start(listener: TcpListener, config: Config) -> io::Result<Server> {
     server::start("dashboard", listener, Limits::default(), move || {
         let Config { policy, machines, fabric } = config;
@@ -78,7 +81,8 @@ pub fn start(listener: TcpListener, config: Config) -> io::Result<Server> {
     })
 }
 
-/// Serves the page of what somebody else fills, on a thread of its own, until what this gives is dropped.
+/// Serves the page of statuses that the caller fills in, on a thread of its own, until the returned
+/// value is dropped.
 pub fn serve(listener: TcpListener, shared: Shared) -> io::Result<Server> {
     server::start("dashboard", listener, Limits::default(), move || api::router(shared))
 }

@@ -1,8 +1,8 @@
-//! The page, and what a browser may do with it.
+//! The page, and the permissions of its scripts.
 //!
-//! One file with its own script and styles, put together when the program is built; nothing comes from elsewhere. The
-//! content security policy names the two by their hashes, so nothing else runs, whatever a name in a status may look like;
-//! the script in turn never makes markup of texts.
+//! One file with its own script and styles, put together at build time, without external resources.
+//! The content security policy names both by their hashes, so no other script runs, whatever name a
+//! status contains; the script never turns texts into markup.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -28,15 +28,16 @@ static HTML: LazyLock<String> = LazyLock::new(|| {
 
 static SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
-    // What stands between the tags, as the browser hashes it.
+    // The browser hashes the text between the tags.
     let between = |before: &str, after: &str| {
         let rest = HTML.split_once(before).map_or("", |(_, rest)| rest);
         hash(rest.split_once(after).map_or("", |(inside, _)| inside))
     };
     let (script, style) = (between("<script type=\"module\">", "</script>"), between("<style>", "</style>"));
     format!(
-        "default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src data:; base-uri 'none'; \
-         form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+        "default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src data:; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'"
     )
 });
 
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_needs_nothing_from_elsewhere() {
+    fn page_has_no_external_resources() {
         let html = html();
         assert_eq!((html.matches("<script").count(), html.matches("<style").count()), (1, 1));
         for foreign in
@@ -66,10 +67,10 @@ mod tests {
         }
     }
 
-    /// Texts from elsewhere must never become markup or code.
+    /// Texts of statuses must never become markup or code.
     #[test]
-    fn the_script_makes_no_markup_of_texts() {
-        for word in [
+    fn script_makes_no_markup_of_texts() {
+        for forbidden in [
             "innerHTML",
             "outerHTML",
             "insertAdjacentHTML",
@@ -79,7 +80,7 @@ mod tests {
             "setAttribute(\"on",
             "style=\"",
         ] {
-            assert!(!SCRIPT.contains(word), "{word}");
+            assert!(!SCRIPT.contains(forbidden), "{forbidden}");
         }
         assert!(!html().contains(" onclick") && !html().contains(" style="));
         assert_eq!(security_policy().matches("'sha256-").count(), 2);

@@ -14,7 +14,7 @@ use weir_policy::Policy;
 use weir_status::{FabricStatus, Status};
 use weir_units::MachineId;
 
-/// A machine's server with something that moves on every second.
+/// The server of a machine, with a publisher for its statuses.
 struct Agent {
     server: Server,
     publisher: Arc<Publisher>,
@@ -31,7 +31,7 @@ fn agent(name: &str) -> Agent {
     Agent { server, publisher }
 }
 
-/// Publishes what all machines say, second after second, until this is dropped.
+/// Publishes the statuses of all machines, second after second, until this is dropped.
 struct Moving {
     stop: Arc<AtomicU64>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -66,7 +66,7 @@ impl Drop for Moving {
     }
 }
 
-/// What rows of the tree say, cell by cell, joined with `|`.
+/// The texts of the tree's rows, cell by cell, joined with `|`.
 const ROWS: &str = "[...document.querySelectorAll('#tree tbody tr')].map((row) => [...row.children].map((cell) => \
                     cell.textContent).join('|'))";
 
@@ -74,11 +74,18 @@ fn rows(browser: &mut Browser) -> Vec<String> {
     serde_json::from_value(browser.value(ROWS)).expect("texts")
 }
 
-#[test]
-fn machines_come_move_and_are_lost() {
-    let Some(mut browser) = Browser::start("the dashboard in a browser", 1440, 900) else { return };
+/// A dashboard over four machines and a fabric broker whose statuses move.
+struct Moved {
+    browser: Browser,
+    agents: Vec<Agent>,
+    dashboard: Server,
+    _fabric: Agent,
+    _moving: Moving,
+}
+
+fn moved(mut browser: Browser) -> Moved {
     let policy = made_up::policy(2, 2, 4);
-    let mut agents: Vec<Agent> = ["m1", "m2", "m3", "m4"].map(agent).into();
+    let agents: Vec<Agent> = ["m1", "m2", "m3", "m4"].map(agent).into();
     let fabric = agent("f1");
     let publishers: Vec<Arc<Publisher>> = agents.iter().map(|agent| Arc::clone(&agent.publisher)).collect();
     let fabric_publisher = Arc::clone(&fabric.publisher);
@@ -103,31 +110,50 @@ fn machines_come_move_and_are_lost() {
     };
     let dashboard = weir_dashboard::start(listen(), config).expect("starts");
     browser.open(&format!("http://{}/", dashboard.address()));
-
-    // Racks are open, machines closed; numbers come.
-    // The third cell is the usage; a rack's is the sum of its machines that have answered.
+    // Racks are open, machines closed.
+    // The third cell is the usage; a rack's is the sum of its machines with a status.
     browser.wait(
         "usage of all machines",
         &format!("{ROWS}.filter((row) => row.split('|')[2].includes('b/s')).length === 6"),
     );
-    browser.wait("answers of all machines", &format!("{ROWS}.every((row) => !row.includes('no answer'))"));
-    browser.wait("the fabric broker", "document.getElementById('summary').textContent.includes('hears 2 of 2')");
-    let shown = rows(&mut browser);
-    assert!(shown[0].starts_with("▸r1|") && shown[1].starts_with("▸m1|") && shown[3].starts_with("▸r2|"), "{shown:?}");
-    let summary = browser.value("document.getElementById('summary').textContent");
-    let summary = summary.as_str().expect("a text");
-    assert!(summary.starts_with("2 racks, 4 machines, 4 services · fabric broker f1 hears 2 of 2 racks"), "{summary}");
-    // The first rack is chosen, and its chart has what its services use.
-    assert_eq!(browser.value("document.getElementById('chart-title').textContent"), "r1 sends");
-    browser.wait("a chart", "document.querySelectorAll('#chart svg path[class^=c]').length >= 3");
-    // m2 backs nothing up, m1 does, at its maximum; batch work is held by the rack on the machines where it runs.
-    let limited = browser.value("document.getElementById('limited').textContent");
-    let limited = limited.as_str().expect("a text");
-    assert!(limited.contains("max of backup at machine holds 2"), "{limited}");
-    assert!(limited.contains("backup on m1 ") && !limited.contains("backup on m2 "), "{limited}");
-    assert!(limited.contains("rack r1 holds") && limited.contains("batch on m1 "), "{limited}");
+    browser.wait("statuses of all machines", &format!("{ROWS}.every((row) => !row.includes('no status'))"));
+    let leads = "document.getElementById('summary').textContent.includes('from 2 of 2')";
+    browser.wait("the fabric broker", leads);
+    Moved { browser, agents, dashboard, _fabric: fabric, _moving: moving }
+}
 
-    // By keyboard: into the tree, down to m1, open it, down to `web`, its last service, choose it.
+fn text(browser: &mut Browser, id: &str) -> String {
+    let text = browser.value(&format!("document.getElementById('{id}').textContent"));
+    text.as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn machines_are_shown_with_their_limits() {
+    let Some(browser) = Browser::start("the dashboard in a browser", 1440, 900) else { return };
+    let mut moved = moved(browser);
+    let browser = &mut moved.browser;
+    let shown = rows(browser);
+    assert!(shown[0].starts_with("▸r1|") && shown[1].starts_with("▸m1|") && shown[3].starts_with("▸r2|"), "{shown:?}");
+    let summary = text(browser, "summary");
+    let expected = "2 racks, 4 machines, 4 services · fabric broker f1 leads with reports from 2 of 2 racks";
+    assert!(summary.starts_with(expected), "{summary}");
+    // The first rack is chosen, and its chart has the usage of its services.
+    assert_eq!(text(browser, "chart-title"), "r1 sends");
+    browser.wait("a chart", "document.querySelectorAll('#chart svg path[class^=c]').length >= 3");
+    // m2 has no backup; m1 has one at its maximum; the rack limits batch work on the machines where it runs.
+    let limited = text(browser, "limited");
+    assert!(limited.contains("max of backup at machine limits 2"), "{limited}");
+    assert!(limited.contains("backup on m1 ") && !limited.contains("backup on m2 "), "{limited}");
+    assert!(limited.contains("rack r1 limits") && limited.contains("batch on m1 "), "{limited}");
+    assert_eq!(browser.problems, Vec::<String>::new());
+}
+
+#[test]
+fn keys_choose_a_service_and_read_its_chart() {
+    let Some(browser) = Browser::start("the dashboard's keys", 1440, 900) else { return };
+    let mut moved = moved(browser);
+    let browser = &mut moved.browser;
+    // Into the tree, down to m1, open it, down to `web`, its last service, choose it.
     browser.value("document.querySelector('#tree tbody tr').focus()");
     for key in ["ArrowDown", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "Enter"] {
         browser.key(key);
@@ -138,62 +164,75 @@ fn machines_come_move_and_are_lost() {
     assert!(chosen.starts_with("web") && chosen.contains("2 Gb/s") && chosen.ends_with("demand"), "{chosen}");
     browser.wait("its usage", "document.querySelector('#chart svg path.usage')?.getAttribute('d').length > 10");
     assert!(browser.value("document.querySelector('#chart svg path.guarantee') !== null") == json!(true));
-    let facts = browser.value("document.getElementById('facts').textContent");
-    assert!(facts.as_str().is_some_and(|facts| facts.contains("latency bound")), "{facts}");
+    let facts = text(browser, "facts");
+    assert!(facts.contains("latency bound"), "{facts}");
     assert_eq!(browser.value("decodeURIComponent(location.hash)"), "#m/m1/web");
-    // The chart reads by keys.
+    // Arrow keys read the chart.
     browser.value("document.querySelector('#chart svg').focus()");
     browser.key("ArrowLeft");
     browser.wait("a reading", "document.getElementById('reading').textContent.includes('decided by demand')");
+    assert_eq!(browser.problems, Vec::<String>::new());
+}
 
-    // Received: other numbers.
-    let sent = rows(&mut browser)[1].clone();
+#[test]
+fn values_move_and_are_filtered() {
+    let Some(browser) = Browser::start("moving values of the dashboard", 1440, 900) else { return };
+    let mut moved = moved(browser);
+    let browser = &mut moved.browser;
+    // Received: other values.
+    let sent = rows(browser)[1].clone();
     browser.value("document.querySelector('#direction [data-value=rx]').click()");
-    browser.wait("what is received", "document.getElementById('chart-title').textContent === 'web on m1 receives'");
-    assert_ne!(rows(&mut browser)[1], sent);
-    // Numbers move.
-    let before = rows(&mut browser);
-    browser.wait(
-        "movement",
-        &format!("JSON.stringify({ROWS}) !== {}", Value::from(serde_json::to_string(&before).expect("JSON"))),
-    );
-
-    // Filtered by what decides.
+    browser.wait("the other direction", "document.getElementById('chart-title').textContent === 'r1 receives'");
+    assert_ne!(rows(browser)[1], sent);
+    // Values move.
+    let before = Value::from(serde_json::to_string(&rows(browser)).expect("JSON"));
+    browser.wait("movement", &format!("JSON.stringify({ROWS}) !== {before}"));
+    // Filtered by the deciding constraint.
     let filter = |words: &str| {
         format!(
-            "(() => {{ const box = document.getElementById('filter'); box.value = '{words}'; box.dispatchEvent(new Event('input')); }})()"
+            "(() => {{ const box = document.getElementById('filter'); box.value = '{words}'; \
+             box.dispatchEvent(new Event('input')); }})()"
         )
     };
     browser.value(&filter("backup max m3"));
     let shown: Vec<String> =
-        rows(&mut browser).iter().map(|row| row.split('|').next().unwrap_or_default().to_owned()).collect();
+        rows(browser).iter().map(|row| row.split('|').next().unwrap_or_default().to_owned()).collect();
     assert_eq!(shown, ["▸r2", "▸m3", "backup"]);
-    browser.value(&filter(""));
-
-    // m4's agent goes.
-    drop(agents.pop());
-    browser.wait("a lost machine", &format!("{ROWS}.some((row) => row.startsWith('▸m4lost for'))"));
-    browser.wait("the summary says so", "document.getElementById('summary').textContent.includes('1 lost')");
     assert_eq!(browser.problems, Vec::<String>::new());
+}
 
-    // Dark, as the system says, and then as somebody chooses.
+#[test]
+fn lost_machine_and_lost_dashboard_are_reported() {
+    let Some(browser) = Browser::start("losses on the dashboard", 1440, 900) else { return };
+    let mut moved = moved(browser);
+    let browser = &mut moved.browser;
+    drop(moved.agents.pop());
+    browser.wait("a lost machine", &format!("{ROWS}.some((row) => row.startsWith('▸m4lost for'))"));
+    browser.wait("it in the summary", "document.getElementById('summary').textContent.includes('1 lost')");
+    assert_eq!(browser.problems, Vec::<String>::new());
+    drop(moved.dashboard);
+    browser.wait("trouble", "!document.getElementById('trouble').hidden");
+}
+
+#[test]
+fn theme_follows_the_system_until_it_is_chosen() {
+    let Some(mut browser) = Browser::start("the dashboard's theme", 1440, 900) else { return };
+    let policy = made_up::policy(1, 2, 4);
+    let server = weir_dashboard::serve(listen(), Shared::new(&policy)).expect("starts");
+    browser.open(&format!("http://{}/", server.address()));
     let dark = json!({ "features": [ { "name": "prefers-color-scheme", "value": "dark" } ] });
     let theme = "document.documentElement.dataset.theme";
-    assert_eq!(browser.value(theme), "light");
+    browser.wait("a theme", &format!("{theme} === 'light'"));
     browser.call("Emulation.setEmulatedMedia", dark);
     browser.wait("dark", &format!("{theme} === 'dark'"));
     browser.value("document.getElementById('theme').click()");
     assert_eq!(browser.value(theme), "light");
-
-    // The dashboard goes: what is shown is told to be old.
-    drop(dashboard);
-    browser.wait("trouble", "!document.getElementById('trouble').hidden");
-    drop(moving);
+    assert_eq!(browser.problems, Vec::<String>::new());
 }
 
-/// What a screen reader is told.
+/// The roles and names for a screen reader.
 #[test]
-fn the_page_can_be_used_without_seeing_it() {
+fn page_has_roles_and_names_for_screen_readers() {
     let Some(mut browser) = Browser::start("the dashboard's accessibility", 1200, 800) else { return };
     let policy = made_up::policy(1, 2, 4);
     let shared = Shared::new(&policy);
@@ -221,7 +260,7 @@ fn the_page_can_be_used_without_seeing_it() {
     assert_eq!(named("treegrid"), ["Racks, machines and services"]);
     assert_eq!(named("heading"), ["Weir", "Racks, machines, services", "web on m1 sends", "Limited now"]);
     assert_eq!(named("radiogroup"), ["Direction", "Time shown"]);
-    assert_eq!(named("searchbox"), ["Filter by machine, service or what decides"]);
+    assert_eq!(named("searchbox"), ["Filter by machine, service or constraint"]);
     let charts: Vec<&str> = named("image").into_iter().chain(named("img")).collect();
     assert!(
         charts.iter().any(
@@ -230,15 +269,18 @@ fn the_page_can_be_used_without_seeing_it() {
         "{charts:?}"
     );
     assert!(named("button").iter().all(|name| !name.is_empty()), "{:?}", named("button"));
-    // One row of the tree, one choice of each group: few stops for who walks by Tab.
-    let stops = browser.value("[...document.querySelectorAll('button, input, tr, svg')].filter((one) => one.tabIndex === 0 && one.getClientRects().length && !one.closest('#limited')).length");
+    // One row of the tree and one choice of each group: few stops of the Tab key.
+    let stops = browser.value(
+        "[...document.querySelectorAll('button, input, tr, svg')].filter((one) => one.tabIndex === 0 \
+         && one.getClientRects().length && !one.closest('#limited')).length",
+    );
     assert_eq!(stops, 6);
     assert_eq!(browser.problems, Vec::<String>::new());
 }
 
-/// 100 machines with 20 services: a refresh takes a part of the second that there is for it.
+/// 100 machines with 20 services: a refresh takes a part of its second.
 #[test]
-fn a_hundred_machines_are_no_trouble() {
+fn hundred_machines_are_refreshed_in_time() {
     let Some(mut browser) = Browser::start("a dashboard of 100 machines", 1440, 900) else { return };
     let policy = made_up::policy(5, 20, 20);
     let shared = Shared::new(&policy);
@@ -250,26 +292,30 @@ fn a_hundred_machines_are_no_trouble() {
     browser.open(&format!("http://{}/", server.address()));
     browser.wait("all racks", &format!("{ROWS}.filter((row) => row.split('|')[2].includes('b/s')).length === 5"));
     // All open: 5 + 100 + 2,000 rows.
-    browser.value("(() => { const box = document.getElementById('filter'); box.value = 'm'; box.dispatchEvent(new Event('input')); })()");
+    browser.value(
+        "(() => { const box = document.getElementById('filter'); box.value = 'm'; \
+         box.dispatchEvent(new Event('input')); })()",
+    );
     assert_eq!(browser.value("document.querySelectorAll('#tree tbody tr').length"), 2_105);
     take(&shared, &policy, 2);
-    let asked = browser.value(
-        "(async () => { const start = performance.now(); const answer = await (await fetch('/api/now?direction=tx')).text(); \
-         const fetched = performance.now(); const box = document.getElementById('filter'); box.dispatchEvent(new Event('input')); \
-         document.body.offsetHeight; return [answer.length, fetched - start, performance.now() - fetched]; })()",
+    let times = browser.value(
+        "(async () => { const start = performance.now(); \
+         const text = await (await fetch('/api/now?direction=tx')).text(); const fetched = performance.now(); \
+         const box = document.getElementById('filter'); box.dispatchEvent(new Event('input')); \
+         document.body.offsetHeight; return [text.length, fetched - start, performance.now() - fetched]; })()",
     );
-    let [bytes, fetching, drawing] = [0, 1, 2].map(|at| asked[at].as_f64().expect("a number"));
+    let [bytes, fetching, drawing] = [0, 1, 2].map(|at| times[at].as_f64().expect("a number"));
     eprintln!("2,105 rows: {bytes} bytes in {fetching:.0} ms, drawn in {drawing:.0} ms");
     assert!(bytes < 300_000.0, "{bytes}");
-    // Far below on an idle machine; this one may be building.
+    // The value is far below on an idle machine; this one may be building.
     assert!(drawing < 3_000.0, "{drawing} ms");
     assert_eq!(browser.problems, Vec::<String>::new());
 }
 
-/// Draws the picture of the documents where `WEIR_PICTURE` names a file (`make pictures`), and otherwise looks whether
-/// one comes out.
+/// Draws the picture of the documents into the file of `WEIR_PICTURE` (`make pictures`), or else checks that a
+/// picture can be drawn.
 #[test]
-fn the_picture_of_the_documents() {
+fn picture_of_the_documents_is_drawn() {
     let Some(mut browser) = Browser::start("the dashboard's picture", 1400, 780) else { return };
     let policy = made_up::policy(2, 6, 4);
     let shared = Shared::new(&policy);

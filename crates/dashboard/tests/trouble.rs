@@ -1,4 +1,4 @@
-//! The page in a real browser where others fail, lie, or are not who they should be.
+//! The page in a real browser where other programs fail, forge statuses, or are of another kind.
 
 mod common;
 
@@ -33,14 +33,14 @@ fn seen(status: FabricStatus, lost: Option<&str>) -> Liveness {
     liveness
 }
 
-/// What a watcher would see of the machines and of these brokers in the tenth second.
+/// A watcher's view of the machines and of these brokers in the tenth second.
 fn view(policy: &Policy, brokers: &[Liveness]) -> View {
     let mut view = made_up::view(policy, 10, 1_000);
     view.livenesses.extend_from_slice(brokers);
     view
 }
 
-// Empty before the page is there.
+// Empty before the page is loaded.
 const SUMMARY: &str = "(document.getElementById('summary')?.textContent ?? '')";
 const LIMITED: &str = "(document.getElementById('limited')?.textContent ?? '')";
 
@@ -48,9 +48,9 @@ fn text(browser: &mut Browser, expression: &str) -> String {
     browser.value(expression).as_str().expect("a text").to_owned()
 }
 
-/// f1 led and is gone; its last word says still that it leads, with 1 Gb/s for r1.
+/// f1 led and is gone; its last status still has its leadership, with 1 Gb/s for r1.
 #[test]
-fn after_a_failover_the_page_shows_who_leads_now() {
+fn page_shows_the_new_leader_after_a_failover() {
     let Some(mut browser) = Browser::start("a failover on the dashboard", 1200, 800) else { return };
     let policy = made_up::policy(1, 2, 4);
     let shared = Shared::new(&policy);
@@ -59,28 +59,28 @@ fn after_a_failover_the_page_shows_who_leads_now() {
     let stands_by = FabricStatus { leads: false, limits: Vec::new(), ..broker(&policy, "f2", Bandwidth::UNLIMITED) };
     shared.with(|seen_| seen_.take(&view(&policy, &[gone(), seen(stands_by, None)])));
     browser.open(&format!("http://{}/", server.address()));
-    // Nobody leads yet.
-    browser.wait("the one that is left", &format!("{SUMMARY}.includes('fabric broker f2 stands by')"));
+    // No broker leads yet.
+    browser.wait("the remaining broker", &format!("{SUMMARY}.includes('fabric broker f2 stands by')"));
     let summary = text(&mut browser, SUMMARY);
-    assert!(summary.contains("fabric broker f1 is lost") && !summary.contains("hears"), "{summary}");
-    assert!(!text(&mut browser, LIMITED).contains("fabric broker"), "the dead one's limits are shown");
-    // Now f2 does, and there are more limits than a status holds.
+    assert!(summary.contains("fabric broker f1 is lost") && !summary.contains("leads"), "{summary}");
+    assert!(!text(&mut browser, LIMITED).contains("fabric broker"), "limits of the lost broker are shown");
+    // Now f2 leads, and there are more limits than a status holds.
     let leads = FabricStatus { limits_left_out: 3, ..broker(&policy, "f2", Bandwidth::from_gbps(4)) };
     shared.with(|seen_| seen_.take(&view(&policy, &[gone(), seen(leads, None)])));
-    browser.wait("the leader", &format!("{SUMMARY}.includes('fabric broker f2 hears 1 of 1 rack')"));
+    browser.wait("the leader", &format!("{SUMMARY}.includes('fabric broker f2 leads with reports from 1 of 1 rack')"));
     let limited = text(&mut browser, LIMITED);
-    assert!(limited.contains("fabric broker f2 holds 1dfs in r1 4 Gb/s") && !limited.contains("f1"), "{limited}");
+    assert!(limited.contains("fabric broker f2 limits 1dfs in r1 4 Gb/s") && !limited.contains("f1"), "{limited}");
     assert!(limited.contains("f2 has 3 more limits, sent or received, which its status leaves out"), "{limited}");
-    let now = browser.value("fetch('/api/now').then((answer) => answer.json()).then((now) => now.fabric[0])");
+    let now = browser.value("fetch('/api/now').then((response) => response.json()).then((now) => now.fabric[0])");
     for key in ["leads", "racks", "racks_reporting", "same_policy", "limits", "limits_left_out"] {
-        assert_eq!(now.get(key), Some(&Value::Null), "{key} of the one that is lost");
+        assert_eq!(now.get(key), Some(&Value::Null), "{key} of the lost broker");
     }
     assert_eq!(browser.problems, Vec::<String>::new());
 }
 
-/// Whatever a status says is shown as it is, and runs nothing.
+/// Texts of a status are shown as they are, and run nothing.
 #[test]
-fn what_others_say_stays_text() {
+fn texts_of_statuses_stay_texts() {
     let Some(mut browser) = Browser::start("hostile statuses on the dashboard", 1200, 800) else { return };
     let hostile = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
     let policy = made_up::policy(1, 2, 4);
@@ -102,16 +102,16 @@ fn what_others_say_stays_text() {
     view.livenesses[2].status = Some(Arc::new(Status::Fabric(of)));
     shared.with(|seen| seen.take(&view));
     browser.open(&format!("http://{}/#m/m1", server.address()));
-    let holds = |expression: &str| format!("{expression}.includes({})", Value::from(hostile));
-    browser.wait("the interface's name", &holds("(document.getElementById('facts')?.textContent ?? '')"));
-    browser.wait("the broker's name", &holds(SUMMARY));
-    browser.wait("the reason", &holds("(document.querySelector('#tree .badge.bad')?.title ?? '')"));
-    // What decides is one of the policy's words or none of them, and services are the policy's.
+    let includes = |expression: &str| format!("{expression}.includes({})", Value::from(hostile));
+    browser.wait("the interface's name", &includes("(document.getElementById('facts')?.textContent ?? '')"));
+    browser.wait("the broker's name", &includes(SUMMARY));
+    browser.wait("the reason", &includes("(document.querySelector('#tree .badge.bad')?.title ?? '')"));
+    // Constraints and services are the policy's, or counted as foreign.
     let limited = text(&mut browser, LIMITED);
-    assert!(limited.contains("what this policy does not have holds 1backup on m1"), "{limited}");
+    assert!(limited.contains("a constraint of another policy limits 1backup on m1"), "{limited}");
     let shown = text(&mut browser, "document.getElementById('tree').textContent");
-    assert!(!shown.contains("onerror") && limited.contains("holds 1dfs in r1 1 Gb/s"), "{shown} {limited}");
-    let now = text(&mut browser, "fetch('/api/now').then((answer) => answer.text())");
+    assert!(!shown.contains("onerror") && limited.contains("limits 1dfs in r1 1 Gb/s"), "{shown} {limited}");
+    let now = text(&mut browser, "fetch('/api/now').then((response) => response.text())");
     assert_eq!(now.matches("onerror").count(), 2, "the broker's name and why the machine is lost: {now}");
     // The page's own markup has no picture and one script.
     let made = "[document.images.length, document.scripts.length, document.title]";
@@ -125,7 +125,7 @@ fn write(path: &Path, status: &Status) -> Source {
 }
 
 #[test]
-fn sources_of_another_kind_are_lost_and_addresses_that_name_nothing_open_the_page() {
+fn source_of_another_kind_is_lost_and_an_address_without_a_place_opens_the_page() {
     let Some(mut browser) = Browser::start("wrong sources on the dashboard", 1200, 800) else { return };
     let policy = made_up::policy(1, 2, 4);
     let directory = tempfile::tempdir().expect("a directory");
@@ -139,7 +139,7 @@ fn sources_of_another_kind_are_lost_and_addresses_that_name_nothing_open_the_pag
         fabric: vec![Liveness::new(agent, None)],
     };
     let dashboard = weir_dashboard::start(listen(), config).expect("starts");
-    for hash in ["", "#%", "#%E0%A4%A", "#m/nobody"] {
+    for hash in ["", "#%", "#%E0%A4%A", "#m/none"] {
         browser.open("about:blank");
         browser.open(&format!("http://{}/{hash}", dashboard.address()));
         browser.wait("usage", "document.querySelector('#tree tbody td.number')?.textContent.includes('b/s')");
@@ -152,7 +152,8 @@ fn sources_of_another_kind_are_lost_and_addresses_that_name_nothing_open_the_pag
         );
         assert_eq!(browser.value("document.getElementById('trouble').hidden"), true, "{hash}");
     }
-    let why = "[document.querySelector('#tree .badge.bad').title, [...document.querySelectorAll('#summary .lost')].at(-1).title]";
+    let why = "[document.querySelector('#tree .badge.bad').title, \
+               [...document.querySelectorAll('#summary .lost')].at(-1).title]";
     let expected =
         ["its status is a fabric broker's, not an agent's", "its status is an agent's, not a fabric broker's"];
     assert_eq!(browser.value(why), json!(expected));

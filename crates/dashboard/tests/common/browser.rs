@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How long an answer may take: a browser that starts beside a build needs a while.
+/// The timeout of a reply: a browser that starts beside a build needs a while.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Browser {
@@ -20,13 +20,13 @@ pub(crate) struct Browser {
     from: Receiver<Value>,
     session: Option<String>,
     last: u64,
-    /// What went wrong in the page: exceptions, violations of the security policy, answers that are errors.
+    /// Problems of the page: exceptions, violations of the security policy, error responses.
     pub(crate) problems: Vec<String>,
     _home: tempfile::TempDir,
 }
 
 impl Browser {
-    /// A browser with an empty page of this size; `None`, with a line, where there is none.
+    /// A browser with an empty page of this size; `None`, with a line, if none is installed.
     pub(crate) fn start(what: &str, width: u32, height: u32) -> Option<Self> {
         let found = Command::new("chromium").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !found.is_ok_and(|status| status.success()) {
@@ -42,7 +42,7 @@ impl Browser {
         let home = tempfile::tempdir().expect("a directory");
         let mut command = Command::new("sh");
         command.args(["-c", r#"exec chromium "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#, "sh"]);
-        // The page is ours, and in a container of root's the sandbox cannot be set up.
+        // The page is a trusted one, and in a container of root's the sandbox cannot be set up.
         command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
         command.args(["--disable-background-networking", "--disable-component-update", "--hide-scrollbars"]);
         command
@@ -83,12 +83,12 @@ impl Browser {
         }
         let mut bytes = message.to_string().into_bytes();
         bytes.push(0);
-        self.to.write_all(&bytes).expect("the browser listens");
+        self.to.write_all(&bytes).expect("the browser reads");
         loop {
             let message = match self.from.recv_timeout(PATIENCE) {
                 Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) => panic!("no answer to {method}"),
-                Err(RecvTimeoutError::Disconnected) => panic!("the browser ended before it answered {method}"),
+                Err(RecvTimeoutError::Timeout) => panic!("no reply to {method}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("the browser ended before its reply to {method}"),
             };
             if message["id"] == self.last {
                 assert!(message["error"].is_null(), "{method}: {}", message["error"]);
@@ -118,8 +118,8 @@ impl Browser {
 
     /// The value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
-        let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let result = self.call("Runtime.evaluate", asked);
+        let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let result = self.call("Runtime.evaluate", parameters);
         assert!(result["exceptionDetails"].is_null(), "{expression}: {}", result["exceptionDetails"]);
         result["result"]["value"].clone()
     }

@@ -1,7 +1,7 @@
 //! A made-up network: statuses that move with time as those of agents do.
 //!
-//! Each machine has a web service with a guarantee, a file system and batch work that come and go, and a backup that is
-//! held to its maximum. When more is wanted than the rack's cap leaves, batch work is held by the rack.
+//! Each machine has a web service with a guarantee, a file system and batch work that come and go,
+//! and a backup at its maximum. When the demand exceeds the rack's cap, the rack limits batch work.
 
 use std::sync::Arc;
 use weir_observe::watcher::View;
@@ -20,8 +20,10 @@ pub(crate) fn policy(racks: usize, machines: usize, services: usize) -> Arc<Poli
         text += &format!("    r{rack}: {{ uplink: {uplink}Gb/s, machines: [{}] }}\n", names.join(", "));
     }
     text += "services:\n  web: { match: [ { port: 80 } ], machine: { min: 2Gb/s }, rack: { min: 6Gb/s }, \
-             latency: { message: 200kB, p99: 20ms } }\n  dfs: { match: [ { port: 7000-7099 } ], machine: { min: 1Gb/s } }\n  \
-             batch: { match: [ { port: 9000 } ] }\n  backup: { match: [ { port: 873 } ], machine: { max: 500Mb/s } }\n";
+             latency: { message: 200kB, p99: 20ms } }\n  \
+             dfs: { match: [ { port: 7000-7099 } ], machine: { min: 1Gb/s } }\n  \
+             batch: { match: [ { port: 9000 } ] }\n  \
+             backup: { match: [ { port: 873 } ], machine: { max: 500Mb/s } }\n";
     for more in 4..services {
         text += &format!("  svc-{more}: {{ match: [ {{ port: {} }} ] }}\n", 10_000 + more);
     }
@@ -37,17 +39,17 @@ fn wave(second: u64, machine: usize, period: f64, phase: f64) -> f64 {
     (0.5 + 0.32 * at.sin() + 0.13 * (at * 2.7).sin() + 0.05 * (noise as f64 / 1_000.0 - 0.5)).clamp(0.0, 1.0)
 }
 
-fn held(status: &mut DirectionStatus, usage: f64, wanted: f64, by: &str) {
+fn set(status: &mut DirectionStatus, usage: f64, demand: f64, by: &str) {
     let rate = |rate: f64| Bandwidth::from_bps(rate as u64);
     status.usage = Some(rate(usage));
     status.share = Some(rate(usage));
-    let is_held = by != "demand";
-    status.demand = Some(if is_held { Bandwidth::UNLIMITED } else { rate(wanted) });
+    let is_limited = by != "demand";
+    status.demand = Some(if is_limited { Bandwidth::UNLIMITED } else { rate(demand) });
     status.limit = if by.starts_with("rack") { rate(usage * 1.03) } else { Bandwidth::UNLIMITED };
     status.decided_by = Some(by.to_owned());
 }
 
-/// What the agent of the `index`-th machine says in a second.
+/// The status of the `index`-th machine's agent in a second.
 pub(crate) fn status(policy: &Policy, index: usize, second: u64) -> AgentStatus {
     let id = weir_units::MachineId(index as u32);
     let mut status = AgentStatus::outline(policy, id);
@@ -57,7 +59,7 @@ pub(crate) fn status(policy: &Policy, index: usize, second: u64) -> AgentStatus 
     status.uptime_ms = (90_000 + second) * 1_000;
     status.epoch = 3;
     let rack = format!("rack {}", status.rack);
-    for (place, service) in status.services.iter_mut().enumerate() {
+    for (position, service) in status.services.iter_mut().enumerate() {
         for direction in Direction::ALL {
             let shift = if direction == Direction::Tx { 0.0 } else { 1.9 };
             let part = |period, phase| wave(second, index, period, phase + shift);
@@ -66,15 +68,15 @@ pub(crate) fn status(policy: &Policy, index: usize, second: u64) -> AgentStatus 
             // Batch work comes in runs of two minutes, not everywhere at once.
             let runs = !(second / 120 + index as u64).is_multiple_of(3);
             match of.as_str() {
-                "web" => held(one, 0.9e9 + 1.1e9 * part(41.0, 0.0), 2e9, "demand"),
-                "dfs" => held(one, 0.5e9 + 1.2e9 * part(67.0, 2.0), 2e9, "demand"),
-                "batch" if runs => held(one, 1.1e9 + 0.5e9 * part(90.0, 4.0), 9e9, &rack),
-                "batch" => held(one, 0.02e9, 0.02e9, "demand"),
+                "web" => set(one, 0.9e9 + 1.1e9 * part(41.0, 0.0), 2e9, "demand"),
+                "dfs" => set(one, 0.5e9 + 1.2e9 * part(67.0, 2.0), 2e9, "demand"),
+                "batch" if runs => set(one, 1.1e9 + 0.5e9 * part(90.0, 4.0), 9e9, &rack),
+                "batch" => set(one, 0.02e9, 0.02e9, "demand"),
                 "backup" if index.is_multiple_of(2) => {
-                    held(one, 0.494e9 + 0.006e9 * part(13.0, 1.0), 1e9, "max of backup at machine");
+                    set(one, 0.494e9 + 0.006e9 * part(13.0, 1.0), 1e9, "max of backup at machine");
                 }
-                "backup" => held(one, 0.0, 0.0, "demand"),
-                _ => held(one, 1e7 * part(30.0 + place as f64, place as f64), 1e7, "demand"),
+                "backup" => set(one, 0.0, 0.0, "demand"),
+                _ => set(one, 1e7 * part(30.0 + position as f64, position as f64), 1e7, "demand"),
             }
             one.bytes = Some(one.usage.unwrap_or_default().bps() / 8 * second);
             if direction == Direction::Rx {
@@ -88,7 +90,8 @@ pub(crate) fn status(policy: &Policy, index: usize, second: u64) -> AgentStatus 
     status
 }
 
-/// What a watcher would see of the whole network in a second. The last machine is lost a while before `until`.
+/// A watcher's view of the whole network in a second. The last machine is lost a while before
+/// `until`.
 pub(crate) fn view(policy: &Policy, second: u64, until: u64) -> View {
     let at = |second: u64| Instant::from_nanos(second * 1_000_000_000);
     let machines = policy.network().machines();
