@@ -1,9 +1,10 @@
 //! One agent per machine.
 //!
-//! The agents are the real ones, started from the program that runs the lab, each in its machine's namespace
-//! with the scenario's policy, a key made for this run, and a status file. The lab waits until every agent
-//! hears all others of its rack before traffic starts. Under `enforcement: shaper` they tell each other nothing: each is
-//! given a port of the others at which nobody listens, and falls back to what the policy says of its machine.
+//! The agents are the real ones, started from the program that runs the lab, each in its machine's
+//! namespace with the scenario's policy, a key made for this run, and a status file. The lab starts
+//! traffic when every agent has received reports of all others of its rack. Under `enforcement:
+//! shaper` they exchange no reports: each is configured with an unused port of the others, and
+//! falls back to the static policy of its machine.
 
 use crate::janitor::tie;
 use crate::network::{NIC, Network, address, machine_name};
@@ -19,8 +20,8 @@ use weir_linux::netns::NetnsError;
 use weir_scenario::{Enforcement, Scenario};
 use weir_units::MachineId;
 
-/// The discard service's port, which no machine of the lab has.
-const NOBODY: u16 = 9;
+/// The discard service's port, on which no machine of the lab listens.
+const UNUSED_PORT: u16 = 9;
 
 /// Why agents did not come up.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +31,7 @@ pub enum AgentsError {
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -45,17 +46,17 @@ pub enum AgentsError {
     Ended {
         /// The machine.
         machine: String,
-        /// The end of what it printed.
+        /// The end of its output.
         log: String,
     },
-    /// They do not hear each other.
-    #[error("the agent of {machine} heard {heard} of {peers} others in time")]
+    /// They do not receive each other's reports.
+    #[error("the agent of {machine} received reports of {received} of {peers} others in time")]
     NotReceived {
         /// The machine.
         machine: String,
-        /// How many it heard.
-        heard: u64,
-        /// How many there are.
+        /// The number of agents whose reports it received.
+        received: u64,
+        /// The number of others.
         peers: u64,
     },
 }
@@ -99,7 +100,7 @@ impl Agents {
                 command.arg("--state").arg(directory.join("state")).arg("--status").arg(&status);
                 let peers = rack.machines().iter().filter(|peer| *peer != machine);
                 for peer in peers.clone() {
-                    let at = SocketAddr::from((address(*peer), if brokers { DEFAULT_PORT } else { NOBODY }));
+                    let at = SocketAddr::from((address(*peer), if brokers { DEFAULT_PORT } else { UNUSED_PORT }));
                     command.args(["--peer", &format!("{}={at}", machine_name(policy, *peer))]);
                 }
                 // On a real host an agent does not share two processors with two hundred senders.
@@ -113,23 +114,24 @@ impl Agents {
         Ok(agents)
     }
 
-    /// How many agents hear all others of their rack now; an error if one ended.
+    /// The number of agents that have reports of all others of their rack now; an error if one
+    /// ended.
     pub fn ready(&mut self) -> Result<usize, AgentsError> {
         let mut ready = 0;
         for agent in &mut self.agents {
             agent.check()?;
-            ready += usize::from(agent.heard() == Some(agent.peers));
+            ready += usize::from(agent.received() == Some(agent.peers));
         }
         Ok(ready)
     }
 
-    /// How they enforce, in their own words: `htb, attached by tcx`; the word of each once.
+    /// The backends as the agents report them: `htb, attached by tcx`; each text once.
     pub fn backends(&self) -> String {
-        let words = self.agents.iter().filter_map(|agent| {
+        let backends = self.agents.iter().filter_map(|agent| {
             let status = agent.status()?;
             Some(format!("{}, attached by {}", status["backend"].as_str()?, status["attachment"].as_str()?))
         });
-        words.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
+        backends.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
     }
 
     /// The last status of each, by machine.
@@ -137,16 +139,16 @@ impl Agents {
         self.agents.iter().filter_map(|agent| Some((agent.machine.clone(), agent.status()?))).collect()
     }
 
-    /// How many agents there are.
+    /// The number of agents.
     pub fn count(&self) -> usize {
         self.agents.len()
     }
 
     /// The error for those that are not ready.
     pub fn not_ready(&self) -> Option<AgentsError> {
-        let agent = self.agents.iter().find(|agent| agent.heard() != Some(agent.peers))?;
-        let heard = agent.heard().unwrap_or(0);
-        Some(AgentsError::NotReceived { machine: agent.machine.clone(), heard, peers: agent.peers })
+        let agent = self.agents.iter().find(|agent| agent.received() != Some(agent.peers))?;
+        let received = agent.received().unwrap_or(0);
+        Some(AgentsError::NotReceived { machine: agent.machine.clone(), received, peers: agent.peers })
     }
 
     /// Whether all still run.
@@ -160,7 +162,7 @@ impl Agent {
         serde_json::from_str(&fs::read_to_string(&self.status).ok()?).ok()
     }
 
-    fn heard(&self) -> Option<u64> {
+    fn received(&self) -> Option<u64> {
         self.status()?["peers_alive"].as_u64()
     }
 

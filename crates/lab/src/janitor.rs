@@ -1,9 +1,10 @@
 //! Takes the lab down when the lab itself was killed.
 //!
-//! Problem: a lab that is killed with SIGKILL cannot delete its namespaces. Approach: it starts a second
-//! process, in a session of its own so that Ctrl-C does not reach it, and holds the writing end of a pipe to
-//! it. However the lab ends, the kernel closes the pipe; the janitor then deletes whatever is left. After an
-//! orderly end it finds nothing. Processes of the lab die with it by themselves (PR_SET_PDEATHSIG).
+//! Problem: a lab that is killed with SIGKILL cannot delete its namespaces. Approach: it starts a
+//! second process, in a session of its own so that Ctrl-C does not reach it, and holds the writing
+//! end of a pipe to it. However the lab ends, the kernel closes the pipe; the janitor then deletes
+//! the leftovers. After an orderly end it finds none. Processes of the lab die with it by
+//! themselves (PR_SET_PDEATHSIG).
 
 use crate::PREFIX;
 use std::fs::File;
@@ -45,24 +46,26 @@ impl Janitor {
 
 impl Drop for Janitor {
     fn drop(&mut self) {
-        // Closes the pipe; what it then does is done before the lab says that it has ended.
+        // Closes the pipe; the janitor finishes before the lab reports its end.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// What the janitor does: waits for the end of its standard input, then cleans up. Returns what was left.
+/// The janitor's work: waits for the end of its standard input, then cleans up. Returns the
+/// leftovers.
 pub fn wait_and_clean(directory: &Path) -> Result<Vec<String>, NetnsError> {
     let mut end = [0; 64];
     let mut input = io::stdin().lock();
     while matches!(input.read(&mut end), Ok(n) if n > 0) {}
     let removed = clean();
-    // After an orderly end it is gone already.
+    // After an orderly end the directory is gone already.
     let _ = std::fs::remove_dir_all(directory);
     removed
 }
 
-/// Deletes what earlier labs left behind, with all processes in it. Returns the namespaces' names.
+/// Deletes the namespaces that earlier labs left behind, with all processes in them. Returns their
+/// names.
 pub fn clean() -> Result<Vec<String>, NetnsError> {
     Prefix::new(PREFIX)?.cleanup()
 }

@@ -1,8 +1,9 @@
 //! Scenarios on real Linux hosts.
 //!
-//! Problem: see the policy hold for real TCP, on one machine and without touching its network. Approach: each
-//! machine, rack switch and spine of the scenario is a network namespace; cables are veth pairs, switches are
-//! bridges, ports have rates and mark; every machine runs the real agent and iperf3; everything is taken down again.
+//! Problem: observe the policy with real TCP, on one machine and without touching its network.
+//! Approach: each machine, rack switch and spine of the scenario is a network namespace; cables are
+//! veth pairs, switches are bridges, ports have rates and mark; every machine runs the real agent
+//! and iperf3; everything is taken down again.
 //!
 //! | module | does |
 //! |---|---|
@@ -11,13 +12,14 @@
 //! | [`traffic`] | iperf3 servers and clients for the scenario's flows |
 //! | [`redis`] | real servers, and clients that measure each request |
 //! | [`messages`] | messages that hosts send at once, in rounds |
-//! | [`agents`] | one agent per machine; waits until they hear each other |
+//! | [`agents`] | one agent per machine; waits until each has reports of the others |
 //! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
 //! | [`janitor`] | takes the lab down when the lab itself was killed |
 //! | [`run`](mod@run) | a scenario from start to result |
 //!
-//! What differs from the simulator: cables have the kernel's delay instead of the scenario's `links.delay`, and
-//! there is one spine (none between two racks). Segmentation offload is off, so that what the links carry are frames of the MTU.
+//! Differences from the simulator: cables have the kernel's delay instead of the scenario's
+//! `links.delay`, and there is one spine (none between two racks). Segmentation offload is off, so
+//! that the links carry frames of the MTU.
 //!
 //! Only one lab runs at a time on a host. All names start with [`PREFIX`]; nothing else is touched.
 
@@ -34,5 +36,5 @@ pub mod traffic;
 
 pub use run::{LabError, Progress, clean, run};
 
-/// What the names of the lab's namespaces start with.
+/// The prefix of the names of the lab's namespaces.
 pub const PREFIX: &str = "weirlab";

@@ -1,16 +1,19 @@
-//! Switch ports that mark, and take what hosts send off their hands.
+//! Switch ports that mark, and release packets of hosts from the senders' sockets.
 //!
-//! Problem: the law that holds senders hears of congestion by marks, and the lab's ports (TBF) do not mark. Approach: the
-//! BPF program `bpf/port.bpf.c` stands before each port's TBF, keeps its queue in thought, and sets CE on ECN-capable packets
-//! that find it above the threshold. Each port has a copy of the program with maps of its own.
+//! Problem: the rate law needs marks as its congestion signal, and the lab's ports (TBF) do not
+//! mark. Approach: the BPF program `bpf/port.bpf.c` runs before each port's TBF, models its queue,
+//! and sets CE on ECN-capable packets that find the queue above the threshold. Each port has a copy
+//! of the program with maps of its own.
 //!
-//! The threshold is the scenario's (`links.queue.mark`); where it says none and hosts are shaped it is the simulator's, 80 kB.
+//! The threshold is the scenario's (`links.queue.mark`); if it has none and hosts are shaped, the
+//! simulator's, 80 kB.
 //!
-//! A machine's port also lets go of what the machine sent, as a real interface does once it has sent it: otherwise TCP would count what waits in
-//! all switches as waiting in its host, and one connection could not fill a queue (`bpf/port.bpf.c`).
+//! A machine's port also releases the machine's packets from their sockets, as a real interface
+//! does after sending: otherwise TCP would count packets in all switches as waiting in its host,
+//! and one connection could not fill a queue (`bpf/port.bpf.c`).
 //!
-//! Worked example: under `links: { queue: { discipline: ecn, buffer: 256kB, mark: 30kB } }` a port of 100 Mb/s marks what
-//! would wait 2.4 ms.
+//! Worked example: under `links: { queue: { discipline: ecn, buffer: 256kB, mark: 30kB } }` a port
+//! of 100 Mb/s marks packets that would wait for more than 2.4 ms.
 
 use aya::maps::{Array, MapError};
 use aya::programs::links::LinkError;
@@ -49,7 +52,7 @@ pub enum MarksError {
     /// The clsact qdisc of kernels without tcx.
     #[error("add clsact to the port: {0}")]
     Clsact(#[from] TcError),
-    /// A build that was mixed from two.
+    /// The program and the object are of two builds.
     #[error("the port's BPF object has no `{0}`")]
     Missing(&'static str),
 }
@@ -79,10 +82,10 @@ unsafe impl aya::Pod for Settings {}
 // SAFETY: plain integers without padding, valid for any bytes.
 unsafe impl aya::Pod for Queue {}
 
-/// What a port has counted.
+/// Counters of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortCounts {
-    /// Packets that left by it, or were dropped by it.
+    /// Packets that left by the port, or that it dropped.
     pub packets: u64,
     /// Of them, those that found the queue above the threshold.
     pub above: u64,
@@ -96,12 +99,13 @@ pub struct MarkingPort {
 }
 
 impl MarkingPort {
-    /// Begins to mark what leaves by a port that has `rate` and `buffer`, and would wait behind more than `mark`.
+    /// Begins to mark packets that leave by a port of `rate` and `buffer` behind more than `mark`
+    /// bytes.
     pub fn attach(switch: &Netns, port: &str, rate: Bandwidth, buffer: Bytes, mark: Bytes) -> Result<Self, MarksError> {
         Self::attach_all(switch, port, rate, buffer, mark, &[(MARK, TcAttachType::Egress)])
     }
 
-    /// The same for the port to a machine, which lets go of what comes from there.
+    /// The same for the port to a machine, which releases the machine's packets.
     pub fn attach_to_machine(
         switch: &Netns,
         port: &str,
@@ -139,7 +143,8 @@ impl MarkingPort {
                         }
                         let filter = TcAttachOptions::Netlink(NlOptions::default());
                         let link = program.attach_with_options(port, direction, filter)?;
-                        // A filter goes with its port; dropped in another namespace it would take another one away.
+                        // The filter goes with its port; dropping it in another namespace would
+                        // remove a filter there.
                         std::mem::forget(program.take_link(link)?);
                     }
                     attached => {
@@ -151,7 +156,7 @@ impl MarkingPort {
         })?
     }
 
-    /// What it has counted since it was attached.
+    /// The counters since the attachment.
     pub fn counts(&self) -> Result<PortCounts, MarksError> {
         let map = self.object.map(QUEUE).ok_or(MarksError::Missing(QUEUE))?;
         let queue = Array::<_, Queue>::try_from(map)?.get(&0, 0)?;

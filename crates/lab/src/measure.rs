@@ -1,8 +1,8 @@
 //! Per-service bandwidth at a rack's uplink.
 //!
-//! The agents' own meters would show what the agents believe. Here the same BPF program counts at another
-//! place: on the far end of the uplink's cable, where a frame arrives only after the port's rate and buffer
-//! let it pass.
+//! The agents' own meters would show the agents' view. Here the same BPF program counts at another
+//! point: on the far end of the uplink's cable, where a frame arrives only after the port's rate
+//! and buffer let it pass.
 
 use crate::network::{Network, UPLINK};
 use weir_datapath::{Classifier, ClassifierError};
@@ -38,7 +38,7 @@ pub struct UplinkMeter {
 }
 
 impl UplinkMeter {
-    /// Attaches to the end of the uplink where what is measured arrives.
+    /// Attaches to the end of the uplink at which the measured traffic arrives.
     pub fn attach(network: &Network, scenario: &Scenario, measure: Measure) -> Result<Self, MeasureError> {
         let (netns, port) = match measure.direction {
             Direction::Tx => network.far_end(measure.rack),
@@ -66,7 +66,7 @@ impl UplinkMeter {
         self.services.iter().map(bytes).collect()
     }
 
-    /// What arrived since the last sample, `at` after the start of the traffic.
+    /// The bandwidth since the last sample, `at` after the start of the traffic.
     pub fn sample(&mut self, at: Duration) -> Result<Sample, MeasureError> {
         let now = self.read()?;
         let time = at.saturating_sub(self.last.0);

@@ -1,16 +1,19 @@
 //! Messages over real TCP: `kind: incast` and `barrier`, whose flows start together.
 //!
-//! Problem: see what a message of many takes when its hosts all send at once, which iperf3, with a process for each flow, is too slow to
-//! start and says nothing about. Approach: the entry's workload, which the simulator drives too ([`weir_workload`]), says who sends how much
-//! to whom and when, and hears when a message has come. Each message has a connection of its own, as a flow of the simulator has,
-//! and a thread at each end; both are in their machine's namespace. Its time counts from when it was due until its last
-//! byte was read, so it has the handshake in it and both hosts' turns on the processor.
+//! Problem: measure messages of many hosts that all send at once; iperf3, with a process for each
+//! flow, starts too slowly for that and does not report single messages. Approach: the entry's
+//! workload, which the simulator drives too ([`weir_workload`]), gives sender, receiver, size and
+//! time of each message, and takes the completions. Each message has a connection of its own, as a
+//! flow of the simulator has, and a thread at each end; both are in their machine's namespace. Its
+//! time counts from its due time until its last byte was read, so it includes the handshake and
+//! both hosts' turns on the processor.
 //!
-//! Who is who: a receiver knows a message by its sender's address and port, which the sender tells before its first byte. Threads that a
-//! thread starts are in its namespace, so each machine has one that was started there and starts those of its messages.
+//! Identification: a receiver identifies a message by its sender's address and port, which the
+//! sender reports before its first byte. Threads that a thread starts are in its namespace, so each
+//! machine has a thread that was started there and starts those of its messages.
 //!
-//! Worked example: `{ kind: incast, from: senders, to: d1, size: 2411kB, every: 4s }` with three senders: three connections to a port
-//! of the service on d1 at 0 s, 4 s and so on.
+//! Worked example: `{ kind: incast, from: senders, to: d1, size: 2411kB, every: 4s }` with three
+//! senders: three connections to a port of the service on d1 at 0 s, 4 s and so on.
 
 use crate::network::{NIC, Network, address};
 use crate::real_time::{LOOK, PATIENCE, since, time};
@@ -40,7 +43,7 @@ pub enum MessagesError {
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -68,11 +71,11 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> MessagesError 
     move |error| MessagesError::Io { what, error }
 }
 
-/// What threads of messages tell the thread of their entry.
-enum News {
+/// Events of message threads, for the thread of their entry.
+enum MessageEvent {
     /// A message is sent from this address.
     Begun(SocketAddr, u64),
-    /// So many bytes came from this address, the last one then.
+    /// A number of bytes arrived from this address, the last one at this time.
     Ended(SocketAddr, u64, f64),
     Failed(io::Error),
 }
@@ -84,7 +87,7 @@ struct Job {
     tag: u64,
 }
 
-/// An entry under way; gives all messages that were begun.
+/// An entry under way; returns all messages that were begun.
 type Running = JoinHandle<Result<Vec<FlowRecord>, MessagesError>>;
 
 fn joined(thread: Running) -> Result<Vec<FlowRecord>, MessagesError> {
@@ -107,15 +110,16 @@ struct Entry {
     receivers: BTreeMap<MachineId, SocketAddr>,
     /// By sending machine.
     jobs: HashMap<MachineId, Sender<Job>>,
-    news: Receiver<News>,
+    events: Receiver<MessageEvent>,
     /// The machines' own threads.
     threads: Vec<JoinHandle<()>>,
-    /// Given to receivers when the traffic begins.
+    /// Senders of the traffic's start time, to the receivers.
     origin: Vec<Sender<Instant>>,
 }
 
 impl Messages {
-    /// Makes all receivers listen and starts the machines' threads; `taken` says which ports of a machine are somebody else's.
+    /// Makes all receivers listen and starts the machines' threads; `taken` returns the ports of a
+    /// machine that are in use.
     pub fn prepare(
         network: &Network,
         scenario: &Scenario,
@@ -124,8 +128,8 @@ impl Messages {
         let stop = Arc::new(AtomicBool::new(false));
         let mut all = Self { idle: Vec::new(), running: Vec::new(), groups: Vec::new(), stop };
         let mut own: Vec<(MachineId, u16)> = Vec::new();
-        for (place, entry) in (0u64..).zip(scenario.messages()) {
-            let ready = all.entry(network, scenario, (place, entry), taken, &mut own)?;
+        for (index, entry) in (0u64..).zip(scenario.messages()) {
+            let ready = all.entry(network, scenario, (index, entry), taken, &mut own)?;
             all.idle.push(ready);
             let transport = entry.transport.protocol().to_owned();
             all.groups.push(Group { name: entry.name.clone(), transport, flows_per_coflow: None });
@@ -137,7 +141,7 @@ impl Messages {
         &self,
         network: &Network,
         scenario: &Scenario,
-        (place, entry): (u64, &Traffic),
+        (index, entry): (u64, &Traffic),
         taken: &dyn Fn(MachineId) -> Vec<u16>,
         own: &mut Vec<(MachineId, u16)>,
     ) -> Result<Entry, MessagesError> {
@@ -145,13 +149,13 @@ impl Messages {
         let service = entry.service.expect("an entry under a policy has a service");
         let policy = scenario.policy();
         let classifier = Classifier::new(policy.services().classification_order(), Some(NIC))?;
-        let (sender, news) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let mut ready = Entry {
             name: entry.name.clone(),
-            workload: Workload::new(&entry.spec, scenario.seed() ^ place << 32),
+            workload: Workload::new(&entry.spec, scenario.seed() ^ index << 32),
             receivers: BTreeMap::new(),
             jobs: HashMap::new(),
-            news,
+            events,
             threads: Vec::new(),
             origin: Vec::new(),
         };
@@ -159,7 +163,7 @@ impl Messages {
         for to in rounds.receivers() {
             let mut used = taken(to);
             used.extend(own.iter().filter(|(machine, _)| *machine == to).map(|(_, port)| *port));
-            // A filter may ask where packets come from: the port must fit all senders.
+            // A filter may select the packets' source: the port must fit all senders.
             let mut port = None;
             for from in senders.iter().filter(|from| **from != to) {
                 let fits = free_port(policy, &classifier, service, false, (*from, to), &used)?;
@@ -203,7 +207,7 @@ impl Messages {
     pub fn begin(&mut self, origin: Instant) -> Result<(), MessagesError> {
         for entry in self.idle.drain(..) {
             for receiver in &entry.origin {
-                // It is gone only if it failed, which it has told.
+                // The receiver is gone only if it failed, which it has reported.
                 let _ = receiver.send(origin);
             }
             let stop = Arc::clone(&self.stop);
@@ -217,19 +221,19 @@ impl Messages {
     /// An error if an entry ended by itself.
     pub fn check(&mut self) -> Result<(), MessagesError> {
         let ended = self.running.iter().position(JoinHandle::is_finished);
-        ended.map_or(Ok(()), |place| joined(self.running.swap_remove(place)).map(|_| ()))
+        ended.map_or(Ok(()), |index| joined(self.running.swap_remove(index)).map(|_| ()))
     }
 
-    /// Ends all and adds what was sent to `results`; messages under way count as not finished.
+    /// Ends all and adds the messages to `results`; messages under way count as not finished.
     pub fn end(&mut self, results: &mut Results) -> Result<(), MessagesError> {
         self.stop.store(true, Ordering::Relaxed);
         for group in self.groups.drain(..) {
             results.groups.push(group);
         }
         let first = results.groups.len() - self.running.len();
-        for (place, thread) in self.running.drain(..).enumerate() {
+        for (index, thread) in self.running.drain(..).enumerate() {
             let flows = joined(thread)?;
-            let group = (first + place) as u32;
+            let group = (first + index) as u32;
             results.flows.extend(flows.into_iter().map(|flow| FlowRecord { group, ..flow }));
         }
         results.flows.sort_by_key(|flow| flow.start);
@@ -251,10 +255,10 @@ impl Drop for Messages {
 }
 
 impl Entry {
-    /// Drives the workload until told to stop; every message that was begun.
+    /// Drives the workload until `stop`; returns every message that was begun.
     fn run(mut self, origin: Instant, stop: &AtomicBool) -> Result<Vec<FlowRecord>, MessagesError> {
         let driven = self.drive(origin, stop);
-        // Else its threads would go on.
+        // Otherwise the entry's threads would go on.
         if driven.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -278,13 +282,14 @@ impl Entry {
                 let left = next.saturating_sub(time(since(origin))).picos() as f64 / 1e12;
                 std::time::Duration::from_secs_f64(left).min(LOOK)
             });
-            match self.news.recv_timeout(wait) {
-                Ok(News::Begun(from, tag)) => {
+            match self.events.recv_timeout(wait) {
+                Ok(MessageEvent::Begun(from, tag)) => {
                     under_way.insert(from, tag);
                 }
-                Ok(News::Ended(from, bytes, at)) => {
-                    let tag = under_way.remove(&from).ok_or_else(|| io::Error::other("it came from nobody"))?;
-                    let flow = flows.get_mut(&tag).expect("what is under way was begun");
+                Ok(MessageEvent::Ended(from, bytes, at)) => {
+                    let tag =
+                        under_way.remove(&from).ok_or_else(|| io::Error::other("it came from an unknown sender"))?;
+                    let flow = flows.get_mut(&tag).expect("a message under way was begun");
                     flow.delivered = bytes;
                     if bytes < flow.bytes && !stop.load(Ordering::Relaxed) {
                         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its connection ended early"));
@@ -292,7 +297,7 @@ impl Entry {
                     flow.finished = (bytes == flow.bytes).then(|| time(at));
                     self.workload.on_finished(time(since(origin)), tag);
                 }
-                Ok(News::Failed(error)) => return Err(error),
+                Ok(MessageEvent::Failed(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("all its threads have ended")),
             }
@@ -300,7 +305,7 @@ impl Entry {
         Ok(flows.into_values().collect())
     }
 
-    /// Ends the machines' threads, which look at `stop`.
+    /// Ends the machines' threads, which check `stop`.
     fn close(self) {
         drop((self.jobs, self.origin));
         for thread in self.threads {
@@ -309,21 +314,21 @@ impl Entry {
     }
 }
 
-/// Sends what is to be sent from a machine, each message by a thread of its own, until nobody says more.
-fn send_all(from: MachineId, jobs: &Receiver<Job>, news: &Sender<News>, stop: &Arc<AtomicBool>) {
+/// Sends the messages of a machine, each by a thread of its own, until the channel closes.
+fn send_all(from: MachineId, jobs: &Receiver<Job>, events: &Sender<MessageEvent>, stop: &Arc<AtomicBool>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     for job in jobs {
         threads.retain(|thread| !thread.is_finished());
-        let (own, stop) = (news.clone(), Arc::clone(stop));
+        let (own, stop) = (events.clone(), Arc::clone(stop));
         let work = move || {
             if let Err(error) = send(from, &job, &own, &stop) {
-                let _ = own.send(News::Failed(error));
+                let _ = own.send(MessageEvent::Failed(error));
             }
         };
         match std::thread::Builder::new().name("message".to_owned()).spawn(work) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                let _ = news.send(News::Failed(error));
+                let _ = events.send(MessageEvent::Failed(error));
             }
         }
     }
@@ -332,16 +337,16 @@ fn send_all(from: MachineId, jobs: &Receiver<Job>, news: &Sender<News>, stop: &A
     }
 }
 
-/// Sends one message; what is left when told to stop is not sent.
-fn send(from: MachineId, job: &Job, news: &Sender<News>, stop: &AtomicBool) -> io::Result<()> {
+/// Sends one message; the rest is not sent after `stop`.
+fn send(from: MachineId, job: &Job, events: &Sender<MessageEvent>, stop: &AtomicBool) -> io::Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    // Before it connects: another one would have begun to pace.
+    // Set before the connect, since another algorithm would have begun to pace.
     socket.set_tcp_congestion(CONGESTION_CONTROL.as_bytes())?;
     socket.bind(&SocketAddr::new(IpAddr::V4(address(from)), 0).into())?;
     socket.connect_timeout(&job.to.into(), PATIENCE)?;
     let mut stream = TcpStream::from(socket);
     stream.set_write_timeout(Some(LOOK))?;
-    let _ = news.send(News::Begun(stream.local_addr()?, job.tag));
+    let _ = events.send(MessageEvent::Begun(stream.local_addr()?, job.tag));
     let data = [b'm'; 65_536];
     let mut left = job.bytes;
     while left > 0 {
@@ -358,28 +363,28 @@ fn send(from: MachineId, job: &Job, news: &Sender<News>, stop: &AtomicBool) -> i
     Ok(())
 }
 
-/// Takes connections and reads each to its end, by a thread of its own, until told to stop.
-fn receive(listener: &TcpListener, begins: &Receiver<Instant>, news: &Sender<News>, stop: &Arc<AtomicBool>) {
+/// Accepts connections and reads each to its end, by a thread of its own, until `stop`.
+fn receive(listener: &TcpListener, begins: &Receiver<Instant>, events: &Sender<MessageEvent>, stop: &Arc<AtomicBool>) {
     let Ok(origin) = begins.recv() else { return };
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let taken = match comes(listener) {
+        let accepted = match is_pending(listener) {
             Ok(true) => listener.accept().and_then(|(stream, from)| {
-                let (own, stop) = (news.clone(), Arc::clone(stop));
+                let (own, stop) = (events.clone(), Arc::clone(stop));
                 let work = move || {
-                    let told = match read(stream, origin, &stop) {
-                        Ok((bytes, at)) => News::Ended(from, bytes, at),
-                        Err(error) => News::Failed(error),
+                    let event = match read(stream, origin, &stop) {
+                        Ok((bytes, at)) => MessageEvent::Ended(from, bytes, at),
+                        Err(error) => MessageEvent::Failed(error),
                     };
-                    let _ = own.send(told);
+                    let _ = own.send(event);
                 };
                 std::thread::Builder::new().name("message".to_owned()).spawn(work).map(|thread| threads.push(thread))
             }),
             Ok(false) => Ok(()),
             Err(error) => Err(error),
         };
-        if let Err(error) = taken {
-            let _ = news.send(News::Failed(error));
+        if let Err(error) = accepted {
+            let _ = events.send(MessageEvent::Failed(error));
             break;
         }
         threads.retain(|thread| !thread.is_finished());
@@ -389,8 +394,8 @@ fn receive(listener: &TcpListener, begins: &Receiver<Instant>, news: &Sender<New
     }
 }
 
-/// Whether a connection waits to be taken; no after a while.
-fn comes(listener: &TcpListener) -> io::Result<bool> {
+/// Waits for a connection to accept; `false` after a while without one.
+fn is_pending(listener: &TcpListener) -> io::Result<bool> {
     let mut wanted = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one descriptor, alive during the call.
     match unsafe { libc::poll(&raw mut wanted, 1, LOOK.as_millis() as i32) } {
@@ -402,7 +407,7 @@ fn comes(listener: &TcpListener) -> io::Result<bool> {
     }
 }
 
-/// How many bytes came until the connection ended or all was told to stop, and when the last of them.
+/// The bytes that arrived until the connection ended or `stop`, and the time of the last one.
 fn read(mut stream: TcpStream, origin: Instant, stop: &AtomicBool) -> io::Result<(u64, f64)> {
     stream.set_read_timeout(Some(LOOK))?;
     let mut buffer = [0; 65_536];
@@ -421,7 +426,7 @@ fn read(mut stream: TcpStream, origin: Instant, stop: &AtomicBool) -> io::Result
     Ok((bytes, at))
 }
 
-/// Whether nothing went wrong and nothing was done yet.
+/// Whether the call only has to be repeated.
 fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

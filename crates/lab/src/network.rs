@@ -6,13 +6,14 @@
 //! ...              ┘                                                           └ ...
 //! ```
 //!
-//! Between exactly two racks there is nothing to switch: their uplinks are the two ends of one cable, and each
-//! direction has the lower of the two racks' rates. One hop less for every packet is a fifth of what a host with
-//! two processors has to do for it.
+//! Between exactly two racks there is nothing to switch: their uplinks are the two ends of one
+//! cable, and each direction has the lower of the two racks' rates. One hop less for every packet
+//! saves a fifth of the work per packet of a host with two processors.
 //!
-//! Every port that can be a bottleneck has a rate and a drop-tail buffer (TBF with a byte limit): a rack's
-//! uplink in both directions, and the switch's port to each machine. A machine's own interface is held to
-//! its speed by the agent's root class; without agents a TBF does that. Switches' ports mark ([`crate::marks`]).
+//! Every port that can be a bottleneck has a rate and a drop-tail buffer (TBF with a byte limit): a
+//! rack's uplink in both directions, and the switch's port to each machine. The agent's root class
+//! limits a machine's own interface to its speed; without agents a TBF does that. Switches' ports
+//! mark ([`crate::marks`]).
 //!
 //! All machines are in one subnet, 10.77.0.0/16, so that switches need no routes. Neighbour entries are set
 //! by hand: no broadcasts, and nothing waits for address resolution.
@@ -47,7 +48,7 @@ pub enum NetworkError {
     Tc {
         /// The arguments.
         arguments: String,
-        /// What it printed.
+        /// The output of the command.
         message: String,
     },
     /// A port's marks.
@@ -74,7 +75,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Builds the scenario's network. What was built is taken down again if something fails.
+    /// Builds the scenario's network. On failure the finished part is taken down again.
     pub fn build(prefix: &Prefix, scenario: &Scenario) -> Result<Self, NetworkError> {
         let policy = scenario.policy();
         let count = policy.network().machines().len();
@@ -194,12 +195,12 @@ impl Network {
         Ok(())
     }
 
-    /// What the ports that mark have counted, by name.
+    /// The counters of the ports that mark, by name.
     pub fn port_counts(&self) -> Result<Vec<(String, PortCounts)>, MarksError> {
         self.marking.iter().map(|(name, port)| Ok((name.clone(), port.counts()?))).collect()
     }
 
-    /// What leaves a rack by its uplink: between two racks no more than the other one takes.
+    /// The rate of a rack's uplink: between two racks at most the other one's.
     fn uplink_rate(&self, policy: &Policy, rack: usize) -> Bandwidth {
         let racks = policy.network().racks();
         match &self.spine {
@@ -240,7 +241,8 @@ fn add_bridge(netns: &Netns) -> Result<(), NetnsError> {
     // A switch has no firewall: without this every frame passes the host's iptables hooks at each hop.
     netns.run(|| {
         for table in ["iptables", "ip6tables", "arptables"] {
-            // Not there where the kernel has no bridge netfilter, and then there is nothing to turn off.
+            // The file is missing if the kernel has no bridge netfilter, and then there is nothing
+            // to turn off.
             let _ = std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{table}"), "0");
         }
     })
@@ -250,7 +252,8 @@ fn join_bridge(netns: &Netns, port: &str) -> Result<(), NetnsError> {
     netns.ip(["link", "set", "dev", port, "master", BRIDGE]).map(|_| ())
 }
 
-/// A rate and a drop-tail buffer for what leaves by a port. The bucket bridges 1 ms, or two frames.
+/// A rate and a drop-tail buffer for packets that leave by a port. The bucket bridges 1 ms, or two
+/// frames.
 fn limit_port(netns: &Netns, port: &str, rate: Bandwidth, buffer: Bytes, mtu: u64) -> Result<(), NetworkError> {
     let frame = mtu + 14;
     let burst = (rate.bps() / 8 / 1000).max(2 * frame);
@@ -270,7 +273,7 @@ fn tc(mut command: Command, arguments: &[&str]) -> Result<(), NetworkError> {
     Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// What the policy's machines are called in messages.
+/// The name of a machine in messages.
 pub fn machine_name(policy: &Policy, machine: MachineId) -> &str {
     policy.network().machine(machine).name()
 }

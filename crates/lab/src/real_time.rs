@@ -1,9 +1,9 @@
-//! Time since the start of the traffic, for those who send it.
+//! Time since the start of the traffic, for its senders.
 
 use std::time::Instant;
 use weir_units::{Duration, SimTime};
 
-/// How long a thread waits before it looks whether it is to end.
+/// How long a thread waits before it checks again whether it must end.
 pub(crate) const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// How long a connection may take.
 pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

@@ -1,17 +1,18 @@
-//! A real redis server with clients that ask it.
+//! A real redis server and its clients.
 //!
-//! Problem: see what a service's requests take, one by one and over time, beside whatever else is sent. redis-benchmark tells
-//! percentiles of a whole run, of clients that wait for their answers, and so asks less when answers are slow. Approach: the
-//! server is Debian's redis-server; the clients are threads of the lab, each with one connection from its machine's
-//! namespace. A client reads one value at exponential intervals, whatever becomes of the requests before: one that comes
-//! while another is under way waits, and its time counts from its arrival. Every request is recorded.
+//! Problem: measure the requests of a service, one by one and over time, beside other traffic.
+//! redis-benchmark reports percentiles of a whole run, of clients that wait for each reply and so
+//! send less when replies are slow. Approach: the server is Debian's redis-server; the clients are
+//! threads of the lab, each with one connection from its machine's namespace. A client reads one
+//! value at exponential intervals, independent of earlier requests: a request that is due while
+//! another one is under way waits, and its time counts from its due time. Every request is
+//! recorded.
 //!
-//! What a time contains: both directions of the network, both hosts' TCP, the server's and the client's turn on the processor. An
-//! idle run shows how much of it is not the network's.
+//! The time of a request includes both directions of the network, both hosts' TCP, and the server's
+//! and the client's turn on the processor. An idle run shows the part that is not the network's.
 //!
-//! Worked example: `GET k` of 10 kB at 100 Mb/s: seven frames, 0.85 ms on the slowest link, and what the hosts take.
-//!
-//! Source: redis.io/docs/reference/protocol-spec (RESP2).
+//! Worked example: `GET k` of 10 kB at 100 Mb/s: seven frames, 0.85 ms on the slowest link, and the
+//! time of the hosts.
 
 use crate::janitor::tie;
 use crate::network::{Network, address, machine_name};
@@ -36,10 +37,11 @@ use weir_units::{Duration, SimTime};
 
 const SERVER: &str = "redis-server";
 const REQUEST: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
-/// A client and its server are a host's own, and do not wait for hundreds of senders on two processors.
+/// Clients and their server have a host of their own in reality, and must not wait for hundreds of
+/// senders on two processors.
 const NICE: i32 = -10;
 
-/// Why there is no server, or nobody who asks it.
+/// Why the server or its clients cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RedisError {
     /// A process, a socket or a thread.
@@ -47,7 +49,7 @@ pub enum RedisError {
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -75,7 +77,7 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> RedisError {
     move |error| RedisError::Io { what, error }
 }
 
-/// What this host lacks for the scenario's servers.
+/// The requirement for the scenario's servers that this host lacks, if any.
 pub fn missing(scenario: &Scenario) -> Option<Missing> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|directory| directory.join(SERVER).is_file());
@@ -97,14 +99,14 @@ pub struct Applications {
     running: Vec<JoinHandle<Result<(), String>>>,
     records: Vec<Records>,
     names: Vec<String>,
-    /// Where the servers listen.
+    /// The ports on which the servers listen.
     ports: Vec<(weir_units::MachineId, u16)>,
     stop: Arc<AtomicBool>,
 }
 
-/// A connection and what is to be asked by it.
+/// A connection and the requests to be sent by it.
 struct Client {
-    place: usize,
+    index: usize,
     stream: TcpStream,
     application: Application,
     from: weir_units::MachineId,
@@ -112,8 +114,8 @@ struct Client {
 }
 
 impl Applications {
-    /// Starts all servers, gives them their values and connects all clients. Servers' files go into `directory`; `taken` says
-    /// whether a port of a machine is somebody else's.
+    /// Starts all servers, sets their values and connects all clients. Servers' files go into
+    /// `directory`; `taken` returns the ports of a machine that are in use.
     pub fn prepare(
         network: &Network,
         scenario: &Scenario,
@@ -131,11 +133,11 @@ impl Applications {
             ports: Vec::new(),
             stop: Arc::new(AtomicBool::new(false)),
         };
-        for (place, application) in scenario.applications().iter().enumerate() {
+        for (index, application) in scenario.applications().iter().enumerate() {
             let to = application.to;
             let mut used = taken(to);
             used.extend(all.taken(to));
-            // Clients of several machines may be classified by where they are: the port must fit all.
+            // Filters may select the clients' addresses: the port must fit all clients.
             let mut ports = application
                 .from
                 .iter()
@@ -160,9 +162,9 @@ impl Applications {
             {
                 let stream = network.machine(*from).run(|| TcpStream::connect_timeout(&at, PATIENCE))?;
                 let stream = stream.map_err(io_error(format!("connect to redis at {at}")))?;
-                let seed = scenario.seed() ^ (place as u64) << 48 ^ u64::from(from.0) << 24 ^ u64::from(client);
+                let seed = scenario.seed() ^ (index as u64) << 48 ^ u64::from(from.0) << 24 ^ u64::from(client);
                 let application = application.clone();
-                all.idle.push(Client { place, stream, application, from: *from, seed });
+                all.idle.push(Client { index, stream, application, from: *from, seed });
             }
             all.records.push(Records::default());
             all.names.push(application.name.clone());
@@ -170,23 +172,24 @@ impl Applications {
         Ok(all)
     }
 
-    /// The ports that servers on this machine listen at.
+    /// The ports on which servers of this machine listen.
     pub fn taken(&self, machine: weir_units::MachineId) -> impl Iterator<Item = u16> {
         self.ports.iter().filter(move |(own, _)| *own == machine).map(|(_, port)| *port)
     }
 
-    /// The traffic began at `origin`: clients ask from then on, each at its time.
+    /// The traffic began at `origin`: clients send requests from then on, each at its times.
     pub fn begin(&mut self, origin: Instant) -> Result<(), RedisError> {
         for client in self.idle.drain(..) {
-            let (records, stop) = (Arc::clone(&self.records[client.place]), Arc::clone(&self.stop));
+            let (records, stop) = (Arc::clone(&self.records[client.index]), Arc::clone(&self.stop));
             let thread = std::thread::Builder::new().name("redis client".to_owned());
-            let work = move || client.ask(origin, &records, &stop).map_err(|error| error.to_string());
+            let work = move || client.send_requests(origin, &records, &stop).map_err(|error| error.to_string());
             self.running.push(thread.spawn(work).map_err(io_error("start a client of redis"))?);
         }
         Ok(())
     }
 
-    /// Ends all clients and gives what was asked until `now`; requests under way count as not finished.
+    /// Ends all clients and returns the requests until `now`; requests under way count as not
+    /// finished.
     pub fn end(&mut self, scenario: &Scenario, now: Duration) -> Result<Results, RedisError> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.running.drain(..) {
@@ -231,8 +234,8 @@ impl Drop for Applications {
 }
 
 impl Client {
-    /// Asks at exponential intervals until told to stop or its time is over.
-    fn ask(mut self, origin: Instant, records: &Records, stop: &AtomicBool) -> io::Result<()> {
+    /// Sends requests at exponential intervals until `stop` or the end of its time.
+    fn send_requests(mut self, origin: Instant, records: &Records, stop: &AtomicBool) -> io::Result<()> {
         self.stream.set_nodelay(true)?;
         self.stream.set_read_timeout(Some(LOOK))?;
         let mut rng = StdRng::seed_from_u64(self.seed);
@@ -275,7 +278,7 @@ fn serve(network: &Network, own: &Application, at: SocketAddr, directory: &Path)
     command.spawn().map_err(io_error(format!("start {SERVER}")))
 }
 
-/// Waits until the server answers and gives it the value, on its own machine.
+/// Waits until the server replies and sets its value, on its own machine.
 #[expect(clippy::disallowed_methods, reason = "the lab runs in real time")]
 fn set_value(network: &Network, own: &Application, at: SocketAddr) -> Result<(), RedisError> {
     let give = || -> io::Result<()> {
@@ -292,11 +295,11 @@ fn set_value(network: &Network, own: &Application, at: SocketAddr) -> Result<(),
         stream.write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()).as_bytes())?;
         stream.write_all(&value)?;
         stream.write_all(b"\r\n")?;
-        let mut answer = [0; 5];
-        stream.read_exact(&mut answer)?;
-        if &answer == b"+OK\r\n" { Ok(()) } else { Err(io::Error::other("redis refused the value")) }
+        let mut reply = [0; 5];
+        stream.read_exact(&mut reply)?;
+        if &reply == b"+OK\r\n" { Ok(()) } else { Err(io::Error::other("redis refused the value")) }
     };
-    network.machine(own.to).run(give)?.map_err(io_error(format!("give redis at {at} its value")))
+    network.machine(own.to).run(give)?.map_err(io_error(format!("set the value of redis at {at}")))
 }
 
 /// The bytes of a reply: `$10\r\n`, ten bytes, `\r\n`.
@@ -304,7 +307,7 @@ fn reply_length(value: u64) -> usize {
     format!("${value}\r\n").len() + value as usize + 2
 }
 
-/// Reads a whole reply; no if told to stop before.
+/// Reads a whole reply; `false` if `stop` came first.
 fn read(stream: &mut TcpStream, expected: usize, stop: &AtomicBool) -> io::Result<bool> {
     let mut buffer = [0; 65_536];
     let mut left = expected;
@@ -313,7 +316,7 @@ fn read(stream: &mut TcpStream, expected: usize, stop: &AtomicBool) -> io::Resul
         match stream.read(&mut buffer[..most]) {
             Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "redis closed the connection")),
             Ok(_) if left == expected && buffer[0] != b'$' => {
-                return Err(io::Error::other("redis answers with an error"));
+                return Err(io::Error::other("redis replies with an error"));
             }
             Ok(read) => left -= read,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
@@ -327,7 +330,7 @@ fn read(stream: &mut TcpStream, expected: usize, stop: &AtomicBool) -> io::Resul
     Ok(true)
 }
 
-/// Waits until `at` seconds after the origin; no if told to stop before.
+/// Waits until `at` seconds after the origin; `false` if `stop` came first.
 #[expect(clippy::disallowed_methods, reason = "the lab runs in real time")]
 fn wait(origin: Instant, at: f64, stop: &AtomicBool) -> bool {
     loop {

@@ -20,9 +20,10 @@ use weir_results::Results;
 use weir_scenario::{Enforcement, RunResult, Sample, Scenario};
 use weir_units::Duration;
 
-/// How long agents may take to hear each other, and servers to listen.
+/// How long agents may take to receive each other's reports, and servers to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// And for each agent: the kernel verifies its programs, which takes a second of a processor, on a busy host more.
+/// The additional time of each agent: the kernel verifies its programs, which takes a second of a
+/// processor, on a busy host more.
 const PATIENCE_AGENT: Duration = Duration::from_secs(2);
 /// How long clients may take to hand in their reports after the end of the traffic.
 const AFTERWARDS: Duration = Duration::from_secs(10);
@@ -31,7 +32,7 @@ const LOCK: &str = "/run/weirlab.lock";
 /// Why a scenario did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The scenario has what namespaces have not.
+    /// The scenario needs the simulator.
     #[error("only the simulator can run this scenario: {0}")]
     SimulatorOnly(String),
     /// The host lacks something.
@@ -45,7 +46,7 @@ pub enum LabError {
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -83,10 +84,10 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> LabError {
     move |error| LabError::Io { what, error }
 }
 
-/// What is going on, for whoever watches.
+/// The progress of a run, for watchers.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// A step before or after the traffic, in words.
+    /// A step before or after the traffic, as a text.
     Step(&'a str),
     /// A sample was taken; the traffic lasts `of`.
     Sample {
@@ -97,21 +98,21 @@ pub enum Progress<'a> {
     },
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub struct LabOutcome {
     /// The time series at the measuring point.
     pub result: RunResult,
-    /// What iperf3 reports, service by service: a second opinion. Empty when interrupted.
+    /// The reports of iperf3 by service: a second measurement. Empty when interrupted.
     pub goodputs: Vec<Goodput>,
-    /// Every request to a real server, and every message; the groups are the scenario's applications and then its entries of
-    /// messages.
+    /// Every request to a real server, and every message; the groups are the scenario's applications
+    /// and then its message entries.
     pub requests: Results,
-    /// What each port of a switch that marks has counted.
+    /// The counters of each switch port that marks.
     pub ports: Vec<(String, PortCounts)>,
-    /// The agents' last statuses by machine, as they write them; none without enforcement.
+    /// The agents' last statuses by machine; none without enforcement.
     pub agents: Vec<(String, serde_json::Value)>,
-    /// Whether it was ended early; the result then has the samples until then.
+    /// Whether it was ended early; the result has the samples until then.
     pub interrupted: bool,
 }
 
@@ -128,144 +129,204 @@ impl LabOutcome {
     }
 }
 
-/// What is sent, in words: `51 TCP flows, 1 UDP flow, 1 redis server with 8 connections`.
+/// The traffic as a text: `51 TCP flows, 1 UDP flow, 1 redis server with 8 connections`.
 fn describe(scenario: &Scenario, transfers: &Transfers) -> String {
     let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let mut words = Vec::new();
+    let mut parts = Vec::new();
     let (tcp, udp) = transfers.flow_counts();
-    words.extend((tcp > 0).then(|| plural(tcp, "TCP flow")));
-    words.extend((udp > 0).then(|| plural(udp, "UDP flow")));
+    parts.extend((tcp > 0).then(|| plural(tcp, "TCP flow")));
+    parts.extend((udp > 0).then(|| plural(udp, "UDP flow")));
     for own in scenario.applications() {
         let connections = u64::from(own.connections) * own.from.len() as u64;
-        words.push(format!("redis server {} with {}", own.name, plural(connections, "connection")));
+        parts.push(format!("redis server {} with {}", own.name, plural(connections, "connection")));
     }
-    words.extend(scenario.messages().map(|entry| format!("messages of {}", entry.name)));
-    words.join(", ")
+    parts.extend(scenario.messages().map(|entry| format!("messages of {}", entry.name)));
+    parts.join(", ")
 }
 
-/// Runs `scenario` with agents started from the program `weir`. `interrupted` is asked several times a second;
-/// once it says yes, the lab is taken down and what was measured is returned. Must be called from a thread
-/// that outlives the lab: the lab's processes die with it.
+/// A lab that is set up. The fields are dropped, and so taken down, in this order.
+struct Lab {
+    meter: UplinkMeter,
+    messages: Messages,
+    applications: Applications,
+    transfers: Transfers,
+    agents: Option<Agents>,
+    network: Network,
+}
+
+impl Lab {
+    /// Builds the network, starts agents and prepares the traffic; `None` if interrupted.
+    fn set_up(
+        scenario: &Scenario,
+        weir: &Path,
+        (prefix, directory): (&Prefix, &Path),
+        interrupted: &dyn Fn() -> bool,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Option<Self>, LabError> {
+        progress(Progress::Step("building racks, machines and switches"));
+        let network = Network::build(prefix, scenario)?;
+        if interrupted() {
+            return Ok(None);
+        }
+        match scenario.marks_above() {
+            Some(mark) => progress(Progress::Step(&format!("switches' ports mark above {mark}"))),
+            None => progress(Progress::Step("switches' ports do not mark")),
+        }
+        let agents = start_agents(scenario, weir, (&network, directory), interrupted, progress)?;
+        if interrupted() {
+            return Ok(None);
+        }
+        progress(Progress::Step("getting iperf3 servers and clients ready"));
+        let transfers = Transfers::prepare(&network, scenario, directory)?;
+        if !Clock::start().until(PATIENCE, interrupted, || transfers.servers_listen(&network))? {
+            return if interrupted() { Ok(None) } else { Err(LabError::NoServers) };
+        }
+        let meter = UplinkMeter::attach(&network, scenario, scenario.measure())?;
+        let taken = |machine| transfers.taken(machine).to_vec();
+        let applications = Applications::prepare(&network, scenario, &taken, directory)?;
+        let taken = |machine| transfers.taken(machine).iter().copied().chain(applications.taken(machine)).collect();
+        let messages = Messages::prepare(&network, scenario, &taken)?;
+        progress(Progress::Step(&describe(scenario, &transfers)));
+        Ok(Some(Self { meter, messages, applications, transfers, agents, network }))
+    }
+
+    /// Sends the traffic and takes samples until its end or an interruption; returns whether it was
+    /// interrupted.
+    fn send(
+        &mut self,
+        scenario: &Scenario,
+        clock: &Clock,
+        samples: &mut Vec<Sample>,
+        interrupted: &dyn Fn() -> bool,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<bool, LabError> {
+        self.applications.begin(clock.started)?;
+        self.messages.begin(clock.started)?;
+        let (every, duration) = (scenario.measure().every, scenario.duration());
+        let mut next_sample = every;
+        loop {
+            let now = clock.now();
+            self.transfers.start_clients(now)?;
+            if now >= next_sample {
+                if let Some(agents) = &mut self.agents {
+                    agents.check()?;
+                }
+                self.messages.check()?;
+                let sample = self.meter.sample(clock.now())?;
+                progress(Progress::Sample { sample: &sample, of: duration });
+                samples.push(sample);
+                // A late sample covers the missed ones; the next one is due at the next full interval.
+                while next_sample <= clock.now() {
+                    next_sample += every;
+                }
+            }
+            if interrupted() {
+                progress(Progress::Step("interrupted: taking the lab down"));
+                return Ok(true);
+            }
+            if now >= duration && next_sample > duration {
+                return Ok(false);
+            }
+            let due = self.transfers.next_start().map_or(next_sample, |start| start.min(next_sample));
+            clock.sleep_until(due);
+        }
+    }
+
+    /// Ends requests and messages, and adds them, the counters and the statuses to the outcome.
+    fn collect(&mut self, scenario: &Scenario, now: Duration, outcome: &mut LabOutcome) -> Result<(), LabError> {
+        outcome.requests = self.applications.end(scenario, now)?;
+        self.messages.end(&mut outcome.requests)?;
+        outcome.ports = self.network.port_counts()?;
+        outcome.agents = self.agents.as_ref().map(Agents::statuses).unwrap_or_default();
+        Ok(())
+    }
+}
+
+/// Starts the agents and waits until each has reports of the others, or until an interruption; `None`
+/// without enforcement.
+fn start_agents(
+    scenario: &Scenario,
+    weir: &Path,
+    (network, directory): (&Network, &Path),
+    interrupted: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Option<Agents>, LabError> {
+    if scenario.enforcement() == Enforcement::None {
+        progress(Progress::Step("no agents: nothing enforces the policy"));
+        return Ok(None);
+    }
+    progress(Progress::Step(match scenario.enforcement() {
+        Enforcement::Shaper => "starting an agent on every machine: shapers in both directions, brokers silent",
+        _ => "starting an agent on every machine: shapers in both directions and rack brokers",
+    }));
+    let mut agents = Agents::start(weir, network, scenario, directory)?;
+    let patience = PATIENCE + PATIENCE_AGENT * agents.count() as u64;
+    let all_ready = || Ok::<_, AgentsError>(agents.ready()? == agents.count());
+    let ready = Clock::start().until(patience, interrupted, all_ready)?;
+    if interrupted() {
+        return Ok(Some(agents));
+    }
+    if let (false, Some(error)) = (ready, agents.not_ready()) {
+        return Err(error.into());
+    }
+    progress(Progress::Step(&format!("{} agents: {}", agents.count(), agents.backends())));
+    Ok(Some(agents))
+}
+
+/// Refuses scenarios that only the simulator can run, and hosts without the requirements.
+fn check(scenario: &Scenario) -> Result<(), LabError> {
+    if let Some(reason) = scenario.simulator_only() {
+        return Err(LabError::SimulatorOnly(reason.to_owned()));
+    }
+    let mut missing = requirements::check(Purpose::Lab);
+    missing.extend(redis::missing(scenario));
+    if missing.is_empty() { Ok(()) } else { Err(LabError::Missing(missing)) }
+}
+
+/// Runs `scenario` with agents started from the program `weir`. `interrupted` is called several times
+/// a second; once it returns `true`, the lab is taken down and the measurements until then are
+/// returned. Must be called from a thread that outlives the lab: the lab's processes die with it.
 pub fn run(
     scenario: &Scenario,
     weir: &Path,
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<LabOutcome, LabError> {
-    if let Some(reason) = scenario.simulator_only() {
-        return Err(LabError::SimulatorOnly(reason.to_owned()));
-    }
-    let mut missing = requirements::check(Purpose::Lab);
-    missing.extend(redis::missing(scenario));
-    if !missing.is_empty() {
-        return Err(LabError::Missing(missing));
-    }
+    check(scenario)?;
     let lock = lock()?;
     let prefix = Prefix::new(PREFIX)?;
     if !janitor::clean()?.is_empty() {
         progress(Progress::Step("removed what an earlier lab left behind"));
     }
     let directory = tempfile::Builder::new().prefix("weirlab-").tempdir().map_err(io_error("make a directory"))?;
+    // Dropped after the lab, also on failure.
     let janitor = Janitor::start(weir, directory.path(), &lock).map_err(io_error("start the janitor"))?;
     be_prompt();
-    let mut clock = Clock::start();
     let mut outcome = LabOutcome::nothing();
+    let names = (&prefix, directory.path());
+    let Some(mut lab) = Lab::set_up(scenario, weir, names, interrupted, progress)? else { return Ok(outcome) };
 
-    progress(Progress::Step("building racks, machines and switches"));
-    let network = Network::build(&prefix, scenario)?;
-    if interrupted() {
+    let clock = Clock::start();
+    let is_interrupted = lab.send(scenario, &clock, &mut outcome.result.samples, interrupted, progress)?;
+    lab.collect(scenario, clock.now(), &mut outcome)?;
+    if is_interrupted {
         return Ok(outcome);
     }
-    let mut agents = None;
-    match scenario.marks_above() {
-        Some(mark) => progress(Progress::Step(&format!("switches' ports mark above {mark}"))),
-        None => progress(Progress::Step("switches' ports do not mark")),
-    }
-    if scenario.enforcement() == Enforcement::None {
-        progress(Progress::Step("no agents: nothing enforces the policy"));
-    } else {
-        progress(Progress::Step(match scenario.enforcement() {
-            Enforcement::Shaper => "starting an agent on every machine: shapers in both directions, brokers silent",
-            _ => "starting an agent on every machine: shapers in both directions and rack brokers",
-        }));
-        let mut started = Agents::start(weir, &network, scenario, directory.path())?;
-        let patience = PATIENCE + PATIENCE_AGENT * started.count() as u64;
-        let heard = clock.until(patience, interrupted, || Ok::<_, AgentsError>(started.ready()? == started.count()))?;
-        if interrupted() {
-            return Ok(outcome);
-        }
-        if let (false, Some(error)) = (heard, started.not_ready()) {
-            return Err(error.into());
-        }
-        progress(Progress::Step(&format!("{} agents: {}", started.count(), started.backends())));
-        agents = Some(started);
-    }
-    progress(Progress::Step("getting iperf3 servers and clients ready"));
-    let mut transfers = Transfers::prepare(&network, scenario, directory.path())?;
-    if !clock.until(PATIENCE, interrupted, || transfers.servers_listen(&network))? {
-        return if interrupted() { Ok(outcome) } else { Err(LabError::NoServers) };
-    }
-    let mut meter = UplinkMeter::attach(&network, scenario, scenario.measure())?;
-    let taken = |machine| transfers.taken(machine).to_vec();
-    let mut applications = Applications::prepare(&network, scenario, &taken, directory.path())?;
-    let taken = |machine| transfers.taken(machine).iter().copied().chain(applications.taken(machine)).collect();
-    let mut messages = Messages::prepare(&network, scenario, &taken)?;
-    progress(Progress::Step(&describe(scenario, &transfers)));
-
-    clock = Clock::start();
-    applications.begin(clock.started)?;
-    messages.begin(clock.started)?;
-    let (every, duration) = (scenario.measure().every, scenario.duration());
-    let mut next_sample = every;
-    loop {
-        let now = clock.now();
-        transfers.start_clients(now)?;
-        if now >= next_sample {
-            if let Some(agents) = &mut agents {
-                agents.check()?;
-            }
-            messages.check()?;
-            let sample = meter.sample(clock.now())?;
-            progress(Progress::Sample { sample: &sample, of: duration });
-            outcome.result.samples.push(sample);
-            // A sample that came late covers what was missed; the next one is due at the next full interval.
-            while next_sample <= clock.now() {
-                next_sample += every;
-            }
-        }
-        if interrupted() {
-            progress(Progress::Step("interrupted: taking the lab down"));
-            outcome.requests = applications.end(scenario, clock.now())?;
-            messages.end(&mut outcome.requests)?;
-            outcome.ports = network.port_counts()?;
-            outcome.agents = agents.map(|agents| agents.statuses()).unwrap_or_default();
-            return Ok(outcome);
-        }
-        if now >= duration && next_sample > duration {
-            break;
-        }
-        let due = transfers.next_start().map_or(next_sample, |start| start.min(next_sample));
-        clock.sleep_until(due);
-    }
-    outcome.requests = applications.end(scenario, clock.now())?;
-    messages.end(&mut outcome.requests)?;
-    outcome.ports = network.port_counts()?;
-    outcome.agents = agents.as_ref().map(Agents::statuses).unwrap_or_default();
-    clock.until(AFTERWARDS, interrupted, || Ok::<_, LabError>(transfers.ended()))?;
-    outcome.goodputs = transfers.goodputs();
+    clock.until(AFTERWARDS, interrupted, || Ok::<_, LabError>(lab.transfers.ended()))?;
+    outcome.goodputs = lab.transfers.goodputs();
     outcome.interrupted = false;
     progress(Progress::Step("taking the lab down"));
-    drop((meter, messages, applications, transfers, agents, network, janitor));
+    drop((lab, janitor));
     Ok(outcome)
 }
 
-/// Deletes what an earlier lab left behind; refused while a lab runs. Returns the namespaces' names.
+/// Deletes the namespaces of an earlier lab; refused while a lab runs. Returns their names.
 pub fn clean() -> Result<Vec<String>, LabError> {
     let _lock = lock()?;
     Ok(janitor::clean()?)
 }
 
-/// Holds the one lab of this host; released with the file, however the process ends.
+/// Takes the lock for the one lab of this host; released with the file, however the process ends.
 fn lock() -> Result<File, LabError> {
     let file = File::create(LOCK).map_err(io_error(format!("open {LOCK}")))?;
     // SAFETY: plain system call on an open file.
@@ -276,9 +337,9 @@ fn lock() -> Result<File, LabError> {
     if error.kind() == io::ErrorKind::WouldBlock { Err(LabError::Busy) } else { Err(io_error("lock the lab")(error)) }
 }
 
-/// The lab starts clients and takes samples while all processors are busy carrying packets.
+/// Raises the priority: the lab starts clients and takes samples while all processors carry packets.
 fn be_prompt() {
-    // SAFETY: plain system call. Without the right to it the lab runs as it is, only less evenly.
+    // SAFETY: plain system call. Without the permission the lab runs less evenly.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
@@ -287,7 +348,7 @@ struct Clock {
     started: Instant,
 }
 
-/// How often the lab looks whether it was interrupted.
+/// How often the lab checks whether it was interrupted.
 const STEP: Duration = Duration::from_millis(50);
 
 impl Clock {
@@ -307,7 +368,8 @@ impl Clock {
         std::thread::sleep(std::time::Duration::from_nanos(wait.nanos()));
     }
 
-    /// Asks until yes, an interruption or the end of patience; whether it was yes.
+    /// Polls a condition until it holds, an interruption or the end of patience; returns whether it
+    /// holds.
     fn until<E>(
         &self,
         patience: Duration,

@@ -4,9 +4,10 @@
 //! serves one client at a time. The ports are taken from the service's own filter, so that the flows are its
 //! own in every classifier; which port goes to which pair is fixed by their order.
 //!
-//! Starting a process takes long while all processors carry packets, and a hundred starts one after the other
-//! would smear a phase of the scenario over half a minute. So every client is there before the traffic
-//! begins, as a shell that waits for a line and then becomes iperf3; a start is one write to each.
+//! Starting a process takes long while all processors carry packets, and a hundred consecutive
+//! starts would smear a phase of the scenario over half a minute. So every client is started before
+//! the traffic begins, as a shell that waits for a line and then becomes iperf3; a start is one
+//! write to each.
 
 use crate::janitor::tie;
 use crate::network::{Network, address, machine_name};
@@ -23,14 +24,15 @@ use weir_policy::{Policy, Protocol};
 use weir_scenario::{Scenario, ServiceTransfers};
 use weir_units::{Bytes, Duration, MachineId, ServiceId};
 
-/// Where a service's filters leave the port open: iperf3's own default and up.
+/// The ports for services whose filters leave the port open: iperf3's own default and up.
 const DEFAULT_PORTS: (u16, u16) = (5201, 5999);
-/// The congestion control of all flows, whatever the host's default is: what the simulator's flows come
-/// nearest to among what every kernel has.
+/// The congestion control of all flows, whatever the host's default is: of the algorithms in every
+/// kernel, it is closest to the simulator's flows.
 pub(crate) const CONGESTION_CONTROL: &str = "cubic";
 
-/// The lowest priority. Hundreds of processes that always have work would otherwise take the processors from the
-/// kernel threads that carry the packets; behind them each finds more to do when its turn comes.
+/// The lowest priority. Hundreds of processes that always have work would otherwise take the
+/// processors from the kernel threads that carry the packets; behind them each finds more to do
+/// when its turn comes.
 const NICE: i32 = 19;
 
 /// IPv4 and UDP.
@@ -45,7 +47,7 @@ pub enum TrafficError {
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -65,7 +67,7 @@ pub enum TrafficError {
         service: String,
         /// The receiver.
         machine: String,
-        /// What the port must be open for.
+        /// The protocols for which the port must be open.
         protocols: &'static str,
     },
 }
@@ -91,22 +93,22 @@ struct Transfer {
 pub struct Transfers {
     transfers: Vec<Transfer>,
     servers: Vec<Child>,
-    /// By receiver: how many ports must be open.
+    /// By receiver: the ports that must be open.
     listening: BTreeMap<MachineId, Vec<u16>>,
 }
 
-/// What one service's clients reported at their end.
+/// The reports of one service's clients at their end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Goodput {
     /// The service.
     pub service: ServiceId,
     /// Connections.
     pub flows: u64,
-    /// The payload that its receivers got.
+    /// The payload that its receivers received.
     pub delivered: Bytes,
     /// Segments sent again.
     pub retransmissions: u64,
-    /// Transfers that did not end in order, in iperf3's words.
+    /// Errors of iperf3 for transfers that did not end in order.
     pub failures: Vec<String>,
 }
 
@@ -149,12 +151,12 @@ impl Transfers {
         Ok(all)
     }
 
-    /// The ports that are taken on a machine.
+    /// The ports in use on a machine.
     pub(crate) fn taken(&self, machine: MachineId) -> &[u16] {
         self.listening.get(&machine).map_or(&[], Vec::as_slice)
     }
 
-    /// How many TCP flows there are, and how many of UDP.
+    /// The number of TCP flows, and of UDP flows.
     pub fn flow_counts(&self) -> (u64, u64) {
         let count = |udp: bool| {
             self.transfers.iter().filter(|transfer| transfer.udp == udp).map(|transfer| u64::from(transfer.flows)).sum()
@@ -193,7 +195,7 @@ impl Transfers {
         self.transfers.iter_mut().all(|transfer| !matches!(transfer.client.try_wait(), Ok(None)))
     }
 
-    /// What the clients reported, by service.
+    /// The reports of the clients, by service.
     pub fn goodputs(&self) -> Vec<Goodput> {
         let mut goodputs: BTreeMap<ServiceId, Goodput> = BTreeMap::new();
         for transfer in &self.transfers {
@@ -246,7 +248,8 @@ fn client(
     let mut command = network.machine(from).command("sh")?;
     command.args(["-c", "read -r _ && exec \"$@\"", "sh", "iperf3"]);
     command.args(["--client", &address(to).to_string(), "--port", &port.to_string()]);
-    // iperf3 takes whole seconds; what would run longer than the scenario is ended with the lab.
+    // iperf3 takes whole seconds; clients that would run longer than the scenario are ended with
+    // the lab.
     command.args(["--time", &format!("{:.0}", seconds.ceil()), "--parallel", &traffic.flows.to_string()]);
     match traffic.udp {
         None => command.args(["--congestion", CONGESTION_CONTROL]),
@@ -265,15 +268,15 @@ fn client(
     Ok(command)
 }
 
-/// What arrived of datagrams, by the receiver's count of those that it missed.
+/// The bytes of datagrams that arrived, by the receiver's count of lost ones.
 fn datagrams(sum: &Value) -> Option<u64> {
     let (bytes, packets, lost) = (sum["bytes"].as_u64()?, sum["packets"].as_u64()?, sum["lost_packets"].as_u64()?);
     let arrived = u128::from(bytes) * u128::from(packets.saturating_sub(lost)) / u128::from(packets.max(1));
     u64::try_from(arrived).ok()
 }
 
-/// A port on which a flow between the two is the service's and which the receiver does not use yet. iperf3 speaks TCP
-/// also where it sends UDP, by the same port.
+/// A port that makes a flow between the two the service's and that the receiver does not use yet.
+/// iperf3 also uses TCP for its control connection when it sends UDP, on the same port.
 pub(crate) fn free_port(
     policy: &Policy,
     classifier: &Classifier,

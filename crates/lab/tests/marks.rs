@@ -1,4 +1,4 @@
-//! A port that marks, seen by real sockets on both sides of it.
+//! A port that marks, observed by real sockets on both sides of it.
 
 mod datagrams;
 
@@ -10,7 +10,7 @@ use weir_linux::netns::{Prefix, connect};
 use weir_linux::requirements::{Purpose, check};
 use weir_units::{Bandwidth, Bytes};
 
-/// Says that a test is skipped, and why, where this host cannot run it.
+/// Whether this host cannot run the test; prints the reason.
 fn skipped() -> bool {
     let missing: Vec<String> = check(Purpose::Lab).iter().map(ToString::to_string).collect();
     if missing.is_empty() {
@@ -27,12 +27,13 @@ const PORT: u16 = 9_000;
 const RATE: Bandwidth = Bandwidth::from_bps(2_000_000);
 const BUFFER: Bytes = Bytes::new(200_000);
 const MARK: Bytes = Bytes::new(20_000);
-/// Of each kind, 1,000 bytes each: all kinds together fit the buffer.
+/// Packets of each kind, 1,000 bytes each: all kinds together fit the buffer.
 const PACKETS: usize = 40;
 /// DSCP 46 and Not-ECT, ECT(1), ECT(0), CE.
 const KINDS: [u8; 4] = [46 << 2, 46 << 2 | 1, 46 << 2 | 2, 46 << 2 | 3];
 
-/// Two hosts with a port of 2 Mb/s that marks above 20 kB between them: what arrives of a burst of all kinds of packets.
+/// Two hosts with a port of 2 Mb/s that marks above 20 kB between them: returns the packets that
+/// arrive of a burst of all kinds.
 fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, weir_lab::marks::PortCounts) {
     let prefix = Prefix::new(test).expect("a prefix");
     prefix.cleanup().expect("clean up after an earlier run");
@@ -48,7 +49,7 @@ fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, weir_lab::mark
     let sender = bound(&a, SocketAddr::new(from, 0));
     set(&sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 4_000_000);
     set(&receiver, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 4_000_000);
-    // Finds the neighbour before anything is counted.
+    // Resolves the neighbour before packets are counted.
     sender.send_to(&[9], (to, PORT)).expect("sent");
     receive(&receiver).expect("the first datagram");
 
@@ -65,7 +66,7 @@ fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, weir_lab::mark
     (arrived, port.counts().expect("counts"))
 }
 
-fn is_as_it_should(test: &str, from: &str, to: &str) {
+fn assert_marks(test: &str, from: &str, to: &str) {
     let (arrived, counts) = burst(test, from.parse().expect("an address"), to.parse().expect("an address"));
     assert_eq!(arrived.len(), PACKETS * KINDS.len(), "all fit the buffer: {counts:?}");
     let of = |kind: u8| -> Vec<u8> { arrived.iter().filter(|(of, _)| *of == kind).map(|(_, tos)| *tos).collect() };
@@ -81,20 +82,20 @@ fn is_as_it_should(test: &str, from: &str, to: &str) {
         marked += of.iter().filter(|tos| **tos == KINDS[3]).count() as u64;
     }
     assert!(counts.above > 0 && counts.above <= counts.packets, "{counts:?}");
-    // What came as CE and found a long queue counts as marked too.
+    // Packets that arrive as CE behind a long queue count as marked too.
     assert!(counts.marked >= marked && counts.marked <= marked + PACKETS as u64, "{marked} seen: {counts:?}");
 }
 
 #[test]
 fn ipv4_is_marked_above_the_threshold_and_not_ect_never() {
     if !skipped() {
-        is_as_it_should("wlmarka", "10.77.0.1", "10.77.0.2");
+        assert_marks("wlmarka", "10.77.0.1", "10.77.0.2");
     }
 }
 
 #[test]
 fn ipv6_is_marked_above_the_threshold_and_not_ect_never() {
     if !skipped() {
-        is_as_it_should("wlmarkb", "fd77::1", "fd77::2");
+        assert_marks("wlmarkb", "fd77::1", "fd77::2");
     }
 }

@@ -1,11 +1,11 @@
-//! Datagrams whose TOS is set and seen.
+//! Datagrams with a set TOS, and reception with the TOS.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use weir_linux::netns::Netns;
 
-/// Sets an option that is a number.
+/// Sets a numeric option.
 pub(crate) fn set(socket: &UdpSocket, level: i32, option: i32, value: i32) {
     let size = size_of::<i32>() as libc::socklen_t;
     // SAFETY: `value` is an int of that size and outlives the call.
@@ -13,11 +13,11 @@ pub(crate) fn set(socket: &UdpSocket, level: i32, option: i32, value: i32) {
     assert_eq!(set, 0, "option {option}: {}", io::Error::last_os_error());
 }
 
-/// The first byte of the next datagram, and the TOS or traffic class that it came with; none if nothing comes.
+/// The first byte of the next datagram, and its TOS or traffic class; `None` if none arrives.
 pub(crate) fn receive(socket: &UdpSocket) -> Option<(u8, u8)> {
     let (mut data, mut control) = ([0u8; 2_000], [0u64; 16]);
     let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
-    // SAFETY: all bytes zero is a message header without anything.
+    // SAFETY: all bytes zero is an empty message header.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
@@ -42,7 +42,7 @@ pub(crate) fn receive(socket: &UdpSocket) -> Option<(u8, u8)> {
     panic!("a datagram without its TOS");
 }
 
-/// The TOS, or the traffic class, of what is sent from now on: DSCP and ECN.
+/// Sets the TOS, or the traffic class, of later datagrams: DSCP and ECN.
 pub(crate) fn set_tos(socket: &UdpSocket, tos: u8) {
     let own = socket.local_addr().expect("an address");
     let (level, option) = match own.is_ipv6() {
@@ -52,7 +52,7 @@ pub(crate) fn set_tos(socket: &UdpSocket, tos: u8) {
     set(socket, level, option, tos.into());
 }
 
-/// A socket in a namespace that tells the TOS of what it receives.
+/// A socket in a namespace that reports the TOS of received datagrams.
 pub(crate) fn bound(netns: &Netns, address: SocketAddr) -> UdpSocket {
     let socket = netns.run(|| UdpSocket::bind(address)).expect("enter").expect("a socket");
     set(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
