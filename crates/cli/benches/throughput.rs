@@ -1,14 +1,17 @@
-//! What a saturated cable carries with agents on both hosts, and without: one service without limits, TCP in buffers of 64 KB between
-//! two namespaces, as fast as the processors are.
+//! The throughput of a saturated cable with and without agents on both hosts: one service without
+//! limits, TCP in buffers of 64 KB between two namespaces, as fast as the processors are.
 //!
-//! Both ends run on one processor. On two, packets overtake each other between the processors' queues of a veth, and TCP takes that for loss, with
-//! and without agents. So the ratio says what both hosts' work adds to the work of both; hosts with processors of their own share it.
+//! Both ends run on one processor. On two, packets overtake each other between the processors'
+//! queues of a veth, which TCP takes for loss, with and without agents. So the ratio is that of the
+//! work of both hosts; hosts with processors of their own share it.
 //!
-//! `cargo bench -p weir --bench throughput`, as root and on an idle machine. Without agents, by hand with one HTB class that limits
-//! nothing, with an agent on one of the hosts, and with agents on both take turns; a row is the best of [`ROUNDS`], since what else the
-//! machine does only takes away (a shared one halves its speed for seconds), and the least time of processors that the machine spent on a
-//! gigabyte, each with its ratio to the row without agents. Below [`PART`] with agents on both the bench ends with an error. `WEIR_ROUNDS`
-//! says another number of rounds.
+//! `cargo bench -p weir --bench throughput`, as root and on an idle machine. The cases take turns:
+//! without agents, by hand with one HTB class without a limit, with an agent on one of the hosts,
+//! and with agents on both. A row is the best of [`ROUNDS`], since other load of the machine only
+//! takes throughput away (a shared machine halves its speed for seconds), and the least processor
+//! time of the machine for a gigabyte, each with its ratio to the row without agents. Below
+//! [`PART`] with agents on both hosts the bench ends with an error. `WEIR_ROUNDS` sets another
+//! number of rounds.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -21,7 +24,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use weir_linux::netns::{Netns, Prefix, connect};
 
 const ROUNDS: usize = 7;
-/// What agents are to leave of the throughput without them.
+/// The required part of the throughput without agents.
 const PART: f64 = 0.95;
 const SECONDS: &str = "4";
 /// iperf3's `--affinity`, of the client and the server.
@@ -49,7 +52,7 @@ const KINDS: [(&str, Enforcement); 5] = [
 
 struct Run {
     gbps: f64,
-    /// Of all processors, for a gigabyte.
+    /// The time of all processors for a gigabyte.
     seconds_per_gigabyte: f64,
 }
 
@@ -74,7 +77,7 @@ impl Hosts {
     fn agent(&self, netns: &Netns, machine: &str) -> Child {
         let path = |name: &str| self.directory.path().join(name);
         let status = path(&format!("status-{machine}"));
-        // A status of the round before says nothing of this one.
+        // The status of the previous round is obsolete.
         let _ = fs::remove_file(&status);
         let mut command = netns.command(WEIR).expect("a command");
         command.arg("agent").arg(path("policy.yaml")).args(["--machine", machine, "--interface", "eth0"]);
@@ -91,9 +94,8 @@ impl Hosts {
         };
         if on {
             tc("qdisc add dev eth0 root handle 1: htb default 1");
-            tc(
-                "class add dev eth0 parent 1: classid 1:1 htb rate 100gbit burst 12500000 cburst 12500000 quantum 200000",
-            );
+            tc("class add dev eth0 parent 1: classid 1:1 htb rate 100gbit burst 12500000 cburst 12500000 \
+                 quantum 200000");
         } else {
             tc("qdisc del dev eth0 root");
         }
@@ -199,6 +201,6 @@ fn main() -> ExitCode {
     if agents.0 >= PART * none.0 {
         return ExitCode::SUCCESS;
     }
-    eprintln!("below what is to be reached: {:.3} of {PART}", agents.0 / none.0);
+    eprintln!("below the required part: {:.3} of {PART}", agents.0 / none.0);
     ExitCode::FAILURE
 }

@@ -1,4 +1,4 @@
-//! The command line as a whole: its global options and how `weir --help` groups the commands.
+//! The command line as a whole: its global options and the groups of commands in `weir --help`.
 
 use crate::commands::Command;
 use crate::output::ColourChoice;
@@ -23,7 +23,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What `weir --help` lists, in this order. A command that is in no group is listed at the end.
+/// The groups of `weir --help`, in this order. A command without a group is listed at the end.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Policies", &["check", "allocate", "explain", "plan", "place", "schema"]),
     ("Experiments", &["sim", "report", "lab", "reproduce"]),
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_is_valid() {
         command().debug_assert();
     }
 

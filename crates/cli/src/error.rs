@@ -1,7 +1,7 @@
-//! What went wrong: a kind, a message, and hints.
+//! Errors of a command: a kind, a message, and hints.
 //!
-//! The kind decides the exit code. The message says what happened, the hints what to do about it; refused
-//! documents bring their own places, causes and hints.
+//! The kind decides the exit code. The message names the problem, the hints the solution; refused
+//! documents bring their own positions, causes and hints.
 
 use crate::output::{Style, Ui};
 use std::fmt::Display;
@@ -14,18 +14,18 @@ use weir_sim::RunError;
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// As asked.
+    /// Without an error.
     Done,
     /// It failed while running.
     Failed,
     /// Its input was refused.
     Refused,
-    /// Somebody interrupted it; what was done is kept.
+    /// The user interrupted it; finished work is kept.
     Interrupted,
 }
 
 impl Exit {
-    /// The process's exit code. 130 is what a shell gives for SIGINT.
+    /// The process's exit code. 130 is the code of shells for SIGINT.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -36,7 +36,7 @@ impl Exit {
     }
 }
 
-/// Why a command did not do what was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     cause: Cause,
@@ -45,20 +45,20 @@ pub(crate) struct CommandError {
 
 #[derive(Debug)]
 enum Cause {
-    /// Something outside failed: a disk, a network.
+    /// A failure outside of the program: a disk, a network.
     Failed(String),
     /// The input or the options are wrong.
     Refused(String),
     /// A document is wrong.
     Document(Diagnostics),
-    /// Somebody interrupted it before there was anything to keep.
+    /// The user interrupted it before there was anything to keep.
     Interrupted(String),
-    /// Nobody reads the output any more.
-    NobodyReads,
+    /// The reader of the output has closed it.
+    OutputClosed,
 }
 
 impl CommandError {
-    /// Something failed while running.
+    /// A failure at run time.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { cause: Cause::Failed(printable(message.into())), hints: Vec::new() }
     }
@@ -66,7 +66,7 @@ impl CommandError {
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self { cause: Cause::Refused(printable(message.into())), hints: Vec::new() }
     }
-    /// Somebody interrupted it, and there is nothing to keep.
+    /// The user interrupted it, and there is nothing to keep.
     pub(crate) fn interrupted(message: impl Into<String>) -> Self {
         Self { cause: Cause::Interrupted(printable(message.into())), hints: Vec::new() }
     }
@@ -75,38 +75,38 @@ impl CommandError {
         Self::failed(format!("cannot write `{}`: {error}", path.display()))
             .hint("check that the directory exists, is writable and that the disk has room")
     }
-    /// Adds what to do.
+    /// Adds a hint.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
-    /// The exit code. A reader that has seen enough (`| head`) is no failure.
+    /// The exit code. A reader that has closed the output (`| head`) is no failure.
     pub(crate) fn exit(&self) -> Exit {
         match self.cause {
             Cause::Failed(_) => Exit::Failed,
             Cause::Refused(_) | Cause::Document(_) => Exit::Refused,
             Cause::Interrupted(_) => Exit::Interrupted,
-            Cause::NobodyReads => Exit::Done,
+            Cause::OutputClosed => Exit::Done,
         }
     }
-    /// The same for a log: without colours.
+    /// The error for a log: without colours.
     pub(crate) fn text(&self) -> String {
         let message = match &self.cause {
             Cause::Failed(message) | Cause::Refused(message) | Cause::Interrupted(message) => message.clone(),
             Cause::Document(diagnostics) => diagnostics.render(false).trim_end().to_owned(),
-            Cause::NobodyReads => String::new(),
+            Cause::OutputClosed => String::new(),
         };
         self.hints.iter().fold(message, |text, hint| format!("{text}\nhint: {hint}"))
     }
-    /// Prints it for people. What cannot be printed is lost: there is nowhere left to say so.
+    /// Prints it for people. A failure to print is ignored, since there is no other output.
     pub(crate) fn print(&self, ui: &mut Ui) {
         let title = ui.on_err(Style::Error, "error:");
         let hint_title = ui.on_err(Style::Strong, "hint:");
         let mut text = match &self.cause {
-            Cause::NobodyReads => return,
+            Cause::OutputClosed => return,
             Cause::Failed(message) | Cause::Refused(message) => format!("{title} {message}\n"),
-            Cause::Interrupted(message) => format!("{} {message}\n", ui.on_err(Style::Held, "interrupted:")),
+            Cause::Interrupted(message) => format!("{} {message}\n", ui.on_err(Style::Limited, "interrupted:")),
             Cause::Document(diagnostics) => diagnostics.render(ui.err_is_coloured()),
         };
         for hint in &self.hints {
@@ -160,20 +160,20 @@ impl From<RunError> for CommandError {
     }
 }
 
-/// Messages name files and words of the command line; what a terminal would act on is written out.
+/// Messages contain file names and arguments; control characters are escaped for the terminal.
 fn printable(text: String) -> String {
-    let acted_on = |c: char| c.is_control() && c != '\n';
-    if !text.contains(acted_on) {
+    let is_escaped = |c: char| c.is_control() && c != '\n';
+    if !text.contains(is_escaped) {
         return text;
     }
-    text.chars().map(|c| if acted_on(c) { c.escape_unicode().to_string() } else { c.to_string() }).collect()
+    text.chars().map(|c| if is_escaped(c) { c.escape_unicode().to_string() } else { c.to_string() }).collect()
 }
 
 /// From writing to standard output; files are reported by [`CommandError::cannot_write`].
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self { cause: Cause::NobodyReads, hints: Vec::new() },
+            io::ErrorKind::BrokenPipe => Self { cause: Cause::OutputClosed, hints: Vec::new() },
             _ => Self::failed(format!("cannot write to standard output: {error}")),
         }
     }

@@ -1,4 +1,4 @@
-//! Reading what the command line names; `-` is standard input.
+//! Reads the files of the command line; `-` is standard input.
 
 use crate::error::CommandError;
 use crate::output::Ui;
@@ -20,10 +20,10 @@ pub(crate) fn source(path: &Path, limit: u64) -> Result<Arc<Source>, CommandErro
     Ok(Source::from_bytes("<stdin>", bytes, limit)?)
 }
 
-/// A policy with its notes, or what is wrong with it.
+/// A policy with its notes, or its errors.
 pub(crate) type ReadPolicy = Result<(Policy, Vec<Diagnostic>), Diagnostics>;
 
-/// Reads a policy without reporting on it. The outer error is that standard input cannot be read.
+/// Reads a policy without reporting on it. The outer error is a failure of standard input.
 pub(crate) fn policy(path: &Path) -> Result<ReadPolicy, CommandError> {
     if path != Path::new("-") {
         return Ok(Policy::read(path));
@@ -31,8 +31,8 @@ pub(crate) fn policy(path: &Path) -> Result<ReadPolicy, CommandError> {
     Ok(Policy::from_source(&source(path, language::MAX_FILE)?))
 }
 
-/// A scenario with its notes, or what is wrong with it. That of standard input names files from the working directory on.
-/// The outer error is that standard input cannot be read.
+/// A scenario with its notes, or its errors. One from standard input names files relative to the
+/// working directory. The outer error is a failure of standard input.
 pub(crate) fn scenario(path: &Path, options: &ReadOptions) -> Result<Outcome, CommandError> {
     if path != Path::new("-") {
         return Ok(Scenario::read_with(path, options));
@@ -41,7 +41,7 @@ pub(crate) fn scenario(path: &Path, options: &ReadOptions) -> Result<Outcome, Co
     Ok(Scenario::from_files(&source, Path::new(""), &mut Disk, options))
 }
 
-/// Refuses what only the lab can run.
+/// Refuses scenarios that only the lab can run.
 pub(crate) fn for_the_simulator(scenario: &Scenario) -> Result<(), CommandError> {
     match scenario.lab_only() {
         None => Ok(()),
@@ -59,7 +59,7 @@ pub(crate) fn print_notes(notes: &[Diagnostic], ui: &mut Ui) -> Result<(), Comma
     Ok(())
 }
 
-/// A sound policy and demands for it; only one of them may be standard input.
+/// A valid policy and demands for it; only one of them may be standard input.
 pub(crate) fn policy_and_demands(
     policy_path: &Path,
     demands_path: &Path,

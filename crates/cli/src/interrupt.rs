@@ -1,7 +1,8 @@
-//! Ctrl-C: once keeps what is done, twice ends at once.
+//! Ctrl-C: once keeps the finished work, twice ends at once.
 //!
-//! One Ctrl-C may come twice: `timeout` passes it on to a process and to the group of that process. The same signal again counts
-//! when a person may have sent it.
+//! One Ctrl-C may arrive twice: `timeout` passes it on to a process and to the group of that
+//! process. The same signal counts again only after the shortest time in which a person can repeat
+//! it.
 
 use crate::error::CommandError;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -11,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Milliseconds after which the same signal is another one: people press no key twice within less.
+/// Milliseconds after which the same signal counts again: people press no key twice within less.
 const ANOTHER: u64 = 100;
 
-/// Whether somebody asked to stop.
+/// Whether the user has asked to stop.
 #[derive(Debug, Clone)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
@@ -26,7 +27,7 @@ impl Interrupt {
 
     fn registered() -> io::Result<Self> {
         let noted = Arc::new(AtomicBool::new(false));
-        // When the first came, in milliseconds, and below that which one; 0: none did.
+        // The time of the first signal in milliseconds, and below that its number; 0 before it.
         let first = Arc::new(AtomicU64::new(0));
         let start = now();
         for signal in [SIGINT, SIGTERM] {
@@ -45,8 +46,8 @@ impl Interrupt {
         }
         Ok(Self(noted))
     }
-    /// Whether a signal came.
-    pub(crate) fn is_asked(&self) -> bool {
+    /// Whether a signal has arrived.
+    pub(crate) fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -54,7 +55,7 @@ impl Interrupt {
 /// Bits of a number that hold a signal.
 const BITS: u32 = 8;
 
-/// Whether `this` is the `first` signal once more.
+/// Whether `this` is the `first` signal repeated.
 const fn is_again(first: u64, this: u64) -> bool {
     let same = (first ^ this).trailing_zeros() >= BITS;
     same && (this >> BITS).saturating_sub(first >> BITS) < ANOTHER
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_signal_within_a_moment_is_one() {
+    fn same_signal_within_a_moment_counts_once() {
         let signal = |at: u64, signal: i32| at << BITS | signal as u64;
         let first = signal(7, SIGINT);
         assert!(is_again(first, first));

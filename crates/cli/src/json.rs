@@ -1,4 +1,4 @@
-//! JSON that is for programs and still can be read: whatever fits on a line stands on one.
+//! JSON that programs and people can read: a value that fits on a line is on one.
 //!
 //! Worked example: a list of allocations has one allocation per line, so `grep` works on it too.
 
@@ -17,7 +17,7 @@ pub(crate) fn write(out: &mut dyn Write, value: &Value) -> io::Result<()> {
 /// The same as a text.
 pub(crate) fn to_text(value: &Value) -> String {
     let mut out = Vec::new();
-    // Writing to memory cannot fail, and JSON is UTF-8.
+    // Writing to memory does not fail, and JSON is UTF-8.
     let _ = write(&mut out, value);
     String::from_utf8(out).unwrap_or_default()
 }

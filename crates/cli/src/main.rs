@@ -1,12 +1,12 @@
 //! `weir`: the command line.
 //!
-//! Problem: one program for the person who writes a policy, the one who asks why a service got what it got,
-//! and the script between them. Approach: one file per command in [`commands`]; a command reads its input,
-//! asks the crates that do the work, and writes through [`output::Ui`]; nothing else touches the terminal.
-//! Whatever goes wrong is an [`error::CommandError`]: what it was, and what to do.
+//! Problem: one program for the author of a policy, for an operator who examines a service's share,
+//! and for scripts. Approach: one file per command in [`commands`]; a command reads its input,
+//! calls the crates that do the work, and writes through [`output::Ui`]; no other code uses the
+//! terminal. Every failure is an [`error::CommandError`] with its cause and hints.
 //!
-//! Exit codes, the same for every command: 0 done; 1 failed while running; 2 the input or the command line
-//! was refused; 130 interrupted, with what was done kept.
+//! Exit codes, the same for every command: 0 done; 1 failed while running; 2 the input or the
+//! command line was refused; 130 interrupted, with finished work kept.
 //!
 //! Worked example: `weir check policy.yaml` with a misspelt key prints the line, the column, the nearest
 //! known key, and exits with 2.
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     let cli = match cli {
         Ok(cli) => cli,
         Err(error) => {
-            // Printing fails only when nobody reads; the exit code is then all there is to tell.
+            // Printing fails only if the output is closed; the exit code remains.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

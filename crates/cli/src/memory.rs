@@ -1,11 +1,13 @@
-//! How much memory there is.
+//! The available memory.
 //!
-//! Problem: a network that is too large must be refused before it is built, and the program's own bounds may be tighter than the
-//! machine: a container or a batch system ends what grows beyond them. Approach: the least of what the machine has left
-//! (`MemAvailable` of proc_meminfo(5)), what the control groups have left (`memory.max` and `memory.current` of
-//! Linux's cgroup-v2 documentation, `memory.limit_in_bytes` and `memory.usage_in_bytes` of version 1), and what the limit on
-//! the address space leaves (getrlimit(2), as proc_pid_limits(5) and proc_pid_statm(5) show it). What a group keeps of
-//! files it gives back when asked, so that is not in use.
+//! Problem: a network that is too large must be refused before it is built, and the program's own
+//! bounds may be tighter than the machine's: a container or a batch system kills a process that
+//! grows beyond them. Approach: the minimum of three values. The machine's available memory is
+//! `MemAvailable` of proc_meminfo(5). The control groups' is the difference of `memory.max` and
+//! `memory.current` of Linux's cgroup-v2 documentation (`memory.limit_in_bytes` and
+//! `memory.usage_in_bytes` of version 1), without the group's cached files, which the kernel
+//! releases on demand. The limit on the address space is that of getrlimit(2), as
+//! proc_pid_limits(5) and proc_pid_statm(5) show it.
 //!
 //! Worked example: a machine with 22 GB available, in a container that may take 4 GB and has 1 GB, of which 0.4 GB are
 //! files: 3.4 GB.
@@ -13,7 +15,8 @@
 use std::path::{Path, PathBuf};
 use weir_units::Bytes;
 
-/// What this program may still take without it or others being swapped out or killed; None where the system does not say.
+/// The memory that this program can take without swapping or kills; None if the system does not
+/// report it.
 pub(crate) fn available() -> Option<Bytes> {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let machine = available_of(&text("/proc/meminfo"));
@@ -29,9 +32,10 @@ fn available_of(meminfo: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// What the limit on the address space leaves. `statm` begins with the pages that are in use.
+/// The remainder of the limit on the address space. `statm` begins with the pages in use.
 fn left_of_limit(limits: &str, statm: &str) -> Option<u64> {
-    // The page of every processor that this runs on; a larger one makes the estimate too high by what is in use at the start.
+    // The page size of all supported processors; a larger one makes the estimate too high by the
+    // memory in use at the start.
     const PAGE: u64 = 4096;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
@@ -39,7 +43,8 @@ fn left_of_limit(limits: &str, statm: &str) -> Option<u64> {
     Some(limit.saturating_sub(pages.saturating_mul(PAGE)))
 }
 
-/// The least that a control group above this process has left; `membership` is `/proc/self/cgroup`.
+/// The smallest remainder of the control groups above this process; `membership` is
+/// `/proc/self/cgroup`.
 fn left_of_groups(root: &Path, membership: &str) -> Option<u64> {
     let mut least = None;
     for line in membership.lines() {
@@ -52,7 +57,8 @@ fn left_of_groups(root: &Path, membership: &str) -> Option<u64> {
             }
             _ => continue,
         };
-        // Inside a container the path may be the host's: then only the mount itself is there, which is the container's group.
+        // Inside a container the path may be the host's: then only the mount itself exists, which
+        // is the container's group.
         let mut group: PathBuf = mount.join(path.trim_start_matches('/'));
         loop {
             least = least.into_iter().chain(left_of_group(&group, files)).min();
@@ -64,7 +70,7 @@ fn left_of_groups(root: &Path, membership: &str) -> Option<u64> {
     least
 }
 
-/// What one group has left; None where it has no limit.
+/// The remainder of one group; None if it has no limit.
 fn left_of_group(group: &Path, [limit, used]: [&str; 2]) -> Option<u64> {
     let text = |name: &str| std::fs::read_to_string(group.join(name)).ok();
     let number = |name: &str| text(name)?.trim().parse::<u64>().ok();
@@ -80,14 +86,14 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn the_machine_as_linux_writes_it() {
+    fn available_memory_of_the_machine_is_read() {
         let text = "MemTotal:       24637316 kB\nMemFree:        15728640 kB\nMemAvailable:   23068672 kB\n";
         assert_eq!(available_of(text), Some(23_068_672 * 1024));
         assert_eq!(available_of("MemTotal: 1 kB\n"), None);
     }
 
     #[test]
-    fn the_limit_on_the_address_space() {
+    fn limit_on_the_address_space_is_read() {
         let limits = |soft: &str| {
             format!(
                 "Limit                     Soft Limit           Hard Limit           Units     \n\
@@ -101,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_group_counts() {
+    fn tightest_group_counts() {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path();
         let group = |path: &str, files: &[(&str, &str)]| {
@@ -115,7 +121,7 @@ mod tests {
         assert_eq!(left_of_groups(root, "0::/a/b\n"), Some(3000));
         group("a", &[("memory.stat", "anon 900\ninactive_file 600\nactive_file 500\n")]);
         assert_eq!(left_of_groups(root, "0::/a/b\n"), Some(3600));
-        // A container's own group, seen as the root.
+        // A container's own group, mounted as the root.
         assert_eq!(left_of_groups(&root.join("a"), "0::/somewhere/else\n"), Some(3600));
         group("memory/c", &[("memory.limit_in_bytes", "900\n"), ("memory.usage_in_bytes", "1000\n")]);
         let both = "3:cpu,cpuacct:/\n4:memory:/c\n0::/a/b\n";

@@ -1,7 +1,8 @@
 //! Everything that reaches the terminal: texts, colours, tables.
 //!
-//! Colours only repeat what the words say: without them a text reads the same. They are used on a terminal
-//! unless `NO_COLOR` is set (see no-color.org) or `--color` says otherwise, for each stream by itself.
+//! Colours only repeat the texts: without them a text reads the same. They are used on a terminal
+//! unless `NO_COLOR` is set (see no-color.org) or `--color` overrides it, for each stream by
+//! itself.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -16,7 +17,8 @@ pub(crate) enum ColourChoice {
 }
 
 impl ColourChoice {
-    /// The choice in a command line that is not yet read; `auto` where there is none or none that is known.
+    /// The choice in a command line that is not yet parsed; `auto` if it has none or an unknown
+    /// one.
     pub(crate) fn among(arguments: &[OsString]) -> Self {
         let texts: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
         let joined = texts.iter().find_map(|text| text.strip_prefix("--color="));
@@ -47,20 +49,20 @@ impl From<ColourChoice> for clap::ColorChoice {
     }
 }
 
-/// How a text looks.
+/// The style of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Style {
     #[default]
     Plain,
-    /// A heading, or what the line is about.
+    /// A heading, or the subject of a line.
     Strong,
-    /// What may be skipped.
+    /// Optional information.
     Faint,
-    /// Something is held back.
-    Held,
-    /// All is well.
+    /// A limit is in effect.
+    Limited,
+    /// Success.
     Good,
-    /// Something is wrong.
+    /// An error.
     Error,
 }
 
@@ -71,7 +73,7 @@ impl Style {
             Self::Plain => "",
             Self::Strong => "\x1b[1m",
             Self::Faint => "\x1b[2m",
-            Self::Held => "\x1b[33m",
+            Self::Limited => "\x1b[33m",
             Self::Good => "\x1b[32m",
             Self::Error => "\x1b[1;31m",
         }
@@ -86,7 +88,7 @@ impl Style {
     }
 }
 
-/// Where a command writes.
+/// The outputs of a command.
 pub(crate) struct Ui {
     out: Box<dyn Write>,
     err: Box<dyn Write>,
@@ -112,7 +114,7 @@ impl Ui {
     pub(crate) fn print(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())
     }
-    /// Standard output itself, for what is too large to be one text.
+    /// Standard output itself, for output that is too large to be one text.
     pub(crate) fn out(&mut self) -> &mut dyn Write {
         &mut self.out
     }
@@ -141,7 +143,7 @@ impl Ui {
     pub(crate) fn err_is_coloured(&self) -> bool {
         self.err_coloured
     }
-    /// Whether somebody watches standard error as it comes.
+    /// Whether standard error is a terminal.
     pub(crate) fn err_is_terminal(&self) -> bool {
         self.err_is_terminal
     }
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_choice_is_found_before_the_rest_is_read() {
+    fn colour_choice_is_found_before_parsing() {
         let among = |texts: &[&str]| ColourChoice::among(&texts.iter().map(OsString::from).collect::<Vec<_>>());
         assert_eq!(among(&["weir", "--color", "never", "x"]), ColourChoice::Never);
         assert_eq!(among(&["weir", "x", "--color=always"]), ColourChoice::Always);

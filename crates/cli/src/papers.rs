@@ -1,11 +1,11 @@
-//! The published experiments, inside the program: they run wherever it does.
+//! The published experiments, embedded in the program.
 
 use crate::error::CommandError;
 use std::path::{Path, PathBuf};
 use weir_document::nearest::nearest;
 use weir_experiment::Experiment;
 
-/// The experiments by id, in the order of the paper, and those of our own behind.
+/// The experiments by id, in the order of the paper, then the project's own.
 pub(crate) const IDS: &[&str] = &[
     "parley-fig1",
     "parley-mm1",
@@ -83,8 +83,8 @@ const FILES: &[(&str, &str)] = files![
     "scenarios/redis.scenario.yaml",
 ];
 
-/// The program's files, written to a directory of their own: scenarios name each other by paths, and agents of the lab read
-/// policies themselves.
+/// The program's files, written to a temporary directory: scenarios name each other by paths, and
+/// agents of the lab read policies themselves.
 #[derive(Debug)]
 pub(crate) struct Papers(tempfile::TempDir);
 
@@ -114,9 +114,9 @@ impl Papers {
         Ok(Experiment::read(self.0.path().join("papers").join(format!("{id}.yaml")))?.0)
     }
 
-    /// A file by its path from the root of the tree, as people know it.
+    /// A file by its path from the root of the tree.
     pub(crate) fn in_tree(&self, path: &Path) -> PathBuf {
-        // The paper's own directory and the way up from it go.
+        // Removes the paper's own directory and the way up from it.
         let below = path.strip_prefix(self.0.path().join("papers")).unwrap_or(path);
         below.strip_prefix("..").unwrap_or(below).to_owned()
     }

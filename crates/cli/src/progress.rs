@@ -1,6 +1,7 @@
-//! How far a run has come.
+//! The progress of a run.
 //!
-//! On a terminal a bar; elsewhere a line now and then, so that a log stays short and still shows life.
+//! On a terminal a bar; elsewhere a line now and then, so that a log stays short and still shows
+//! activity.
 
 use crate::output::Ui;
 use crate::text;
@@ -9,9 +10,9 @@ use std::time::Instant;
 use weir_sim::Progress;
 use weir_units::Duration;
 
-/// Between two lines where nobody watches, in wall-clock seconds.
+/// The time between two lines of a log, in wall-clock seconds.
 const QUIET: f64 = 5.0;
-/// Between two looks at a bar, in wall-clock seconds: more often nobody can read.
+/// The time between two updates of a bar, in wall-clock seconds: readable, and cheap.
 const LIVELY: f64 = 0.1;
 /// Steps of a bar: finer than a terminal's columns.
 const STEPS: f64 = 1000.0;
@@ -31,10 +32,10 @@ impl Stopwatch {
     }
 }
 
-/// Follows a run in wall-clock time.
+/// Measures a run in wall-clock time.
 pub(crate) struct Watch {
     started: Stopwatch,
-    /// When something was last shown, in seconds since the start.
+    /// When the progress was last shown, in seconds since the start.
     shown: f64,
     bar: Option<ProgressBar>,
 }
@@ -52,7 +53,8 @@ impl Watch {
         Self { started: Stopwatch::start(), shown: 0.0, bar }
     }
 
-    /// Shows how much is done, 0 to 1, if it is time to; `text` is given the seconds since the start.
+    /// Shows the finished part, 0 to 1, if an update is due; `text` gets the seconds since the
+    /// start.
     pub(crate) fn show(&mut self, done: f64, ui: &mut Ui, text: impl FnOnce(f64) -> String) {
         let elapsed = self.elapsed();
         if elapsed - self.shown < if self.bar.is_some() { LIVELY } else { QUIET } {
@@ -64,7 +66,7 @@ impl Watch {
             bar.set_message(text);
             bar.set_position((done * STEPS) as u64);
         } else {
-            // Progress that nobody reads is no reason to end a run.
+            // A failure to print progress does not end a run.
             let _ = ui.notice(&format!("{text}\n"));
         }
     }
@@ -74,12 +76,12 @@ impl Watch {
         self.started.seconds()
     }
 
-    /// Starts the clock again, for what comes next.
+    /// Starts the clock again, for the next part.
     pub(crate) fn restart(&mut self) {
         (self.started, self.shown) = (Stopwatch::start(), 0.0);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -98,20 +100,21 @@ pub(crate) fn of_building(hosts: usize, elapsed: f64) -> String {
     format!("building the network of {} hosts, {} so far", text::whole(hosts as u64), wall(elapsed))
 }
 
-/// How much of a simulated run is done, 0 to 1: a run ends with its time or with its flows, whichever is sooner.
+/// The finished part of a simulated run, 0 to 1: a run ends with its time or with its flows,
+/// whichever is sooner.
 pub(crate) fn fraction(progress: &Progress) -> f64 {
     let of_time = progress.at.as_secs_f64() / progress.of.as_secs_f64();
     let of_flows = progress.expected.map_or(0.0, |expected| progress.over as f64 / expected.max(1) as f64);
     of_time.max(of_flows).min(1.0)
 }
 
-/// How long what is left will take, in seconds, if it goes on as it has gone.
+/// The remaining time in seconds, at the speed so far.
 pub(crate) fn left(done: f64, elapsed: f64) -> Option<f64> {
     (done > 0.0).then(|| elapsed * (1.0 - done) / done)
 }
 
-/// `9 s left; simulated 1.2 ms of 10 ms at 10.2 M packet-hops/s, 1,200 of 20,000 flows`: in the order in which a narrow
-/// terminal may cut it off.
+/// `9 s left; simulated 1.2 ms of 10 ms at 10.2 M packet-hops/s, 1,200 of 20,000 flows`: ordered by
+/// importance, since a narrow terminal cuts the end off.
 pub(crate) fn of_run(progress: &Progress, elapsed: f64) -> String {
     let left = left(fraction(progress), elapsed).map_or(String::new(), |seconds| format!("{} left; ", wall(seconds)));
     let speed = speed(progress.counters.packet_hops, elapsed).map_or(String::new(), |speed| format!(" at {speed}"));
@@ -133,7 +136,7 @@ pub(crate) fn speed(packet_hops: u64, elapsed: f64) -> Option<String> {
     (elapsed > 0.0).then(|| format!("{:.1} M packet-hops/s", packet_hops as f64 / elapsed / 1e6))
 }
 
-/// `9 s`, `4 min`, `2 h 5 min`: nobody needs to know more.
+/// `9 s`, `4 min`, `2 h 5 min`: a time for people.
 pub(crate) fn wall(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
     match minutes {

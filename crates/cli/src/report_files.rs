@@ -1,4 +1,4 @@
-//! The directory that `--report` names.
+//! The directory of `--report`.
 
 use crate::error::CommandError;
 use crate::run_file::RunFile;
@@ -6,7 +6,8 @@ use crate::run_files::{self, SimulatedRun};
 use std::path::{Path, PathBuf};
 use weir_results::ResultsDirectory;
 
-/// The options of commands that write a report of one run. A sweep's directory has a life of its own, so `weir sim` has its own.
+/// The options of commands that write a report of one run. `weir sim` has its own, since a sweep
+/// continues in its directory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {
     /// Write results, drawings and report.html into this directory
@@ -35,30 +36,30 @@ pub(crate) struct ReportFiles {
 }
 
 impl ReportFiles {
-    /// Makes the directory; one that has files is refused unless `force`.
+    /// Makes the directory; a directory with files is refused unless `force`.
     pub(crate) fn prepare(directory: &Path, force: bool) -> Result<Self, CommandError> {
         let prepared = ResultsDirectory::prepare(directory, force)?;
-        // What an older sweep says about this directory does not hold for a run.
+        // The manifest of an older sweep does not describe a run.
         run_files::remove(&directory.join(crate::sweep::MANIFEST))?;
         Ok(Self { directory: prepared.path().to_owned() })
     }
 
-    /// Writes a simulated run and gives the page's path.
+    /// Writes a simulated run and returns the page's path.
     pub(crate) fn write_run(&self, run: &SimulatedRun, command: &str) -> Result<PathBuf, CommandError> {
         Ok(run.write(&self.directory, command)?)
     }
 
-    /// Writes services' bandwidths and gives the page's path.
+    /// Writes services' bandwidths and returns the page's path.
     pub(crate) fn write_services(&self, file: &RunFile, command: &str) -> Result<PathBuf, CommandError> {
         Ok(run_files::write_services(&self.directory, file, command)?)
     }
 
-    /// A directory below, made if it is not there; whoever asked for this one has settled what becomes of older files.
+    /// A directory below, made if it does not exist; older files were accepted with the outer one.
     pub(crate) fn below(&self, name: &str) -> Result<Self, CommandError> {
         Ok(Self { directory: ResultsDirectory::prepare(&self.directory.join(name), true)?.path().to_owned() })
     }
 
-    /// Writes a file beside the old one and puts it in its place, so that no half file is ever seen.
+    /// Writes a file beside the old one and renames it, so that no reader gets half a file.
     pub(crate) fn replace(&self, name: &str, text: &str) -> Result<PathBuf, CommandError> {
         let path = self.directory.join(name);
         run_files::write_text(&path, text)?;

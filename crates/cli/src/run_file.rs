@@ -1,8 +1,8 @@
-//! `result.json`: what a run gave, in a format that stays.
+//! `result.json`: the result of a run, in a stable format.
 //!
-//! The simulator and the lab write the same file, so one program draws both. There is no wall-clock time in
-//! it: the same scenario and seed give the same bytes. Times are seconds since the start of the traffic,
-//! rates bit/s.
+//! The simulator and the lab write the same file, so one program draws both. It contains no
+//! wall-clock time: the same scenario and seed give the same bytes. Times are seconds since the
+//! start of the traffic, rates bit/s.
 //!
 //! Worked example: a run of 60 s with samples each second has 60 entries in `samples`, the first at `at_s`
 //! 1.0 for the bandwidth between 0 and 1 s.
@@ -16,7 +16,7 @@ use weir_scenario::{RunResult, Scenario};
 use weir_sim::RunOutcome;
 use weir_units::{Duration, ServiceId};
 
-/// The version of the format; a key more does not raise it.
+/// The version of the format; an additional key does not raise it.
 pub(crate) const FORMAT: u32 = 1;
 
 /// The whole file.
@@ -27,7 +27,8 @@ pub(crate) struct RunFile {
     /// The scenario's name.
     pub(crate) scenario: String,
     /// `sim` or `lab`.
-    pub(crate) body: String,
+    #[serde(alias = "body")]
+    pub(crate) backend: String,
     pub(crate) seed: u64,
     /// `none`, `shaper`, `eyeq` or `parley`.
     pub(crate) enforcement: String,
@@ -35,36 +36,36 @@ pub(crate) struct RunFile {
     pub(crate) complete: bool,
     pub(crate) duration_s: f64,
     pub(crate) measure: MeasureEntry,
-    /// Those that send, in the policy's order.
+    /// The sending services, in the policy's order.
     pub(crate) services: Vec<String>,
     /// The windows between starts and stops.
     pub(crate) phases: Vec<PhaseEntry>,
     pub(crate) samples: Vec<SampleEntry>,
     /// By service, in the order of `services`.
     pub(crate) transfers: Vec<TransferEntry>,
-    /// By real server: how long its requests took. The lab has such; none otherwise.
+    /// By real server: its requests. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) requests: Vec<RequestsEntry>,
-    /// By entry of messages: how long they took. The lab's; none otherwise.
+    /// By message entry: its messages. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) messages: Vec<MessagesEntry>,
-    /// By port of a switch that marks, in the lab.
+    /// By port of a switch that marks. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ports: Vec<PortEntry>,
-    /// By agent of the lab, at its end.
+    /// By agent, at the end. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) agents: Vec<AgentEntry>,
-    /// Counters of the body, by name.
+    /// Counters of the backend, by name.
     pub(crate) counters: BTreeMap<String, u64>,
 }
 
-/// Where was measured.
+/// The measuring point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MeasureEntry {
     pub(crate) rack: String,
     pub(crate) direction: String,
     pub(crate) every_s: f64,
-    /// What the policy lets pass there.
+    /// Its capacity by the policy.
     pub(crate) capacity_bps: u64,
 }
 
@@ -73,9 +74,9 @@ pub(crate) struct MeasureEntry {
 pub(crate) struct PhaseEntry {
     pub(crate) from_s: f64,
     pub(crate) to_s: f64,
-    /// Who sends.
+    /// The sending services.
     pub(crate) sending: Vec<String>,
-    /// The mean over the samples inside the phase, by service; null where there is no sample.
+    /// The mean over the samples inside the phase, by service; null without samples.
     pub(crate) mean_bps: BTreeMap<String, Option<u64>>,
     /// The same over the second half of the phase, when brokers have settled.
     pub(crate) settled_bps: BTreeMap<String, Option<u64>>,
@@ -89,59 +90,60 @@ pub(crate) struct SampleEntry {
     pub(crate) bandwidth_bps: BTreeMap<String, u64>,
 }
 
-/// What became of a service's connections.
+/// The connections of a service.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct TransferEntry {
     pub(crate) service: String,
     pub(crate) flows: u64,
     pub(crate) delivered_bytes: u64,
     pub(crate) retransmissions: u64,
-    /// None where the body does not know.
+    /// None if the backend does not report it.
     pub(crate) timeouts: Option<u64>,
 }
 
-/// What a real server's requests took, from their arrival at the client to the last byte of the answer.
+/// The requests to a real server, timed from their arrival at the client to the last byte of the
+/// reply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct RequestsEntry {
     /// The name of its traffic.
     pub(crate) name: String,
     pub(crate) service: String,
     pub(crate) requests: u64,
-    /// Of them, those that had no answer at the end.
+    /// Requests without a reply at the end.
     pub(crate) unfinished: u64,
-    /// Absent where fewer were answered than that takes.
+    /// Absent if too few requests have a reply.
     pub(crate) p50_s: Option<f64>,
     pub(crate) p99_s: Option<f64>,
     pub(crate) max_s: Option<f64>,
 }
 
-/// What the messages of an entry took, from when they were due to their last byte at the receiver.
+/// The messages of an entry, timed from their due time to their last byte at the receiver.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct MessagesEntry {
     /// The name of its traffic.
     pub(crate) name: String,
     pub(crate) service: String,
     pub(crate) messages: u64,
-    /// Of them, those that were under way at the end.
+    /// Messages that were under way at the end.
     pub(crate) unfinished: u64,
-    /// Absent where fewer came than that takes.
+    /// Absent if too few messages have arrived.
     pub(crate) p50_s: Option<f64>,
     pub(crate) p99_s: Option<f64>,
     pub(crate) max_s: Option<f64>,
 }
 
-/// What a switch's port counted.
+/// The counters of a switch's port.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct PortEntry {
     pub(crate) port: String,
     pub(crate) packets: u64,
-    /// Of them, those that found its queue above the threshold.
+    /// Packets that found its queue above the threshold.
     pub(crate) above: u64,
     /// Of these, those that could be marked, and were.
     pub(crate) marked: u64,
 }
 
-/// How an agent enforced.
+/// The enforcement of an agent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct AgentEntry {
     pub(crate) machine: String,
@@ -149,7 +151,7 @@ pub(crate) struct AgentEntry {
     pub(crate) attachment: String,
     /// `static` or `runtime`.
     pub(crate) mode: String,
-    /// Packets that arrived marked, and those that could have, of all services.
+    /// Packets that arrived marked, and those that were markable, of all services.
     pub(crate) packets_marked: u64,
     pub(crate) packets_markable: u64,
     pub(crate) feedback_sent: u64,
@@ -158,7 +160,7 @@ pub(crate) struct AgentEntry {
 
 impl RunFile {
     /// The file of a run without transfers and counters.
-    pub(crate) fn new(scenario: &Scenario, body: &str, seed: u64, result: &RunResult, complete: bool) -> Self {
+    pub(crate) fn new(scenario: &Scenario, backend: &str, seed: u64, result: &RunResult, complete: bool) -> Self {
         let (policy, measure) = (scenario.policy(), scenario.measure());
         let transfers = scenario.transfers().iter().map(|traffic| traffic.service);
         let applications = scenario.applications().iter().map(|own| own.service);
@@ -171,7 +173,7 @@ impl RunFile {
         Self {
             format: FORMAT,
             scenario: scenario.name().to_owned(),
-            body: body.to_owned(),
+            backend: backend.to_owned(),
             seed,
             enforcement: scenario.enforcement().word().to_owned(),
             complete,
@@ -224,7 +226,7 @@ impl RunFile {
         // Strings, numbers and maps with string keys always have a JSON form.
         serde_json::to_value(self).unwrap_or_default()
     }
-    /// Reads what [`RunFile::to_text`] wrote.
+    /// Reads the text of [`RunFile::to_text`].
     pub(crate) fn from_text(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -233,18 +235,18 @@ impl RunFile {
 fn phases(scenario: &Scenario, services: &BTreeSet<ServiceId>, result: &RunResult) -> Vec<PhaseEntry> {
     let every = scenario.measure().every;
     let ends = scenario.transfers().iter().flat_map(|traffic| [traffic.start, traffic.stop]);
-    let asked = scenario.applications().iter().flat_map(|own| [own.start, own.stop]);
-    let ends: BTreeSet<Duration> = ends.chain(asked).chain([Duration::ZERO, scenario.duration()]).collect();
+    let applications = scenario.applications().iter().flat_map(|own| [own.start, own.stop]);
+    let ends: BTreeSet<Duration> = ends.chain(applications).chain([Duration::ZERO, scenario.duration()]).collect();
     let ends: Vec<Duration> = ends.into_iter().collect();
     let path = |id: &ServiceId| scenario.policy().services().get(*id).path().to_owned();
     let entry = |from: Duration, to: Duration| {
         let sends = |id: &&ServiceId| {
             let mut traffic = scenario.transfers().iter().filter(|traffic| traffic.service == **id);
-            let mut asked = scenario.applications().iter().filter(|own| own.service == **id);
+            let mut applications = scenario.applications().iter().filter(|own| own.service == **id);
             traffic.any(|traffic| traffic.start < to && traffic.stop > from)
-                || asked.any(|own| own.start < to && own.stop > from)
+                || applications.any(|own| own.start < to && own.stop > from)
         };
-        // Only samples that lie inside: the first to count begins at `from` or later.
+        // Only samples inside the window: the first one begins at `from` or later.
         let means = |from: Duration| {
             let first_end = (from + every).saturating_sub(Duration::from_nanos(1));
             let mean = |id: &ServiceId| result.mean(*id, first_end, to).map(|mean| mean.bps());

@@ -1,20 +1,23 @@
 //! The directory of a run: its files, and `report.html` drawn from them alone.
 //!
-//! Problem: a run over a scenario's own network gives flows and links ([`weir_results`]); a run under a policy gives
-//! services' bandwidths too ([`RunFile`]), which the lab measures as well and programs read. Approach: `result.json` is
-//! always the one file about the whole run; under a policy it is a [`RunFile`], and what the packet-level network did
-//! stands below, in `network/`.
+//! Problem: a run over a scenario's own network gives flows and links ([`weir_results`]); a run
+//! under a policy also gives services' bandwidths ([`RunFile`]), which the lab measures as well and
+//! programs read. Approach: `result.json` is always the one file about the whole run; under a
+//! policy it is a [`RunFile`], and the results of the packet-level network are below, in
+//! `network/`.
 //!
 //! | scenario | files |
 //! |---|---|
-//! | with a network of its own | `result.json`, `flows.csv`, `flows.parquet`, `links.csv`, `link_samples.csv`, `group_samples.csv`, `hosts.csv` |
+//! | with a network of its own | `result.json`, `flows.csv`, `flows.parquet`, `links.csv`, `link_samples.csv`, |
+//! | | `group_samples.csv`, `hosts.csv` |
 //! | under a policy | `result.json` (format 1), and all of the above in `network/` with a page of its own |
-//! | both | `report.html`, `command.txt` (what gives the same again) |
+//! | both | `report.html`, `command.txt` (the command that makes the same files) |
 //!
-//! `result.json` is taken away first and comes last of what is measured: where it is, the other files are, and belong to it.
+//! `result.json` is removed first and written last of the results: where it exists, the other files
+//! are complete and belong to it.
 //!
-//! Worked example: `weir sim scenarios/incast.scenario.yaml --report out` and, after a look at the flows in another
-//! program, `weir report out` draws the same page again.
+//! Worked example: `weir sim scenarios/incast.scenario.yaml --report out`; later `weir report out`
+//! draws the same page again.
 
 use crate::run_file::RunFile;
 use crate::run_page;
@@ -29,12 +32,12 @@ use weir_sim::RunOutcome;
 
 /// The page.
 pub(crate) const PAGE: &str = "report.html";
-/// The command line that gives the same files.
+/// The command line that makes the same files.
 const COMMAND: &str = "command.txt";
-/// What the network did in a run under a policy.
+/// The results of the network in a run under a policy.
 pub(crate) const NETWORK: &str = "network";
 
-/// What a simulated run gave.
+/// The results of a simulated run.
 #[derive(Debug)]
 pub(crate) struct SimulatedRun {
     /// Flows, links and samples.
@@ -44,11 +47,11 @@ pub(crate) struct SimulatedRun {
 }
 
 impl SimulatedRun {
-    /// What `outcome` gave, with what was changed in the scenario for it.
+    /// The results of `outcome`, with the changed values of the scenario.
     pub(crate) fn new(scenario: &Scenario, seed: u64, outcome: RunOutcome, set: &[(String, String)]) -> Self {
         let services = scenario.governed().map(|_| RunFile::simulated(scenario, seed, &outcome));
         let mut results = outcome.results;
-        // The seed has a place of its own.
+        // The seed has a key of its own.
         results.parameters = set.iter().filter(|(path, _)| path != "seed").cloned().collect();
         Self { results, services }
     }
@@ -61,25 +64,25 @@ impl SimulatedRun {
         }
     }
 
-    /// Writes all files and the page, and gives the page's path. The directory exists; what older runs left there under
-    /// the same names is replaced.
+    /// Writes all files and the page, and returns the page's path. The directory exists; files of
+    /// older runs are replaced.
     pub(crate) fn write(&self, directory: &Path, command: &str) -> Result<PathBuf, FileError> {
         remove(&directory.join(RESULT))?;
         write_text(&directory.join(COMMAND), &format!("{command}\n"))?;
         let network = if self.services.is_some() { directory.join(NETWORK) } else { directory.to_owned() };
-        // Whoever asked for the directory has settled what becomes of older files.
+        // Older files were accepted with the outer directory.
         ResultsDirectory::prepare(&network, true)?.write(&self.results, &SizeBins::default())?;
         if let Some(services) = &self.services {
             write_text(&directory.join(RESULT), &services.to_text())?;
         } else {
             remove(&directory.join(NETWORK).join(RESULT))?;
         }
-        // From the files, not from the run: whoever has them can draw the same page.
+        // Drawn from the files, not from the run, so that `weir report` draws the same page.
         draw(directory)
     }
 }
 
-/// Writes what a run outside the simulator gave, and its page.
+/// Writes the results of a run outside the simulator, and its page.
 pub(crate) fn write_services(directory: &Path, file: &RunFile, command: &str) -> Result<PathBuf, FileError> {
     remove(&directory.join(NETWORK).join(RESULT))?;
     write_text(&directory.join(COMMAND), &format!("{command}\n"))?;
@@ -92,7 +95,7 @@ pub(crate) fn write_services(directory: &Path, file: &RunFile, command: &str) ->
 /// # Errors
 /// Files that are missing or cannot be read, or a page that cannot be written.
 pub(crate) fn draw(directory: &Path) -> Result<PathBuf, FileError> {
-    /// The one key that tells which file it is.
+    /// The key that distinguishes the formats.
     #[derive(Deserialize)]
     struct Format {
         format: u32,
@@ -108,7 +111,7 @@ pub(crate) fn draw(directory: &Path) -> Result<PathBuf, FileError> {
     };
     let Format { format } = serde_json::from_str(&text).map_err(malformed)?;
     if format != crate::run_file::FORMAT {
-        // The other format is the results' own, and they say what they do not know.
+        // The other format is that of the results, which report their own errors.
         return put(directory, &weir_results::page(&Results::read(directory)?, command));
     }
     let mut page = run_page::page(&RunFile::from_text(&text).map_err(malformed)?, command);
@@ -126,7 +129,7 @@ fn put(directory: &Path, page: &Page) -> Result<PathBuf, FileError> {
     Ok(path)
 }
 
-/// Writes a file beside its place and puts it there when it is whole.
+/// Writes a file beside its path and renames it when it is complete.
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), FileError> {
     replace(path, |out| out.write_all(text.as_bytes()))
 }
@@ -136,10 +139,10 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
     std::fs::read_to_string(path).map_err(|cause| FileError::Io { what: "read", path: path.to_owned(), cause })
 }
 
-/// Takes a file away if it is there.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), FileError> {
     match std::fs::remove_file(path) {
-        // A directory that is not there has no such file either.
+        // A missing directory has no such file either.
         Err(cause) if !matches!(cause.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             Err(FileError::Io { what: "remove", path: path.to_owned(), cause })
         }

@@ -5,10 +5,10 @@ use crate::text;
 use weir_report::{Axis, Chart, Page, Phase, Reference, Series, Table, Unit};
 use weir_units::Bandwidth;
 
-/// The page of a run. `command` is what gives the same result again.
+/// The page of a run. `command` makes the same result again.
 pub(crate) fn page(run: &RunFile, command: &str) -> Page {
-    let body = if run.body == "sim" { "simulated" } else { "measured on Linux" };
-    let mut page = Page::new(format!("{} ({body})", run.scenario)).paragraph(&format!(
+    let how = if run.backend == "sim" { "simulated" } else { "measured on Linux" };
+    let mut page = Page::new(format!("{} ({how})", run.scenario)).paragraph(&format!(
         "Bandwidth of each service at the uplink of rack {} ({}), as the mean of every {} s. Enforcement: {}. Seed {}.",
         run.measure.rack, run.measure.direction, run.measure.every_s, run.enforcement, run.seed
     ));
@@ -35,7 +35,7 @@ pub(crate) fn chart(run: &RunFile) -> Chart {
     let mut chart = Chart::new(Axis::new("time", Unit::Time), Axis::new("bandwidth", Unit::Bandwidth));
     (chart.x.from, chart.x.to) = (Some(0.0), Some(run.duration_s));
     for service in &run.services {
-        // A sample is the mean of its interval, so it stands at the middle.
+        // A sample is the mean of its interval, so its point is the middle.
         let point = |sample: &crate::run_file::SampleEntry| {
             let bps = sample.bandwidth_bps.get(service).map_or(f64::NAN, |bps| *bps as f64);
             (sample.at_s - run.measure.every_s / 2.0, bps)
@@ -49,7 +49,7 @@ pub(crate) fn chart(run: &RunFile) -> Chart {
     chart
 }
 
-/// Who sends, in words.
+/// The sending services as a text.
 pub(crate) fn sending(phase: &PhaseEntry) -> String {
     if phase.sending.is_empty() { "idle".to_owned() } else { text::list(&phase.sending, 4) }
 }
@@ -58,7 +58,7 @@ fn rate(bps: Option<&Option<u64>>) -> String {
     bps.copied().flatten().map_or("–".to_owned(), |bps| text::rate(Bandwidth::from_bps(bps)))
 }
 
-/// Rows of (from, to, who sends, service, mean, settled), for every phase and service.
+/// Rows of (from, to, sending services, service, mean, settled), for every phase and service.
 pub(crate) fn mean_rows(run: &RunFile) -> Vec<[String; 6]> {
     let mut rows = Vec::new();
     for phase in &run.phases {

@@ -1,9 +1,10 @@
-//! Remarks on guarantees that leave a machine's shapers nothing to divide.
+//! Remarks on guarantees that leave a machine's shapers no capacity to divide.
 //!
-//! Problem: shapers let an interface receive a part of its link only, so that a full one can be told from one that is not;
-//! admission control counts with the whole link, which is what rack brokers and static limits have. Minima between the two are
-//! kept as long as not all services are busy, and divide nothing when all are. Approach: hold what machines guarantee to what
-//! they receive against the capacities of the shapers that will enforce it.
+//! Problem: shapers admit only a part of an interface's link for receiving, so that a full
+//! interface can be distinguished from one that is not; admission control counts with the whole
+//! link, as rack brokers and static limits do. Minima between the two are kept as long as not all
+//! services are busy, and leave no capacity to divide when all are. Approach: compare the receive
+//! guarantees of machines with the capacities of the shapers that will enforce them.
 //!
 //! Worked example: 6 and 3.6 Gb/s of 10 Gb/s are admitted, and are 100 Mb/s more than the 9.5 Gb/s of Parley's shapers.
 //!
@@ -17,7 +18,7 @@ use weir_policy::Policy;
 use weir_scenario::{Enforcement, Outcome, Scenario};
 use weir_units::{Bandwidth, ContentionPoint, Direction};
 
-/// Machines that a remark names.
+/// The number of machines that a remark names.
 const NAMED: usize = 3;
 
 /// Remarks on a policy that Parley's shapers would enforce.
@@ -33,7 +34,7 @@ pub(crate) fn with_remarks(read: Outcome) -> Outcome {
     })
 }
 
-/// Remarks on the policy of a scenario, by what enforces it in the simulator.
+/// Remarks on the policy of a scenario, by its enforcement in the simulator.
 fn of_scenario(scenario: &Scenario) -> Vec<Diagnostic> {
     let Some(governed) = scenario.governed() else { return Vec::new() };
     match governed.enforcement {
@@ -55,8 +56,8 @@ fn remarks(policy: &Policy, shapers: &ShaperConfig) -> Vec<Diagnostic> {
     let percent = shapers.parameters.interface.percent_of_link;
     let remark = |(capacity, machines): (Bandwidth, Vec<&str>)| {
         let cause = format!(
-            "the receive minima of {} sum to {guaranteed}, more than the {capacity} ({percent} % of the link) that shapers let \
-             in: they have nothing to divide when all services are busy",
+            "the receive minima of {} sum to {guaranteed}, more than the {capacity} ({percent} % of the link) that \
+             shapers let in: they have nothing to divide when all services are busy",
             text::list(&machines, NAMED),
         );
         let excess = guaranteed.saturating_sub(capacity);
@@ -93,13 +94,13 @@ services:
         let above = policy("{ min: 6Gb/s }", "{ rx: { min: 3.6Gb/s } }", "");
         let both = [of_policy(&above), eyeq(&above)].concat();
         insta::assert_snapshot!(both.iter().map(|remark| remark.render(false)).collect::<String>());
-        // As much as there is; the other direction; a cap that admission control holds minima to.
+        // The exact capacity; the other direction; a cap that admission control applies to minima.
         let just = policy("{ min: 6Gb/s }", "{ min: 3.5Gb/s }", "");
         assert_eq!((of_policy(&just), eyeq(&just).len()), (Vec::new(), 1));
         assert_eq!(of_policy(&policy("{ min: 6Gb/s }", "{ tx: { min: 4Gb/s } }", "")), []);
         assert_eq!(of_policy(&policy("{ min: 5Gb/s }", "{ min: 4Gb/s }", "caps: { machine: 9Gb/s }")), []);
         assert_eq!(of_policy(&policy("{}", "{}", "")), []);
-        // What is changed at run time is shown where it is said.
+        // A remark on a changed value names the change.
         let changed = just.with("services.web.machine.min=6.5Gb/s").unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(of_policy(&changed)[0].file(), "policy.yaml with services.web.machine.min");
     }

@@ -1,10 +1,11 @@
-//! A simulation on a thread of its own, so that somebody listens while its network is built.
+//! A simulation on a thread of its own, so that the program responds while its network is built.
 //!
-//! Problem: the simulator says how far it has come and hears of Ctrl-C between two samples. The network of a hundred thousand
-//! hosts takes many seconds to build before the first of them, and whoever has asked for too much would have to
-//! kill the program. Approach: the simulation runs on a thread; this one hears of its progress, says that the network is being
-//! built as long as there is none, and gives the thread up if somebody asks to stop in that time: nothing is simulated
-//! yet that could be kept. The thread given up ends with the process.
+//! Problem: the simulator reports progress and accepts Ctrl-C between two samples. The network of a
+//! hundred thousand hosts takes many seconds to build before the first of them, and a user who
+//! started a run that is too large would have to kill the program. Approach: the simulation runs on
+//! a thread; this one receives its progress, shows that the network is being built as long as there
+//! is none, and abandons the thread if the user interrupts it in that time: there are no results
+//! yet. The abandoned thread ends with the process.
 //!
 //! Worked example: Ctrl-C while a fat-tree of 250,000 hosts is built ends the program within a second.
 
@@ -19,18 +20,18 @@ use std::{io, thread};
 use weir_scenario::Scenario;
 use weir_sim::{Options, Progress, RunError, RunOutcome, simulate};
 
-/// Between two words about how far it has come: more often nobody can read.
+/// The time between two updates of the progress.
 const STEP: Duration = Duration::from_millis(100);
-/// How long a network may still take to be built when somebody asks to stop, in wall-clock seconds: one that is ready in a
-/// moment comes to its first sample, and the run ends as any other.
+/// How long the building of a network may still take after an interruption, in wall-clock seconds:
+/// a network that is nearly built reaches its first sample, and the run ends as any other.
 const GRACE: f64 = 0.5;
 
-/// Wall-clock seconds of a simulation, on its own thread's clock: whoever listens may hear late.
+/// Wall-clock seconds of a simulation, by its own thread's clock: the progress may arrive late.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spent {
     /// Until its network was built.
     pub(crate) building: f64,
-    /// From then on.
+    /// From then until the end.
     pub(crate) running: f64,
 }
 
@@ -43,7 +44,7 @@ pub(crate) enum Ran {
     Refused(RunError),
     /// Interrupted while its network was built: there is nothing.
     Nothing,
-    /// It panicked: what and where.
+    /// It panicked: message and position.
     Broken(String),
 }
 
@@ -60,27 +61,27 @@ pub(crate) fn run(
 ) -> io::Result<Ran> {
     let (sender, progress) = mpsc::channel();
     // The network and lists of flows are shared, so this is cheap.
-    let (scenario, options, asked) = (scenario.clone(), *options, interrupt.clone());
+    let (scenario, options, stop) = (scenario.clone(), *options, interrupt.clone());
     let work = move || {
-        let mut told: Option<Stopwatch> = None;
+        let mut reported: Option<Stopwatch> = None;
         let (begun, mut building) = (Stopwatch::start(), 0.0);
         let outcome = simulate(&scenario, seed, &options, &mut |now| {
-            let first = told.is_none();
+            let first = reported.is_none();
             if first {
                 building = begun.seconds();
             }
-            if told.is_none_or(|told| told.seconds() >= STEP.as_secs_f64()) {
-                told = Some(Stopwatch::start());
-                // Nobody listens only if this thread was given up.
+            if reported.is_none_or(|reported| reported.seconds() >= STEP.as_secs_f64()) {
+                reported = Some(Stopwatch::start());
+                // Sending fails only if this thread was abandoned.
                 let _ = sender.send(now);
             }
-            if asked.is_asked() && !first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if stop.is_requested() && !first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         outcome.map(|outcome| (outcome, Spent { building, running: begun.seconds() - building }))
     };
     let thread = thread::Builder::new().name("simulation".to_owned()).spawn(move || catch(work))?;
     let mut built = false;
-    let mut asked: Option<Stopwatch> = None;
+    let mut stopping: Option<Stopwatch> = None;
     loop {
         match progress.recv_timeout(STEP) {
             Ok(now) => {
@@ -91,7 +92,7 @@ pub(crate) fn run(
             Err(mpsc::RecvTimeoutError::Timeout) if built => {}
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 on(None);
-                if interrupt.is_asked() && asked.get_or_insert_with(Stopwatch::start).seconds() >= GRACE {
+                if interrupt.is_requested() && stopping.get_or_insert_with(Stopwatch::start).seconds() >= GRACE {
                     return Ok(Ran::Nothing);
                 }
             }
@@ -107,11 +108,11 @@ pub(crate) fn run(
 }
 
 thread_local! {
-    /// What this thread panicked with, if its panics are caught.
+    /// The panic of this thread, if its panics are caught.
     static PANIC: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`; a panic is an error that says what and where, and nothing is printed.
+/// Runs `work`; a panic becomes an error with message and position, and is not printed.
 pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -124,7 +125,7 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         }));
     });
     PANIC.set(Some(None));
-    // What the work leaves behind is dropped; nothing else was its to change.
+    // The state of the work is dropped, so an inconsistency has no effect.
     let done = panic::catch_unwind(AssertUnwindSafe(work));
     let text = PANIC.take().flatten();
     done.map_err(|_| {

@@ -1,4 +1,4 @@
-//! Rates and lists as people read them.
+//! Rates and lists for people.
 
 use std::fmt::Display;
 use weir_units::Bandwidth;
@@ -33,7 +33,7 @@ pub(crate) fn time(seconds: f64) -> String {
     weir_report::Unit::Time.format_short(seconds)
 }
 
-/// A time as people say it: `20 s`, `10 min`, `2 h`.
+/// A rounded time for people: `20 s`, `10 min`, `2 h`.
 pub(crate) fn about(seconds: f64) -> String {
     match seconds {
         _ if seconds < 1.0 => time(seconds),
@@ -43,7 +43,7 @@ pub(crate) fn about(seconds: f64) -> String {
     }
 }
 
-/// A word of a command line as a shell takes it: quoted where it must be.
+/// An argument of a command line, quoted for a shell where necessary.
 pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,%+@-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -53,7 +53,7 @@ pub(crate) fn shell_word(word: &str) -> String {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`; of more than `shown` only the first and how many more.
+/// `a`, `a and b`, `a, b and c`; of more than `shown` only the first and the number of the others.
 pub(crate) fn list(items: &[impl Display], shown: usize) -> String {
     let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
     match texts.as_slice() {

@@ -1,4 +1,4 @@
-//! Whose status is read: sources on the command line, and the machines of a policy.
+//! The watched sources: those of the command line, and the machines of a policy.
 
 use crate::error::CommandError;
 use std::net::SocketAddr;
@@ -19,8 +19,8 @@ pub(crate) fn machines(policy: &Policy, given: &[String]) -> Result<Vec<Liveness
         let (name, url) = text.split_once('=').ok_or_else(|| refuse("there is no `=`".to_owned()))?;
         let machine = policy.network().machine_named(name);
         let machine = machine.ok_or_else(|| refuse(format!("the policy has no machine `{name}`")))?;
-        let place = &mut sources[machine.index()];
-        if place.replace(source(url)?).is_some() {
+        let slot = &mut sources[machine.index()];
+        if slot.replace(source(url)?).is_some() {
             return Err(refuse(format!("`{name}` has a source already")));
         }
     }
@@ -28,7 +28,7 @@ pub(crate) fn machines(policy: &Policy, given: &[String]) -> Result<Vec<Liveness
         let at = |address| Source::at(SocketAddr::new(address, weir_status::DEFAULT_PORT));
         let source = source.or_else(|| machine.address().map(at)).ok_or_else(|| {
             let name = machine.name();
-            CommandError::refused(format!("nothing says where the agent of `{name}` is")).hint(format!(
+            CommandError::refused(format!("the agent of `{name}` has no address")).hint(format!(
                 "write `network: {{ machines: {{ {name}: {{ address: 10.0.0.1 }} }} }}` in the policy, or use --agent"
             ))
         })?;
@@ -61,16 +61,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_doubled_is_refused() {
-        for (given, words) in [
-            (&[][..], "nothing says where the agent of `m2` is"),
+    fn missing_and_repeated_sources_are_refused() {
+        for (given, cause) in [
+            (&[][..], "the agent of `m2` has no address"),
             (&["m2"], "there is no `=`"),
             (&["m3=http://h:1"], "the policy has no machine `m3`"),
             (&["m2=a", "m2=b"], "`m2` has a source already"),
             (&["m2=https://h"], "is not an http:// URL"),
         ] {
-            let error = sources(given).expect_err(words);
-            assert!(error.contains(words), "{error}");
+            let error = sources(given).expect_err(cause);
+            assert!(error.contains(cause), "{error}");
         }
     }
 }

@@ -36,22 +36,22 @@ Examples:
   weir agent policy.yaml --interface eth0 --key key --metrics 10.0.0.1:30566
   weir agent --remove --interface eth0 --status /run/weir/agent.json
 
-The agent classifies and counts every packet of the interface, holds each service to its limit, and
-tells the other machines of its rack what its services use. Addresses come from the policy
+The agent classifies and counts every packet of the interface, limits each service, and reports the
+usage of its services to the other machines of its rack. Addresses come from the policy
 (`network: machines: m1: { address: 10.0.0.1 }`) unless they are given here; it listens on one
 address only. SIGTERM or Ctrl-C leaves the host as it was found. After a crash all stays in force
 for 5 s, then the static policy: start it again, or use --remove.
 
-SIGHUP reads the policy and the keys again, whole or not at all: what is refused is said, and the
-old ones stay. Where this machine listens takes a restart. --reload checks them first, sends the
+SIGHUP reads the policy and the keys again, whole or not at all: a refusal is logged, and the old
+ones stay. Another address of this machine takes a restart. --reload checks them first, sends the
 signal, and fails with the reason if the agent refuses.
 
-What it says is set by the environment: RUST_LOG=debug shows every limit.")]
+The environment sets the level of the log: RUST_LOG=debug shows every limit.")]
 pub(crate) struct Args {
     /// The policy file
     #[arg(required_unless_present = "remove")]
     policy: Option<PathBuf>,
-    /// Which machine of the policy this is; this host's name where not given
+    /// The machine of the policy that this host is; by default the one with this host's name
     #[arg(long)]
     machine: Option<String>,
     /// The network interface to shape
@@ -63,25 +63,26 @@ pub(crate) struct Args {
     /// Where to listen for the rack's reports; the policy's address of this machine, port 30565
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Where another machine of the rack listens, if not where the policy says
+    /// The address of another machine of the rack, if not the policy's
     #[arg(long, value_name = "MACHINE=ADDRESS:PORT")]
     peer: Vec<String>,
-    /// Where to keep what must survive a restart
+    /// The directory of state that must survive a restart
     #[arg(long, value_name = "DIR", default_value = "/var/lib/weir")]
     state: PathBuf,
-    /// Write what the agent is doing to this file once a second, as JSON
+    /// Write the agent's status to this file once a second, as JSON
     #[arg(long, value_name = "FILE")]
     status: Option<PathBuf>,
-    /// Serve /status and Prometheus' /metrics there, read only, to whoever reaches it; port 30566 is what others expect
+    /// Serve /status and Prometheus' /metrics there, read only, without access control; the default
+    /// port of readers is 30566
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
     /// Serve the dashboard of all machines there, as `weir dashboard` does
     #[arg(long, value_name = "ADDRESS:PORT")]
     dashboard: Option<SocketAddr>,
-    /// Forget what a machine last said once it has been silent for 5 s
+    /// Forget a machine's last report once it has been silent for 5 s
     #[arg(long)]
     forget_silent: bool,
-    /// Where the fabric broker listens, all of them if there are several (see `weir fabric`)
+    /// The addresses of all fabric brokers (see `weir fabric`)
     #[arg(long, value_name = "URL[,URL]", value_delimiter = ',')]
     #[arg(requires = "certificate", requires = "private_key", requires = "ca")]
     fabric: Vec<BrokerUrl>,
@@ -91,28 +92,30 @@ pub(crate) struct Args {
     /// Its private key, readable by its owner only
     #[arg(long, value_name = "FILE", requires = "fabric")]
     private_key: Option<PathBuf>,
-    /// The certificate of the CA that the fabric broker is of too
+    /// The certificate of the CA that also signed the fabric broker's
     #[arg(long, value_name = "FILE", requires = "fabric")]
     ca: Option<PathBuf>,
-    /// How often the fabric broker answers, as it was told itself (`weir fabric --period`)
+    /// The fabric broker's period, as configured there (`weir fabric --period`)
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = period)]
     fabric_period: Duration,
-    /// How long its last word holds; five periods unless told otherwise
+    /// How long its last limits are valid; by default five periods
     #[arg(long, value_name = "TIME", value_parser = period)]
     fabric_timeout: Option<Duration>,
-    /// What enforces rates: departure times over fq (edt), HTB classes (htb), or the first of both that this host can do
+    /// The backend: departure times over fq (edt), HTB classes (htb), or the first of both that this host supports
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     backend: BackendChoice,
-    /// Replace a queueing discipline that somebody else put on the interface
+    /// Replace a queueing discipline of another program on the interface
     #[arg(long)]
     force: bool,
-    /// At the end leave all limits in force for the next agent; without one the static policy holds after 5 s
+    /// At the end leave all limits in force for the next agent; without one the static policy takes over after 5 s
     #[arg(long)]
     keep: bool,
-    /// Delete what a killed agent left on the interface, and do nothing else
-    #[arg(long, conflicts_with_all = ["machine", "key", "listen", "peer", "metrics", "dashboard", "forget_silent", "force", "fabric", "reload"])]
+    /// Delete the state of a killed agent on the interface, and do nothing else
+    #[arg(long, conflicts_with_all = [
+        "machine", "key", "listen", "peer", "metrics", "dashboard", "forget_silent", "force", "fabric", "reload",
+    ])]
     remove: bool,
-    /// Have the agent of this process number read its files again, wait for what it says in --status, and do nothing else
+    /// Have the agent of this process number read its files again, wait for the result in --status, and do nothing else
     #[arg(long, value_name = "PID", requires = "status")]
     reload: Option<u32>,
 }
@@ -147,7 +150,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.remove {
         let found = host::remove(&args.interface).map_err(|error| CommandError::failed(error.to_string()))?;
         if let Some(status) = &args.status {
-            // A killed agent leaves its last one.
+            // A killed agent leaves its last status.
             match std::fs::remove_file(status) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(CommandError::cannot_write(status, error));
@@ -155,13 +158,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
                 _ => {}
             }
         }
-        let what = if found { "removed what an agent left on" } else { "nothing of an agent's is on" };
+        let what = if found { "removed the state of an agent on" } else { "there is no state of an agent on" };
         ui.notice(&format!("{what} {}\n", args.interface))?;
         return Ok(Exit::Done);
     }
     let config = config(args, ui)?;
     log_to_stderr();
-    // Ends with the agent.
+    // The dashboard ends with the agent.
     let _dashboard =
         args.dashboard.map(|listen| dashboard::start(&config.runtime_config.policy, listen, &[], &[])).transpose()?;
     weir_agent::run(config).map_err(|error| match &error {
@@ -171,51 +174,54 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         AgentError::Host(host::HostError::Interface(_)) => CommandError::failed(error.to_string())
             .hint("`ip link` lists this host's interfaces; name one with --interface"),
         AgentError::Host(host::HostError::Taken { .. }) => CommandError::failed(error.to_string())
-            .hint("its process number is in that file; `systemctl status weir-agent` tells of the unit's"),
+            .hint("its process number is in that file; `systemctl status weir-agent` shows the unit"),
         AgentError::Fabric(SessionError::Identity(refused)) => identity_refused(refused),
         AgentError::Listen { address, error: cause } => listen_refused(&error, *address, cause),
         AgentError::Host(host::HostError::Loader(LoaderError::Program(_) | LoaderError::Load(_))) => {
             CommandError::failed(shortened(&error.to_string()))
-                .hint("RUST_LOG=debug says all that the kernel says; Weir was tried on Linux 6.1 and 6.18")
+                .hint("RUST_LOG=debug shows the kernel's whole output; Weir was tested on Linux 6.1 and 6.18")
         }
         _ => CommandError::failed(error.to_string()),
     })?;
     Ok(Exit::Done)
 }
 
-/// What the kernel says of a program that it refuses: of the verifier's hundreds of lines the one that says why.
+/// The kernel's reason for the refusal of a program: one of the hundreds of lines of the verifier's
+/// log.
 fn shortened(text: &str) -> String {
     debug!("{text}");
     let Some((head, log)) = text.split_once("Verifier output:") else { return text.to_owned() };
-    let said = log.lines().map(str::trim).filter(|line| !line.is_empty());
-    let why = said.take_while(|line| !line.starts_with("verification time") && !line.starts_with("processed ")).last();
-    format!("{}: {}", head.trim_end().trim_end_matches('.'), why.unwrap_or("nothing more is said"))
+    let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let why = lines.take_while(|line| !line.starts_with("verification time") && !line.starts_with("processed ")).last();
+    format!("{}: {}", head.trim_end().trim_end_matches('.'), why.unwrap_or("no reason is given"))
 }
 
-/// Why an address cannot be listened on, and what to do.
+/// Why an address cannot be listened on, with hints.
 fn listen_refused(error: &AgentError, address: SocketAddr, cause: &io::Error) -> CommandError {
     let failed = CommandError::failed(error.to_string());
     match cause.kind() {
         io::ErrorKind::AddrInUse => failed.hint(format!(
-            "`ss -nlup 'sport = :{0}'` (`ss -nltp` of --metrics and --dashboard) shows who has it; port {0} of one address is one agent's",
+            "`ss -nlup 'sport = :{0}'` (`ss -nltp` of --metrics and --dashboard) shows the program that uses it; one \
+             agent uses port {0} of an address",
             address.port()
         )),
         io::ErrorKind::AddrNotAvailable => failed.hint(format!(
-            "{} is no address of this host (`ip address`): is it the right machine (--machine), or the address not up yet?",
+            "{} is no address of this host (`ip address`): is it the right machine (--machine), or is the address not \
+             up yet?",
             address.ip()
         )),
         _ => failed,
     }
 }
 
-/// What a daemon says while it runs; in colours on a terminal only.
+/// The log of a daemon on standard error; in colours on a terminal only.
 pub(super) fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_target(false)
-        // What cannot be written is not written anywhere: telling of it on the same standard error panics where that is gone.
+        // A failed write is not reported: the report on the same closed standard error would panic.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .init();
@@ -256,7 +262,8 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
     })
 }
 
-/// What the policy and the key file say to the machine of this name, and what is to be noted of the policy.
+/// The configuration of the machine of this name from the policy and the key file, and the policy's
+/// notes.
 fn runtime_config(args: &Args, name: &str) -> Result<(RuntimeConfig, Vec<Diagnostic>), CommandError> {
     let (Some(policy_path), Some(key)) = (&args.policy, &args.key) else {
         return Err(CommandError::refused("a policy and --key are needed"));
@@ -280,7 +287,7 @@ fn runtime_config(args: &Args, name: &str) -> Result<(RuntimeConfig, Vec<Diagnos
     Ok((RuntimeConfig { policy: Arc::new(policy), machine, listen, peers, keys }, notes))
 }
 
-/// Where a reload finds everything.
+/// The files that a reload reads.
 struct Files {
     args: Args,
     name: String,
@@ -290,8 +297,8 @@ impl Source for Files {
     fn runtime_config(&self) -> Result<RuntimeConfig, String> {
         let (runtime_config, notes) = runtime_config(&self.args, &self.name).map_err(|error| error.text())?;
         for note in notes {
-            let place = note.position();
-            warn!("{}:{}:{}: {}", note.file(), place.line, place.column, note.cause());
+            let position = note.position();
+            warn!("{}:{}:{}: {}", note.file(), position.line, position.column, note.cause());
         }
         Ok(runtime_config)
     }
@@ -301,9 +308,9 @@ impl Source for Files {
     }
 }
 
-/// How the fabric broker is reached, if there is one.
+/// The session with the fabric broker, if there is one.
 fn fabric(args: &Args, machine: &str, broker: &RackBrokerConfig) -> Option<SessionConfig> {
-    // All three are there with --fabric, and only then.
+    // All three are given with --fabric, and only then.
     let identity = IdentityFiles {
         certificate: args.certificate.clone()?,
         private_key: args.private_key.clone()?,
@@ -332,20 +339,21 @@ fn machine(policy: &Policy, name: &str) -> Result<MachineId, CommandError> {
     })
 }
 
-/// A machine's address as the policy has it.
+/// A machine's address in the policy.
 fn from_policy(policy: &Policy, id: MachineId) -> Result<SocketAddr, CommandError> {
     let machine = policy.network().machine(id);
     let address: Option<IpAddr> = machine.address();
     address.map(|address| SocketAddr::new(address, DEFAULT_PORT)).ok_or_else(|| {
         let name = machine.name();
-        CommandError::refused(format!("nothing says where the agent of `{name}` listens")).hint(format!(
+        CommandError::refused(format!("the agent of `{name}` has no address")).hint(format!(
             "write `network: {{ machines: {{ {name}: {{ address: 10.0.0.1 }} }} }}` in the policy, or use --listen \
              for this machine and --peer for the others"
         ))
     })
 }
 
-/// Refuses what is not the address and the port of one machine, as a policy's `address:` does: datagrams to the agent are told by both.
+/// Refuses an address that is not that of one machine, as a policy's `address:` does: address and
+/// port identify datagrams to the agent.
 fn one_machine(address: SocketAddr) -> Result<SocketAddr, &'static str> {
     match address {
         _ if address.ip().is_unspecified() || address.ip().is_multicast() => Err("is not the address of one machine"),
@@ -354,7 +362,7 @@ fn one_machine(address: SocketAddr) -> Result<SocketAddr, &'static str> {
     }
 }
 
-/// Where the other machines of the rack listen: as given, else as the policy has it.
+/// The addresses of the rack's other machines: as given, else from the policy.
 fn peers(policy: &Policy, me: MachineId, given: &[String]) -> Result<Vec<(MachineId, SocketAddr)>, CommandError> {
     let rack = policy.network().rack(policy.network().machine(me).rack());
     let mut addresses: Vec<(MachineId, SocketAddr)> = Vec::new();
@@ -387,9 +395,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_verifiers_lines_the_one_that_says_why_is_told() {
-        let text = "BPF program: the BPF_PROG_LOAD syscall returned Permission denied (os error 13). Verifier output: 0: R1=ctx()\n\
-                    1: (b4) w6 = 0\nR3 pointer arithmetic prohibited for !root\nverification time 16 usec\nstack depth 224\n";
+    fn reason_is_found_in_the_verifiers_log() {
+        let text = "BPF program: the BPF_PROG_LOAD syscall returned Permission denied (os error 13). Verifier output: \
+                    0: R1=ctx()\n1: (b4) w6 = 0\nR3 pointer arithmetic prohibited for !root\n\
+                    verification time 16 usec\nstack depth 224\n";
         assert_eq!(
             shortened(text),
             "BPF program: the BPF_PROG_LOAD syscall returned Permission denied (os error 13): R3 pointer arithmetic \

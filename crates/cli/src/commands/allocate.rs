@@ -1,4 +1,4 @@
-//! `weir allocate`: the whole network's shares, once.
+//! `weir allocate`: the shares of the whole network, once.
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
@@ -16,8 +16,8 @@ Examples:
   weir allocate policy.yaml --demands demands.csv
   printf 'm1,dfs,tx,10Gb/s\\nm1,vm,tx,unlimited\\n' | weir allocate policy.yaml --demands - --json
 
-Demands are rows of machine,service,direction,demand; a demand is a rate or `unlimited`; what
-has no row asks for nothing and is not listed.
+Demands are rows of machine,service,direction,demand; a demand is a rate or `unlimited`; a service
+without a row has no demand and is not listed.
 
 With --json: {\"allocations\": [{\"machine\", \"service\", \"direction\", \"demand_bps\",
 \"allocation_bps\", \"limited\", \"decided_by\"}]}. Rates are whole bit/s; the demand_bps of an
@@ -25,7 +25,7 @@ unlimited demand is null. A share is limited when anything but its own demand de
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
     policy: PathBuf,
-    /// What every service asks for, as CSV; `-` is standard input
+    /// The demand of every service, as CSV; `-` is standard input
     #[arg(long, value_name = "FILE")]
     demands: PathBuf,
     /// Print JSON
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Ok(Exit::Done);
     }
     if shares.allocations.is_empty() {
-        ui.print("nobody asks for anything: no demand is above zero\n")?;
+        ui.print("no demand is above zero\n")?;
         return Ok(Exit::Done);
     }
     ui.print_table(&allocations(&policy, &shares.allocations), 0)?;
@@ -67,7 +67,7 @@ fn allocations(policy: &Policy, allocations: &[Allocation]) -> Table {
     let mut table = Table::new(&["machine", "service", "dir", ">demand", ">allocation", "limited", "decided by"]);
     for allocation in allocations {
         let limited = allocation.decided_by.is_limit();
-        let style = if limited { Style::Held } else { Style::Plain };
+        let style = if limited { Style::Limited } else { Style::Plain };
         table.styled([
             (policy.network().machine(allocation.machine).name().to_owned(), Style::Plain),
             (policy.services().get(allocation.service).path().to_owned(), Style::Plain),
@@ -81,7 +81,7 @@ fn allocations(policy: &Policy, allocations: &[Allocation]) -> Table {
     table
 }
 
-/// What each rack's machines have together, of what its uplink carries.
+/// The sum of each rack's machines, beside its uplink's capacity.
 fn totals(policy: &Policy, allocations: &[Allocation]) -> Table {
     let network = policy.network();
     let mut sums = vec![[None::<Bandwidth>; 2]; network.racks().len()];
@@ -93,7 +93,7 @@ fn totals(policy: &Policy, allocations: &[Allocation]) -> Table {
     let mut table = Table::new(&["rack", "dir", ">allocated", ">capacity", ">left"]);
     for (rack, sums) in (0..).map(RackId).zip(sums) {
         for (direction, sum) in Direction::ALL.into_iter().zip(sums) {
-            // A rack where nobody asked is no news.
+            // A rack without demands is left out.
             let Some(sum) = sum else { continue };
             let capacity = policy.rack_capacity(rack, direction);
             table.row([

@@ -4,7 +4,7 @@ use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
 use std::path::PathBuf;
-use weir_fabric::ca::{CaError, CertificateAuthority, Holder, Made};
+use weir_fabric::ca::{Ca, CaError, Holder, Made};
 use weir_policy::names::check_name;
 
 /// The options.
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     for hosts in &args.fabric {
         holders.push(Holder::Fabric(hosts_of(hosts)?));
     }
-    let (ca, made) = CertificateAuthority::open(&args.directory).map_err(reported)?;
+    let (ca, made) = Ca::open(&args.directory).map_err(reported)?;
     let mut text = match made {
         Made::New => format!("a new CA: {}\n", ca.certificate().display()),
         Made::Kept => String::new(),

@@ -1,4 +1,4 @@
-//! `weir check`: is a policy sound, and do its guarantees fit?
+//! `weir check`: whether a policy is valid and its guarantees fit.
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
 }
 
-/// What `--json` prints for a document that is refused.
+/// The output of `--json` for a refused document.
 pub(super) fn refused_json(refused: &Diagnostics) -> Value {
     json!({"valid": false, "errors": refused.count(), "diagnostics": refused.to_json()})
 }
@@ -94,7 +94,7 @@ fn print_valid(args: &Args, policy: &Policy, notes: &[Diagnostic], ui: &mut Ui) 
     let rows = guarantees(policy);
     let mut rows = rows.iter().peekable();
     while let Some(row) = rows.next() {
-        // Most networks are the same in both directions: one line says it.
+        // Most networks are the same in both directions: one line shows both.
         let same = rows.next_if(|next| next.same_but_direction(row)).is_some();
         let direction = if same { "tx, rx" } else { row.direction.name() };
         let places = text::list(&row.places, 3);
@@ -115,7 +115,7 @@ fn print_valid(args: &Args, policy: &Policy, notes: &[Diagnostic], ui: &mut Ui) 
     Ok(())
 }
 
-/// Guarantees against the capacity, for places that are alike.
+/// Guarantees against the capacity, for equal points.
 struct Guarantees<'a> {
     point: ContentionPoint,
     places: Vec<&'a str>,
@@ -131,11 +131,11 @@ impl Guarantees<'_> {
     }
 }
 
-/// By contention point, then places that have the same capacities, then direction.
+/// By contention point, then points with equal capacities, then direction.
 fn guarantees(policy: &Policy) -> Vec<Guarantees<'_>> {
     let mut rows = Vec::new();
     for point in ContentionPoint::ALL {
-        // In the order of the policy's first place of each kind.
+        // In the order of the policy's first point of each kind.
         let mut groups: Vec<([Bandwidth; 2], Vec<&str>)> = Vec::new();
         let mut known: BTreeMap<[Bandwidth; 2], usize> = BTreeMap::new();
         for (name, capacities) in places(policy, point) {

@@ -20,22 +20,22 @@ Examples:
   weir dashboard policy.yaml --listen 127.0.0.1:8080 --agent m1=http://10.0.0.1:9000/status \\
                  --fabric http://10.0.0.9:30566/status
 
-Asks every machine of the policy for its status once a second (`weir agent --metrics ADDRESS:PORT`,
-or a status file), keeps an hour of it in memory, and serves one page: racks, machines and services
-over time against guarantee and limit, and who is limited by what. It changes nothing anywhere.
+Reads every machine's status once a second (`weir agent --metrics ADDRESS:PORT`, or a status file),
+keeps an hour of it in memory, and serves one page: racks, machines and services over time against
+guarantee and limit, and the limited services by constraint. It changes nothing anywhere.
 
-Addresses come from the policy, with port 30566, unless they are given. Whoever reaches the address
-that it listens on can read the page: there is no login. Ctrl-C ends it.")]
+Addresses come from the policy, with port 30566, unless they are given. The page has no login: the
+address that it listens on must be private. Ctrl-C ends it.")]
 pub(crate) struct Args {
     /// The policy file
     policy: PathBuf,
     /// Where to serve the page
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// Where a machine's status is, if not where the policy says: a URL or a file
+    /// The status of a machine, if not at the policy's address: a URL or a file
     #[arg(long, value_name = "MACHINE=URL")]
     agent: Vec<String>,
-    /// Where a fabric broker's status is: a URL or a file; may be given again
+    /// The status of a fabric broker: a URL or a file; may be given again
     #[arg(long, value_name = "URL")]
     fabric: Vec<String>,
 }
@@ -50,7 +50,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// Starts a dashboard of a policy's machines, where they are given or where the policy says, and of fabric brokers.
+/// Starts a dashboard of a policy's machines, at the given or the policy's addresses, and of fabric
+/// brokers.
 pub(super) fn start(
     policy: &Arc<Policy>,
     listen: SocketAddr,
@@ -67,7 +68,7 @@ pub(super) fn start(
 
 #[expect(clippy::disallowed_methods, reason = "a person ends it; no run sees it")]
 fn wait(interrupt: &Interrupt) {
-    while !interrupt.is_asked() {
+    while !interrupt.is_requested() {
         std::thread::sleep(Duration::from_millis(100));
     }
 }

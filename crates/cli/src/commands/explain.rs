@@ -1,7 +1,8 @@
-//! `weir explain`: why a service gets what it gets.
+//! `weir explain`: the derivation of a service's share.
 //!
-//! The allocator keeps every split on the way from a machine's interface up to the fabric; this lays them
-//! out, says the arithmetic of each in a sentence ([`arithmetic`]) and what one could change.
+//! The allocator keeps every split on the way from a machine's interface up to the fabric; this
+//! command prints them with the arithmetic of each in a sentence ([`arithmetic`]) and possible
+//! changes.
 
 mod arithmetic;
 mod change;
@@ -35,7 +36,7 @@ unlimited, a null service is a step that splits everything at its place.")]
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
     policy: PathBuf,
-    /// What every service asks for, as CSV (see `weir allocate --help`)
+    /// The demand of every service, as CSV (see `weir allocate --help`)
     #[arg(long, value_name = "FILE")]
     demands: PathBuf,
     /// A service on a machine, such as m1/dfs or m1/dfs/hbase
@@ -54,7 +55,7 @@ fn direction(text: &str) -> Result<Direction, String> {
     known.ok_or_else(|| "write `tx` or `rx`".to_owned())
 }
 
-/// A service on a machine in one direction, with what is known of it.
+/// A service on a machine in one direction, with its explanation.
 struct Case<'a> {
     policy: &'a Policy,
     demands: &'a Demands,
@@ -143,7 +144,7 @@ fn case<'a>(
     Some(Case { policy, demands, machine, service, direction, explanation, headroom })
 }
 
-/// How many siblings of a step are shown; the others are summed up.
+/// The number of siblings of a step that are shown; the others are summed up.
 const SHOWN: usize = 8;
 
 impl Case<'_> {
@@ -168,8 +169,8 @@ impl Case<'_> {
                 ui.print(&ui.on_out(Style::Faint, &remark))?;
             }
             if last != Some(step.point) && step.point == ContentionPoint::Fabric && self.fabric_decides() {
-                let remark = "Shares are found in rounds. This is the last one: racks that the fabric holds back \
-                              were held to its shares already, and bring no more than these.";
+                let remark = "Shares are found in rounds. This is the last one: racks that the fabric limits were \
+                              limited to its shares already, and use no more than these.";
                 ui.print(&ui.on_out(Style::Faint, &text::wrapped(remark, 3)))?;
             }
             last = Some(step.point);
@@ -194,7 +195,7 @@ impl Case<'_> {
     }
 
     fn print_step(&self, step: &Step, ui: &mut Ui) -> Result<(), CommandError> {
-        let mut table = Table::new(&["", "who", ">min", ">max", ">weight", ">demand", ">gets", "held by"]);
+        let mut table = Table::new(&["", "name", ">min", ">max", ">weight", ">demand", ">gets", "limited by"]);
         let (shown, rest) = abbreviate(&step.rows);
         let (mut lowered, mut limited) = (false, false);
         for row in &shown {
@@ -212,7 +213,7 @@ impl Case<'_> {
                 (row.share.weight.to_string(), Style::Plain),
                 (format!("{star}{}", text::rate(row.demand)), Style::Plain),
                 (text::rate(row.got), style),
-                (held_by(row.decision).to_owned(), Style::Plain),
+                (limited_by(row.decision).to_owned(), Style::Plain),
             ]);
         }
         ui.print_table(&table, 3)?;
@@ -221,16 +222,16 @@ impl Case<'_> {
             ui.print(&format!("     … and {} more with {} together\n", rest.len(), text::rate(got)))?;
         }
         if lowered {
-            ui.print("   * asks for more, but this is what the rack leaves it\n")?;
+            ui.print("   * the demand is higher, but the rack limits it to this\n")?;
         }
         if limited {
-            ui.print("   † what the fabric leaves this rack, see below\n")?;
+            ui.print("   † the fabric's limit for this rack, see below\n")?;
         }
         ui.print(&text::wrapped(&arithmetic::sentence(step), 3))?;
         Ok(())
     }
 
-    /// Whether a service's demand at its machine was lowered to what the rack leaves it.
+    /// Whether the rack lowered a service's demand at its machine.
     fn lowered(&self, step: &Step, row: &StepRow) -> bool {
         let service = self.policy.services().named(&row.name);
         let leaf = service.filter(|id| self.policy.services().get(*id).is_leaf());
@@ -238,7 +239,7 @@ impl Case<'_> {
             && leaf.is_some_and(|service| row.demand < self.demands.get(self.machine, service, self.direction))
     }
 
-    /// Whether the fabric set a service's maximum at its rack lower than the policy does.
+    /// Whether the fabric set a service's maximum at its rack below the policy's.
     fn limited_by_fabric(&self, step: &Step, row: &StepRow) -> bool {
         let service = self.policy.services().named(&row.name);
         let own = |service| self.policy.services().get(service).share(step.point, self.direction).max;
@@ -289,11 +290,12 @@ impl Case<'_> {
     }
 }
 
-/// The rows to show, in their order: the chosen one and those that get the most; then the others.
+/// The rows to show, in their order: the chosen one and those with the largest shares; then the
+/// others.
 fn abbreviate(rows: &[StepRow]) -> (Vec<&StepRow>, Vec<&StepRow>) {
     let mut ranked: Vec<usize> = (0..rows.len()).collect();
     ranked.sort_by_key(|i| (!rows[*i].chosen, std::cmp::Reverse(rows[*i].got), *i));
-    // One more costs no more room than the line that says that one is left out.
+    // One more row takes no more room than the line that counts the others.
     let kept = if rows.len() <= SHOWN + 1 { rows.len() } else { SHOWN };
     let (shown, rest) = ranked.split_at(kept);
     let in_order = |places: &[usize]| {
@@ -304,8 +306,8 @@ fn abbreviate(rows: &[StepRow]) -> (Vec<&StepRow>, Vec<&StepRow>) {
     (in_order(shown), in_order(rest))
 }
 
-/// The word of a table.
-fn held_by(decision: Decision) -> &'static str {
+/// The text of a table.
+fn limited_by(decision: Decision) -> &'static str {
     match decision {
         Decision::Demand => "nothing",
         Decision::Max => "its max",
@@ -313,7 +315,7 @@ fn held_by(decision: Decision) -> &'static str {
     }
 }
 
-/// The word of `--json`.
+/// The text of `--json`.
 fn decision_name(decision: Decision) -> &'static str {
     match decision {
         Decision::Demand => "demand",

@@ -25,49 +25,49 @@ Examples:
   weir fabric policy.yaml --listen 10.0.0.1:30567 --advertise https://fabric1.example.org:30567 \\
               --etcd http://etcd1:2379,http://etcd2:2379 …
 
-The leader of each rack reports what its services would take of the fabric; every period the
-broker shares each service among the racks by the policy's `fabric:` and answers with the limits.
-Agents find it by `weir agent --fabric https://fabric.example.org:30567`.
+The leader of each rack reports the fabric demand of its services; every period the broker shares
+each service among the racks by the policy's `fabric:` and sends the limits. Agents find it by
+`weir agent --fabric https://fabric.example.org:30567`.
 
-Both sides show certificates of one CA. A machine can speak for itself only: its
-certificate must name it. Without the broker racks keep their last limits for 50 s, then their own
-policy alone.
+Both sides have certificates of one CA. A machine can report for itself only: its certificate must
+name it. Without the broker racks keep their last limits for 50 s, then their own policy alone.
 
-With --etcd several fabric brokers elect one that answers; the others send agents there, and one
-of them takes its place when it is gone. The policy in etcd is that of all, whatever their files
-say; SIGHUP to any of them makes its file everybody's.
+With --etcd several fabric brokers elect a leader; the others redirect agents to it, and one of
+them succeeds it when it is gone. The policy in etcd is in force for all, not the files'; SIGHUP to
+any of them puts its file in force for all.
 
 SIGHUP reads the policy and the certificates again, each whole or not at all. SIGTERM or Ctrl-C
-ends it. What it says is set by the environment: RUST_LOG=debug shows every call and refusal.")]
+ends it. The environment sets the level of the log: RUST_LOG=debug shows every stream and refusal.")]
 pub(crate) struct Args {
     /// The policy file
     policy: PathBuf,
-    /// Where to listen
+    /// The address to listen on
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
     #[command(flatten)]
     identity: Identity,
-    /// Where to keep what must survive a restart
+    /// The directory of state that must survive a restart
     #[arg(long, value_name = "DIR", default_value = "/var/lib/weir")]
     state: PathBuf,
-    /// Write what the broker is doing to this file once a period and when leaders come or go, as JSON
+    /// Write the broker's status to this file once a period and when rack leaders connect or leave, as JSON
     #[arg(long, value_name = "FILE")]
     status: Option<PathBuf>,
-    /// Serve /status and Prometheus' /metrics there, read only, to whoever reaches it
+    /// Serve /status and Prometheus' /metrics there, read only, without access control
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
-    /// Serve the dashboard of all machines there, as `weir dashboard` does; of this broker too with --metrics or --status
+    /// Serve the dashboard of all machines there, as `weir dashboard` does; with --metrics or
+    /// --status of this broker too
     #[arg(long, value_name = "ADDRESS:PORT")]
     dashboard: Option<SocketAddr>,
-    /// How often limits are computed; agents must be told the same (`--fabric-period`)
+    /// How often limits are computed; agents must be configured alike (`--fabric-period`)
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = period)]
     period: Duration,
-    /// How long a rack may be silent before nobody answers it; five periods unless told otherwise
+    /// How long a silent rack gets limits; by default five periods
     #[arg(long, value_name = "TIME", value_parser = period)]
     timeout: Option<Duration>,
     #[command(flatten)]
     others: Others,
-    /// Forget what a rack last said once it has been silent for the timeout
+    /// Forget a rack's last report once it has been silent for the timeout
     #[arg(long)]
     forget_silent: bool,
 }
@@ -75,22 +75,22 @@ pub(crate) struct Args {
 /// The other fabric brokers.
 #[derive(Debug, clap::Args)]
 struct Others {
-    /// Run with others: where the etcd is in which they elect who answers and keep the policy
+    /// Run with others: the etcd in which they elect a leader and keep the policy
     #[arg(long, value_name = "URL[,URL]", value_delimiter = ',', requires = "advertise", value_parser = etcd_url)]
     etcd: Vec<String>,
-    /// Where agents reach this fabric broker
+    /// The address at which agents reach this fabric broker
     #[arg(long, value_name = "URL", requires = "etcd")]
     advertise: Option<BrokerUrl>,
-    /// How long one that is gone keeps its seat, in whole seconds
+    /// How long the leadership of a failed broker lasts, in whole seconds
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = lease)]
     lease: Duration,
-    /// Under which keys in etcd these fabric brokers meet
+    /// The prefix of these fabric brokers' keys in etcd
     #[arg(long, value_name = "KEY", default_value = "/weir/fabric", value_parser = prefix)]
     etcd_prefix: String,
-    /// The certificate of the CA that etcd's are of
+    /// The certificate of the CA of etcd's certificates
     #[arg(long, value_name = "FILE", requires = "etcd")]
     etcd_ca: Option<PathBuf>,
-    /// The certificate to show to etcd, if it asks for one
+    /// The certificate for etcd, if it requires one
     #[arg(long, value_name = "FILE", requires = "etcd_private_key")]
     etcd_certificate: Option<PathBuf>,
     /// Its private key, readable by its owner only
@@ -99,20 +99,20 @@ struct Others {
 }
 
 impl Others {
-    /// What the broker must know of them, if there are any.
+    /// The configuration of the cluster, if there are other brokers.
     fn config(&self) -> Option<ClusterConfig> {
         let certificate = self.etcd_certificate.clone().zip(self.etcd_private_key.clone());
         Some(ClusterConfig {
             etcd: EtcdConfig { members: self.etcd.clone(), ca: self.etcd_ca.clone(), certificate },
             prefix: self.etcd_prefix.clone(),
-            // There with --etcd, and only then.
+            // Given with --etcd, and only then.
             url: self.advertise.clone()?,
             lease: self.lease,
         })
     }
 }
 
-/// Who this is.
+/// The identity of the broker.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Identity {
     /// The certificate, in PEM (see `weir certificate`)
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let Identity { certificate, private_key, ca } = &args.identity;
     let identity = IdentityFiles { certificate: certificate.clone(), private_key: private_key.clone(), ca: ca.clone() };
     let stale = if args.forget_silent { Stale::Forget } else { Stale::Keep };
-    // The text that was read: what is agreed on must be what was checked.
+    // The text that was read and checked is the text of the cluster.
     let cluster = match args.others.config() {
         Some(cluster) => {
             let (again, text) = read_policy(&args.policy).map_err(CommandError::refused)?;
@@ -177,7 +177,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     weir_fabric::run(config).map_err(|error| match &error {
         FabricError::Identity(refused) => identity_refused(refused),
         FabricError::MemberEnded => CommandError::failed(error.to_string())
-            .hint("start it again; and please report what was said above, since this is a fault in Weir"),
+            .hint("start it again; and please report the messages above, since this is a fault in Weir"),
         FabricError::TooLarge(refused) => CommandError::refused(refused.to_string()).hint(refused.hint()),
         _ => CommandError::failed(error.to_string()),
     })?;
@@ -192,7 +192,7 @@ fn etcd_url(text: &str) -> Result<String, String> {
     }
 }
 
-/// Keys are made by writing `/` and a name after it.
+/// Keys are the prefix, `/` and a name.
 fn prefix(text: &str) -> Result<String, String> {
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.'));
     if text.is_empty() || !plain || text.ends_with('/') {
@@ -201,28 +201,29 @@ fn prefix(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// What etcd can grant; it makes short ones longer.
+/// A lease that etcd can grant; it makes short ones longer.
 fn lease(text: &str) -> Result<Duration, String> {
     let lease: Duration = text.parse().map_err(|error: weir_units::QuantityError| error.to_string())?;
     let whole = lease.nanos().is_multiple_of(1_000_000_000);
     if !whole || lease < Duration::from_secs(2) || lease > Duration::from_secs(60) {
-        return Err("whole seconds, 2 to 60, please".to_owned());
+        return Err("write whole seconds, 2 to 60".to_owned());
     }
     Ok(lease)
 }
 
-/// What is wrong with a certificate, its key or the CA.
+/// An error of a certificate, its key or the CA, with hints.
 pub(crate) fn identity_refused(error: &IdentityError) -> CommandError {
     let reported = match error {
-        // A host may start before its clock is set: whoever starts it again need not change anything for it to work.
+        // A host may start before its clock is set: a restart later succeeds without a change.
         IdentityError::NotYet { .. } => CommandError::failed(error.to_string()),
         _ => CommandError::refused(error.to_string()),
     };
     reported.hint(error.hint())
 }
 
-/// Lets this process have as many descriptors as it may: a connection has one, and what processes are given at first, 1,024, is
-/// for select(2), which nothing here calls (systemd.exec(5), LimitNOFILE=). Without more it goes on.
+/// Raises the limit on descriptors as far as permitted: a connection has one, and the first limit
+/// of processes, 1,024, is for select(2), which nothing here calls (systemd.exec(5), LimitNOFILE=).
+/// A failure is logged.
 fn raise_descriptors() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel writes the one structure that it is given.
@@ -243,12 +244,12 @@ pub(crate) fn period(text: &str) -> Result<Duration, String> {
     let period: Duration = text.parse().map_err(|error: weir_units::QuantityError| error.to_string())?;
     let (least, most) = (Duration::from_millis(100), Duration::from_secs(3_600));
     if period < least || period > most {
-        return Err(format!("between {least} and {most}, please"));
+        return Err(format!("write a time between {least} and {most}"));
     }
     Ok(period)
 }
 
-/// The timeout that goes with a period: five of them (Parley, table 1) unless given, and more than one.
+/// The timeout for a period: by default five of them (Parley, table 1), and more than one.
 pub(crate) fn timeout(
     period: Duration,
     given: Option<Duration>,

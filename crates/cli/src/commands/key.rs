@@ -1,4 +1,4 @@
-//! `weir key`: a new key for the agents of a deployment, and the steps by which another takes its place.
+//! `weir key`: a new key for the agents of a deployment, and the steps of its rotation.
 
 use crate::error::{CommandError, Exit};
 use crate::output::Ui;
@@ -14,8 +14,8 @@ Examples:
   weir key /etc/weir/key --turn      # 2. the new key signs; copy to all hosts, reload all
   weir key /etc/weir/key --drop      # 3. the old key goes; copy to all hosts, reload all
 
-Copy the file to every host of the deployment, readable by its owner only: whoever can read it can
-speak for any machine. A file that exists is not overwritten.
+Copy the file to every host of the deployment, readable by its owner only: a reader of the file can
+send reports for any machine. A file that exists is not overwritten.
 
 It has a key in each line, four at most: the first signs, all verify. An agent reads it again when
 it is reloaded (systemctl reload weir-agent, or SIGHUP). Each step must be on all hosts before the

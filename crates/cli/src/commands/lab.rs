@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     if outcome.interrupted {
         let until = file.samples.last().map_or(0.0, |sample| sample.at_s);
-        let title = ui.on_err(Style::Held, "interrupted:");
+        let title = ui.on_err(Style::Limited, "interrupted:");
         ui.notice(&format!("{title} the results cover {until} s of {} s; the lab is down\n", file.duration_s))?;
     }
     if args.json {
@@ -91,11 +91,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 
 /// The command line that runs it again.
 fn command(scenario: &std::path::Path, set: &[Setting]) -> String {
-    let words = ["weir lab".to_owned(), crate::text::shell_word(&scenario.display().to_string())];
-    words.into_iter().chain(set.iter().map(Setting::option)).collect::<Vec<_>>().join(" ")
+    let parts = ["weir lab".to_owned(), crate::text::shell_word(&scenario.display().to_string())];
+    parts.into_iter().chain(set.iter().map(Setting::option)).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a scenario in the lab and shows how far it has come. The inner error is the lab's.
+/// Runs a scenario in the lab and shows its progress. The inner error is the lab's.
 pub(super) fn run_watched(
     scenario: &Scenario,
     interrupt: &Interrupt,
@@ -105,12 +105,12 @@ pub(super) fn run_watched(
         std::env::current_exe().map_err(|error| CommandError::failed(format!("cannot find this program: {error}")))?;
     let mut watch = None;
     let terminal = ui.err_is_terminal();
-    let outcome = weir_lab::run(scenario, &weir, &|| interrupt.is_asked(), &mut |progress| match progress {
+    let outcome = weir_lab::run(scenario, &weir, &|| interrupt.is_requested(), &mut |progress| match progress {
         Progress::Step(step) => {
             if let Some(watch) = &watch {
                 Watch::finish(watch);
             }
-            // Progress that nobody reads is no reason to end a run.
+            // A failure to print progress does not end a run.
             let _ = ui.notice(&format!("{step}\n"));
         }
         Progress::Sample { sample, of } => {
@@ -131,7 +131,7 @@ pub(super) fn run_watched(
     Ok(outcome)
 }
 
-/// The result with what the lab alone knows.
+/// The result with the measurements that only the lab has.
 pub(super) fn to_file(scenario: &Scenario, outcome: &LabOutcome) -> RunFile {
     let mut file = RunFile::new(scenario, "lab", scenario.seed(), &outcome.result, !outcome.interrupted);
     let entry = |goodput: &weir_lab::traffic::Goodput| TransferEntry {
@@ -160,7 +160,7 @@ pub(super) fn to_file(scenario: &Scenario, outcome: &LabOutcome) -> RunFile {
     file
 }
 
-/// What the flows of a group took.
+/// The times of a group's flows.
 struct Times {
     flows: u64,
     unfinished: u64,
@@ -184,14 +184,14 @@ fn times(group: u32, outcome: &LabOutcome) -> Times {
     }
 }
 
-/// What the requests to one server took.
+/// The times of the requests to one server.
 fn requests(scenario: &Scenario, own: &weir_scenario::Application, group: u32, outcome: &LabOutcome) -> RequestsEntry {
     let Times { flows, unfinished, p50_s, p99_s, max_s } = times(group, outcome);
     let service = scenario.policy().services().get(own.service).path().to_owned();
     RequestsEntry { name: own.name.clone(), service, requests: flows, unfinished, p50_s, p99_s, max_s }
 }
 
-/// What the messages of one entry took.
+/// The times of the messages of one entry.
 fn messages(scenario: &Scenario, own: &weir_scenario::Traffic, group: u32, outcome: &LabOutcome) -> MessagesEntry {
     let Times { flows, unfinished, p50_s, p99_s, max_s } = times(group, outcome);
     let service = own.service.expect("an entry under a policy has a service");
@@ -199,16 +199,16 @@ fn messages(scenario: &Scenario, own: &weir_scenario::Traffic, group: u32, outco
     MessagesEntry { name: own.name.clone(), service, messages: flows, unfinished, p50_s, p99_s, max_s }
 }
 
-/// What an agent said of itself at the end.
+/// The enforcement that an agent reported at the end.
 fn agent(machine: &str, status: &serde_json::Value) -> AgentEntry {
-    let word = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
+    let text = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
     let services = status["services"].as_array().map_or(&[][..], Vec::as_slice);
     let sum = |direction: &str, key: &str| services.iter().filter_map(|own| own[direction][key].as_u64()).sum();
     AgentEntry {
         machine: machine.to_owned(),
-        backend: word("backend"),
-        attachment: word("attachment"),
-        mode: word("mode"),
+        backend: text("backend"),
+        attachment: text("attachment"),
+        mode: text("mode"),
         packets_marked: sum("rx", "packets_marked"),
         packets_markable: sum("rx", "packets_markable"),
         feedback_sent: sum("rx", "feedback_sent"),
@@ -216,16 +216,15 @@ fn agent(machine: &str, status: &serde_json::Value) -> AgentEntry {
     }
 }
 
-/// The lab's error with what to do about it.
+/// The lab's error with hints.
 pub(super) fn refusal(error: LabError) -> CommandError {
     match &error {
         LabError::Missing(missing) => {
             let error = CommandError::failed("the lab cannot run on this host");
             missing.iter().fold(error, |error, missing| error.hint(missing.to_string()))
         }
-        LabError::SimulatorOnly(_) => {
-            CommandError::refused(error.to_string()).hint("run it with `weir sim`, or change what the lab has not")
-        }
+        LabError::SimulatorOnly(_) => CommandError::refused(error.to_string())
+            .hint("run it with `weir sim`, or change the part that the lab does not support"),
         LabError::Busy => CommandError::failed(error.to_string()).hint("wait for it to end"),
         _ => CommandError::failed(error.to_string()),
     }

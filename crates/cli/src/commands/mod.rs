@@ -24,11 +24,11 @@ use crate::output::Ui;
 pub(crate) enum Command {
     /// Check a policy and whether its guarantees fit the network
     Check(check::Args),
-    /// Share the network once: what every service gets on every machine
+    /// Share the network once: the share of every service on every machine
     Allocate(allocate::Args),
-    /// Say step by step why a service gets what it gets
+    /// Explain a service's share step by step
     Explain(explain::Args),
-    /// Say which capacity or cap keeps a latency target
+    /// Find the capacity or cap that keeps a latency target
     Plan(plan::Args),
     /// Print the JSON Schema of a file format, for editors
     Schema(schema::Args),
@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Agent(agent::Args),
     /// Make the key that agents share
     Key(key::Args),
-    /// Share services among racks: the broker that racks' leaders report to
+    /// Share services among racks: the broker that rack leaders report to
     Fabric(fabric::Args),
     /// Make a CA and certificates for machines and fabric brokers
     Certificate(certificate::Args),

@@ -44,7 +44,7 @@ With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"r
 \"sigma_bytes\", \"answers\": [{\"by\", \"time_ns\", \"largest_load\", \"smallest_capacity_bps\",
 \"assumes\"}], ...}]}. Loads are parts of 1; null is 100 % or no answer.
 
-Exit code 0: the policy keeps every target. 1: it does not (what would is said). 2: refused.")]
+Exit code 0: the policy keeps every target. 1: it does not (with proposals). 2: refused.")]
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
     policy: PathBuf,
@@ -156,7 +156,7 @@ fn read(args: &Args, ui: &mut Ui) -> Result<(Option<PolicyFile>, Policy), Comman
     Ok((file, policy))
 }
 
-/// Writes the cap, shows what it changed, and gives whether the policy then keeps every target.
+/// Writes the cap, shows its changes, and returns whether the policy then keeps every target.
 fn write(
     args: &Args,
     level: ContentionPoint,
@@ -184,7 +184,7 @@ fn write(
     let (lines, changed) = file
         .write(policy, level, cap)
         .map_err(|error| error.hint(format!("{} would keep every target", weir_policy::cap_text(level, cap))))?;
-    // What was found about the queue stays true: only the loads are others now.
+    // The queue stays the same: only the loads have changed.
     let points = weir_planning::points(&changed, changed.caps());
     let kept = !points.iter().any(|point| choices.judges(point.point) && point.exceeds(most));
     if !args.json {
@@ -199,7 +199,7 @@ fn write(
     Ok(kept)
 }
 
-/// The page, a picture for each service, and the plan for programs.
+/// Writes the page, a picture for each service, and the plan for programs.
 fn write_report(args: &Args, plan: &Plan, report: &ReportFiles, ui: &mut Ui) -> Result<(), CommandError> {
     for service in &plan.services {
         // No name has a `+`, so no two paths have the same picture.
@@ -213,10 +213,10 @@ fn write_report(args: &Args, plan: &Plan, report: &ReportFiles, ui: &mut Ui) -> 
 }
 
 impl Args {
-    /// The command line that gives the same plan.
+    /// The command line that makes the same plan.
     fn command(&self) -> String {
-        let mut words = vec!["weir".to_owned(), "plan".to_owned(), self.policy.display().to_string()];
-        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        let mut parts = vec!["weir".to_owned(), "plan".to_owned(), self.policy.display().to_string()];
+        let mut option = |name: &str, value: String| parts.extend([name.to_owned(), value]);
         if self.by != Method::Bound {
             option("--by", self.by.name().to_owned());
         }
@@ -244,8 +244,8 @@ impl Args {
             let rates: Vec<String> = self.trace_at.iter().map(|rate| rate.to_string().replace(' ', "")).collect();
             option("--trace-at", rates.join(","));
         }
-        let words: Vec<String> = words.iter().map(|word| text::shell_word(word)).collect();
-        words.join(" ")
+        let parts: Vec<String> = parts.iter().map(|part| text::shell_word(part)).collect();
+        parts.join(" ")
     }
 }
 

@@ -14,8 +14,8 @@ Examples:
   weir report out/sweep
 
 Replaces DIR/report.html. A run is drawn from result.json and the tables beside it, a sweep from
-sweep.json and points/*/point.json; nothing is simulated. The page shows what the files say, also
-after somebody changed them or a newer version draws better.")]
+sweep.json and points/*/point.json; nothing is simulated. The page shows the present content of the
+files, also after a change or with a newer version.")]
 pub(crate) struct Args {
     /// The directory that `--report` named
     #[arg(value_name = "DIR")]

@@ -17,7 +17,7 @@ use weir_observe::watcher::View;
 use weir_observe::{Liveness, Watcher};
 use weir_units::{Direction, Instant};
 
-/// How long a key waits at most until the screen has it, and a view until it is drawn.
+/// The longest wait for a key until the screen changes, and for a view until it is drawn.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// The options.
@@ -31,7 +31,8 @@ Examples:
 
 Shows machines and services: usage against guarantee and limit, and what decides. Reads what agents
 and fabric brokers serve (`weir agent --metrics ADDRESS:PORT`) or write (`--status FILE`), once a
-second. A source that does not answer, or whose status stands still, is shown as lost since then.
+second. A source that does not respond, or whose status does not change, is shown as lost since
+then.
 
 Keys: q quits, s sorts, d changes the direction, / filters, arrows scroll, space pauses, ? helps.
 
@@ -44,7 +45,7 @@ pub(crate) struct Args {
     /// Also the machines of this policy, at their addresses, port 30566
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Where a machine of the policy is instead
+    /// The status of a machine, if not at the policy's address
     #[arg(long, value_name = "MACHINE=URL", requires = "policy")]
     agent: Vec<String>,
     /// Print it once
@@ -56,7 +57,7 @@ pub(crate) struct Args {
     /// Order: usage, limited, machine or service
     #[arg(long, value_name = "ORDER", value_parser = order, default_value = "usage")]
     sort: Order,
-    /// Only services with all these words in machine, rack, service or what decides
+    /// Only services with all these words in machine, rack, service or constraint
     #[arg(long, value_name = "WORDS", default_value = "", hide_default_value = true)]
     filter: String,
     /// Only tx or rx
@@ -112,14 +113,14 @@ fn terminal_failed(error: io::Error) -> CommandError {
     CommandError::failed(format!("the terminal: {error}"))
 }
 
-/// The first view: every source was asked once.
+/// The first view, after every source was polled once.
 #[expect(clippy::disallowed_methods, reason = "a person waits; no run sees it")]
 fn first(watcher: &Watcher, interrupt: &Interrupt) -> Result<Arc<View>, CommandError> {
     loop {
         if let Some(view) = watcher.latest() {
             return Ok(view);
         }
-        if interrupt.is_asked() {
+        if interrupt.is_requested() {
             return Err(CommandError::interrupted("nothing was read yet"));
         }
         std::thread::sleep(GLANCE / 10);
@@ -140,7 +141,7 @@ fn show(
     interrupt: &Interrupt,
 ) -> Result<Exit, CommandError> {
     let mut view: Option<Arc<View>> = None;
-    while !interrupt.is_asked() {
+    while !interrupt.is_requested() {
         if !state.paused {
             view = watcher.latest().or(view);
         }

@@ -1,7 +1,8 @@
 //! From the highest load that keeps every target to the caps that hold it.
 //!
-//! Approach: the rack's cap first, since it also lightens the machines and the fabric; then whatever is still too full. A
-//! cap is the load times the slowest place, rounded down to four digits: a number that people can read.
+//! Approach: the rack's cap first, since it also lightens the machines and the fabric; then the
+//! points that are still too full. A cap is the load times the slowest capacity, rounded down to
+//! four digits for readability.
 //!
 //! Worked example: 61.7 % of 80 Gb/s is 49.36 Gb/s at the rack; the interfaces then carry at most 49.36 %.
 
@@ -11,7 +12,7 @@ use weir_planning::{Point, points};
 use weir_policy::{Policy, cap_text};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection};
 
-/// In this order caps are looked for.
+/// The order in which caps are computed.
 const ORDER: [ContentionPoint; 3] = [ContentionPoint::Rack, ContentionPoint::Machine, ContentionPoint::Fabric];
 
 /// The caps that bring every point that is `judged` down to `most`.
@@ -20,9 +21,9 @@ pub(crate) fn needed(policy: &Policy, most: Load, judged: impl Fn(ContentionPoin
     let mut needed = Vec::new();
     for point in ORDER.into_iter().filter(|point| judged(*point)) {
         let mut cap = PerDirection::both(None);
-        for place in points(policy, &caps).iter().filter(|place| place.point == point && place.exceeds(most)) {
-            let bandwidth = at_load(place, most);
-            cap[place.direction] = Some(bandwidth);
+        for at in points(policy, &caps).iter().filter(|at| at.point == point && at.exceeds(most)) {
+            let bandwidth = at_load(at, most);
+            cap[at.direction] = Some(bandwidth);
         }
         for direction in Direction::ALL {
             caps[point][direction] = cap[direction].unwrap_or(caps[point][direction]);
@@ -37,18 +38,18 @@ pub(crate) fn needed(policy: &Policy, most: Load, judged: impl Fn(ContentionPoin
 /// The caps of one point at a load, in both directions.
 pub(crate) fn at(policy: &Policy, point: ContentionPoint, most: Load) -> PerDirection<Option<Bandwidth>> {
     let mut cap = PerDirection::both(None);
-    for place in points(policy, policy.caps()).iter().filter(|place| place.point == point) {
-        cap[place.direction] = Some(at_load(place, most));
+    for at in points(policy, policy.caps()).iter().filter(|at| at.point == point) {
+        cap[at.direction] = Some(at_load(at, most));
     }
     cap
 }
 
-fn at_load(place: &Point, most: Load) -> Bandwidth {
-    let bps = u128::from(place.capacity.bps()) * u128::from(most.billionths()) / 1_000_000_000;
+fn at_load(at: &Point, most: Load) -> Bandwidth {
+    let bps = u128::from(at.capacity.bps()) * u128::from(most.billionths()) / 1_000_000_000;
     Bandwidth::from_bps(four_digits(u64::try_from(bps).unwrap_or(u64::MAX)).max(1))
 }
 
-/// All digits after the fourth made zero.
+/// Zeroes all digits after the fourth.
 fn four_digits(value: u64) -> u64 {
     let step = 10u64.pow(value.max(1).ilog10().saturating_sub(3));
     value / step * step

@@ -1,8 +1,9 @@
 //! The answers of all methods, for each service with a latency target.
 //!
 //! Approach: one queue for each service: the slowest capacity and the highest load on its way (see
-//! [`weir_planning`]), unless the command line says otherwise. All methods are asked the same three questions about it.
-//! The method that decides says how full the network may become; the lowest such load of all services gives the caps.
+//! [`weir_planning`]), unless the command line overrides them. Every method answers the same three
+//! questions about it. The deciding method gives the highest load of the network; the lowest such
+//! load of all services gives the caps.
 
 use super::caps;
 use super::model::{Answer, AsItIs, Found, Method, NeededCap, Plan, ServicePlan};
@@ -16,10 +17,10 @@ use weir_planning::{Point, points};
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};
 
-/// What the command line decides.
+/// The options of the plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Choices {
-    /// Only these points; all where empty.
+    /// Only these points; all if empty.
     pub(crate) at: Vec<ContentionPoint>,
     /// Instead of the slowest capacity.
     pub(crate) capacity: Option<Bandwidth>,
@@ -29,11 +30,11 @@ pub(crate) struct Choices {
     pub(crate) iterations: u32,
     /// Instead of iterations × interval.
     pub(crate) convergence: Option<Duration>,
-    /// How many senders' bursts may come at once.
+    /// The number of senders whose bursts may arrive at once.
     pub(crate) senders: u32,
-    /// The method that decides.
+    /// The deciding method.
     pub(crate) by: Method,
-    /// More capacities for the trace as it is.
+    /// Further capacities for the trace as it is.
     pub(crate) trace_at: Vec<Bandwidth>,
     /// Whether the curve of the trace will be drawn.
     pub(crate) curve: bool,
@@ -84,13 +85,13 @@ fn most(services: &[ServicePlan]) -> Found<Option<Load>> {
     Ok(most)
 }
 
-/// Why the policy with these caps would be refused, in a clause.
+/// Why the policy with these caps would be refused, as a clause.
 fn refusal(policy: &Policy, caps: &[NeededCap]) -> Option<String> {
     let mut policy = policy.clone();
     for needed in caps {
         match policy.with_cap(needed.point, needed.cap) {
             Ok(changed) => policy = changed,
-            // A cap changes nothing but what fits: the first mistake is about that.
+            // A cap changes only what fits: the first error is about that.
             Err(errors) => return errors.all().first().map(|error| error.cause().to_owned()),
         }
     }
@@ -130,9 +131,9 @@ fn service_plan(
     let mut answers = vec![
         Answer {
             method: Method::Mm1,
-            time: load.ok_or_else(full).and_then(|load| told(mm1.completion_time(capacity, load))),
-            largest_load: told(mm1.largest_load(capacity, target.p99)).map(Some),
-            smallest_capacity: load.ok_or_else(full).and_then(|load| told(mm1.smallest_capacity(load, target.p99))),
+            time: load.ok_or_else(full).and_then(|load| or_text(mm1.completion_time(capacity, load))),
+            largest_load: or_text(mm1.largest_load(capacity, target.p99)).map(Some),
+            smallest_capacity: load.ok_or_else(full).and_then(|load| or_text(mm1.smallest_capacity(load, target.p99))),
             assumes: format!(
                 "Poisson arrivals, exponential sizes of {} on average; 99 of 100 messages of all sizes",
                 target.message
@@ -140,8 +141,8 @@ fn service_plan(
         },
         Answer {
             method: Method::Bound,
-            time: load.ok_or_else(full).and_then(|load| told(bound.completion_time(capacity, load))),
-            largest_load: told(bound.largest_load(capacity, target.p99)).map(Some),
+            time: load.ok_or_else(full).and_then(|load| or_text(bound.completion_time(capacity, load))),
+            largest_load: or_text(bound.largest_load(capacity, target.p99)).map(Some),
             smallest_capacity: load.ok_or_else(full).and_then(|load| smallest_for(&bound, load, target.p99)),
             assumes: format!(
                 "at most σ = {} beyond the peak load ({sigma_is}); every message of {}, at worst",
@@ -179,11 +180,11 @@ fn service_plan(
     })
 }
 
-fn told<T>(result: Result<T, weir_latency::LatencyError>) -> Found<T> {
+fn or_text<T>(result: Result<T, weir_latency::LatencyError>) -> Found<T> {
     result.map_err(|error| error.to_string())
 }
 
-/// The smallest capacity by the bound; where there is none, what takes too long at any.
+/// The smallest capacity by the bound, or the reason why every capacity is too slow.
 fn smallest_for(bound: &BurstBound, load: Load, target: Duration) -> Found<Bandwidth> {
     bound.smallest_capacity(load, target).map_err(|error| match error {
         LatencyError::NoCapacity { least, .. } => {
@@ -195,7 +196,7 @@ fn smallest_for(bound: &BurstBound, load: Load, target: Duration) -> Found<Bandw
     })
 }
 
-/// The capacity to plan for, and where it is from.
+/// The capacity to plan for, and its origin.
 fn capacity(
     policy: &Policy,
     id: ServiceId,
@@ -210,13 +211,13 @@ fn capacity(
     let (capacity, from) = queue::capacity(policy, id, target, burst, points);
     let from = match from {
         CapacityFrom::Nothing => "nothing".to_owned(),
-        CapacityFrom::Slowest(point) => format!("the slowest place, the {}", place(point)),
+        CapacityFrom::Slowest(point) => format!("the slowest point, the {}", point_name(point)),
         CapacityFrom::OwnMaximum => "its own maximum at a machine".to_owned(),
     };
     (capacity, from)
 }
 
-/// The load to plan for, and where it is from.
+/// The load to plan for, and its origin.
 fn load(points: &[Point], choices: &Choices) -> (Option<Load>, String) {
     let fullest = queue::fullest(points);
     if let Some(load) = choices.load {
@@ -230,12 +231,12 @@ fn load(points: &[Point], choices: &Choices) -> (Option<Load>, String) {
     }
     match fullest {
         None => (None, "nothing".to_owned()),
-        Some(point) => (point.load, format!("the fullest place, the {}", place(point.point))),
+        Some(point) => (point.load, format!("the fullest point, the {}", point_name(point.point))),
     }
 }
 
-/// What is at a contention point.
-pub(crate) fn place(point: ContentionPoint) -> &'static str {
+/// The name of a contention point.
+pub(crate) fn point_name(point: ContentionPoint) -> &'static str {
     match point {
         ContentionPoint::Machine => "machine's interface",
         ContentionPoint::Rack => "rack's uplink",
@@ -243,7 +244,7 @@ pub(crate) fn place(point: ContentionPoint) -> &'static str {
     }
 }
 
-/// What all methods assume about this service.
+/// The assumptions of all methods about this service.
 fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choices) -> Vec<String> {
     let mut lines = vec![
         "all services together stay below the peak load, and one queue delays a message; several on its way add up"
@@ -252,7 +253,8 @@ fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choic
     let evenly = points.iter().any(|point| point.held == weir_planning::Held::Evenly);
     if evenly && choices.load.is_none() {
         lines.push(
-            "what crosses a rack's uplink is spread evenly over its machines, and nothing else loads them".to_owned(),
+            "the traffic of a rack's uplink is spread evenly over its machines, and no other traffic loads them"
+                .to_owned(),
         );
     }
     let mut maxima = Vec::new();

@@ -7,7 +7,7 @@ use weir_latency::Load;
 use weir_planning::Point;
 use weir_units::{Bandwidth, Duration};
 
-/// The whole plan. Loads are parts of 1; `null` is 100 %, or no answer where there is a `…_why`.
+/// The whole plan. Loads are parts of 1; `null` is 100 %, or no answer if there is a `…_why`.
 pub(crate) fn to_json(plan: &Plan) -> Value {
     json!({
         "kept": plan.is_kept(),
@@ -31,7 +31,7 @@ fn point(point: &Point) -> Value {
         "direction": point.direction.name(),
         "capacity_bps": text::bps(point.capacity),
         "peak_load": point.load.map(Load::as_f64),
-        "held_by": super::print::held(point),
+        "limited_by": super::print::limited_by(point),
     })
 }
 

@@ -1,15 +1,15 @@
 //! `weir plan`: from latency targets to capacities and caps.
 //!
-//! Where messages contend and how full each place may become is in `weir-planning`.
+//! `weir-planning` computes the contention points of messages and their highest loads.
 //!
 //! | module | does |
 //! |---|---|
 //! | `compute` | the answers of all methods, for each service with a target |
-//! | `model` | what a plan says |
-//! | `trace` | reading and simulating a trace under somebody's eyes |
+//! | `model` | the content of a plan |
+//! | `trace` | reading and simulating a trace, with progress and interruption |
 //! | `caps` | the caps that keep every target |
-//! | `write` | one of them into the policy's file |
-//! | `print`, `json`, `page` | for people, for programs, drawn |
+//! | `write` | writes one of them into the policy's file |
+//! | `print`, `json`, `page` | output for people, for programs, as a drawing |
 
 pub(crate) mod caps;
 pub(crate) mod compute;

@@ -1,11 +1,11 @@
-//! What a plan says: for each service with a latency target, the queue that it is planned for and the answers.
+//! The content of a plan: for each service with a latency target, its queue and the answers.
 
 use weir_latency::{Burst, Load};
 use weir_planning::Point;
 use weir_policy::LatencyTarget;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, PerDirection};
 
-/// How a completion time is found.
+/// The method for a completion time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Method {
     /// The M/M/1 queue.
@@ -17,7 +17,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// For people.
+    /// The name for people.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Mm1 => "M/M/1",
@@ -25,7 +25,7 @@ impl Method {
             Self::Trace => "trace",
         }
     }
-    /// For programs and the command line.
+    /// The name for programs and the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mm1 => "mm1",
@@ -35,10 +35,10 @@ impl Method {
     }
 }
 
-/// A value, or why there is none.
+/// A value, or the reason for its absence.
 pub(crate) type Found<T> = Result<T, String>;
 
-/// What one method says.
+/// The answers of one method.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) method: Method,
@@ -48,7 +48,7 @@ pub(crate) struct Answer {
     pub(crate) largest_load: Found<Option<Load>>,
     /// The lowest capacity that keeps the target: at the planned load, or under the trace as it is.
     pub(crate) smallest_capacity: Found<Bandwidth>,
-    /// In one line.
+    /// The assumptions in one line.
     pub(crate) assumes: String,
 }
 
@@ -77,28 +77,28 @@ pub(crate) struct AsItIs {
 pub(crate) struct ServicePlan {
     pub(crate) path: String,
     pub(crate) target: LatencyTarget,
-    /// The queue that is planned for: its capacity, and where that is from.
+    /// The capacity of the planned queue, and its origin.
     pub(crate) capacity: Bandwidth,
     pub(crate) capacity_from: String,
-    /// The highest load on it; `None` where nothing keeps it below 100 %.
+    /// The highest load on it; `None` if it may reach 100 %.
     pub(crate) load: Option<Load>,
     pub(crate) load_from: String,
     pub(crate) burst: Burst,
     /// σ at the planned capacity.
     pub(crate) sigma: Bytes,
     pub(crate) answers: Vec<Answer>,
-    /// The trace at the capacities asked for.
+    /// The trace at the requested capacities.
     pub(crate) as_it_is: Vec<AsItIs>,
     /// The trace's completion times by load, for the curve.
     pub(crate) trace_curve: Vec<(Load, Duration)>,
-    /// What all answers assume, in one line each.
+    /// The assumptions of all answers, one line each.
     pub(crate) assumes: Vec<String>,
-    /// The method that decides.
+    /// The deciding method.
     pub(crate) by: Method,
 }
 
 impl ServicePlan {
-    /// The answer that decides.
+    /// The deciding answer.
     pub(crate) fn deciding(&self) -> Option<&Answer> {
         self.answers.iter().find(|answer| answer.method == self.by)
     }
@@ -106,7 +106,7 @@ impl ServicePlan {
     pub(crate) fn keeps(&self, load: Option<Load>) -> bool {
         self.deciding().is_some_and(|answer| answer.keeps(load))
     }
-    /// Whether it does at the planned load.
+    /// Whether it keeps the target at the planned load.
     pub(crate) fn is_kept(&self) -> bool {
         self.keeps(self.load)
     }
@@ -124,9 +124,9 @@ pub(crate) struct NeededCap {
 pub(crate) struct Plan {
     pub(crate) points: Vec<Point>,
     pub(crate) services: Vec<ServicePlan>,
-    /// The highest load that keeps every target; `None` if any does, an error if none does.
+    /// The highest load that keeps every target; `None` if every load does, an error if none does.
     pub(crate) most: Found<Option<Load>>,
-    /// The caps that bring the load down to it; empty if it is, or if nothing would.
+    /// The caps that bring the load down to it; empty if none is needed, or if none would help.
     pub(crate) caps: Vec<NeededCap>,
     /// Why the policy with these caps would be refused.
     pub(crate) refused: Option<String>,

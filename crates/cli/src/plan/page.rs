@@ -11,10 +11,10 @@ use weir_units::Duration;
 
 /// Points of a curve: a third of a per cent apart.
 const STEPS: u32 = 300;
-/// How many targets high the chart is: what is beyond does not matter.
+/// The height of the chart in targets: longer times do not matter.
 const TARGETS: f64 = 3.0;
 
-/// The page of a plan. `command` is what gives it again.
+/// The page of a plan. `command` makes the same plan again.
 pub(crate) fn page(plan: &Plan, policy: &str, command: &str) -> Page {
     let mut page = Page::new(format!("Latency plan of {policy}"));
     let advice = print::advice(plan);
@@ -86,7 +86,7 @@ fn loads() -> impl Iterator<Item = Load> {
     (0..STEPS).filter_map(|step| Load::from_billionths((step * (1_000_000_000 / STEPS)).max(1_000_000)).ok())
 }
 
-/// The part of a curve that the chart has room for.
+/// The part of a curve inside the chart.
 fn visible(points: impl Iterator<Item = (Load, Option<Duration>)>, most: f64) -> Vec<(f64, f64)> {
     points
         .map(|(load, time)| (load.as_f64() * 100.0, time.map_or(f64::INFINITY, Duration::as_secs_f64)))
@@ -126,11 +126,11 @@ fn points(plan: &Plan) -> Table {
     for (point, directions) in in_rows(&plan.points) {
         let cap = plan.caps.iter().find(|needed| needed.point == point.point);
         table.row([
-            super::compute::place(point.point).to_owned(),
+            super::compute::point_name(point.point).to_owned(),
             directions.to_owned(),
             text::rate(point.capacity),
             print::load(point.load),
-            print::held(point),
+            print::limited_by(point),
             cap.map_or(String::new(), |needed| caps::as_written(std::slice::from_ref(needed))),
         ]);
     }

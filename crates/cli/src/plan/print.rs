@@ -1,4 +1,4 @@
-//! A plan for people.
+//! Output of a plan for people.
 
 use super::caps;
 use super::model::{Found, Plan, ServicePlan};
@@ -10,7 +10,7 @@ use weir_latency::Load;
 use weir_planning::{Held, Point, in_rows};
 use weir_units::Duration;
 
-/// A load in per cent, two decimals at most; what is full is 100 %.
+/// A load in per cent, at most two decimals; a full point has 100 %.
 pub(crate) fn load(load: Option<Load>) -> String {
     match load {
         None => "100 %".to_owned(),
@@ -39,14 +39,14 @@ fn found<T>(found: &Found<T>, shown: impl Fn(&T) -> String) -> String {
     found.as_ref().map_or("none".to_owned(), shown)
 }
 
-/// What holds a point, in words.
-pub(crate) fn held(point: &Point) -> String {
+/// The limit of a point's load, as a text.
+pub(crate) fn limited_by(point: &Point) -> String {
     let name = point.point;
     match point.held {
         Held::Cap => format!("caps.{name}"),
-        Held::Below => "no more comes from below".to_owned(),
+        Held::Below => "the capacities below it".to_owned(),
         Held::Evenly => "the uplink's load, spread evenly over the rack".to_owned(),
-        Held::Nothing => format!("nothing holds it: there is no caps.{name}"),
+        Held::Nothing => format!("nothing limits it: there is no caps.{name}"),
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn verdict(service: &ServicePlan) -> String {
     }
 }
 
-/// What would keep all targets.
+/// Proposals that would keep all targets.
 pub(crate) fn advice(plan: &Plan) -> Vec<String> {
     if plan.is_kept() {
         return Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn advice(plan: &Plan) -> Vec<String> {
         Ok(most) => {
             let most = load(*most);
             if plan.caps.is_empty() {
-                lines.push(format!("A load of at most {most} keeps every target; the policy's caps hold it there."));
+                lines.push(format!("A load of at most {most} keeps every target; the policy's caps limit it to that."));
             } else {
                 let caps = caps::as_written(&plan.caps);
                 lines.push(format!("A load of at most {most} keeps every target: {caps}"));
@@ -106,17 +106,17 @@ pub(crate) fn advice(plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// Prints all of it.
+/// Prints the plan.
 pub(crate) fn print(plan: &Plan, ui: &mut Ui) -> io::Result<()> {
     let mut table = Table::new(&["where", "direction", ">capacity", ">peak load", "because of"]);
     for (point, directions) in in_rows(&plan.points) {
-        let style = if point.held == Held::Nothing { Style::Held } else { Style::Plain };
+        let style = if point.held == Held::Nothing { Style::Limited } else { Style::Plain };
         table.styled([
-            (super::compute::place(point.point).to_owned(), Style::Plain),
+            (super::compute::point_name(point.point).to_owned(), Style::Plain),
             (directions.to_owned(), Style::Plain),
             (text::rate(point.capacity), Style::Plain),
             (load(point.load), style),
-            (held(point), style),
+            (limited_by(point), style),
         ]);
     }
     ui.print_table(&table, 0)?;
@@ -177,14 +177,14 @@ fn print_service(service: &ServicePlan, ui: &mut Ui) -> io::Result<()> {
     ui.print(&format!("  {kept} {}\n", verdict(service)))
 }
 
-/// What `--write` did to a file.
+/// The changes of `--write` to a file.
 pub(crate) fn print_changes(name: &str, lines: &[ChangedLine], ui: &mut Ui) -> io::Result<()> {
     if lines.is_empty() {
         return ui.print(&format!("\n{name}: the cap is there already\n"));
     }
     ui.print(&format!("\n{name}: written\n"))?;
     for line in lines {
-        for (sign, content, style) in [("-", &line.was, Style::Held), ("+", &line.is, Style::Good)] {
+        for (sign, content, style) in [("-", &line.was, Style::Limited), ("+", &line.is, Style::Good)] {
             // The end of the last line is no line.
             let Some(content) = content.as_ref().filter(|content| !content.is_empty()) else { continue };
             let shown = format!("{:>4} {sign} {content}", line.number);

@@ -1,4 +1,4 @@
-//! A trace, read and simulated under somebody's eyes: progress is shown, and Ctrl-C is heard.
+//! Reads and simulates a trace; shows progress and stops at Ctrl-C.
 
 use super::model::{Answer, Found, Method};
 use crate::error::CommandError;
@@ -18,13 +18,13 @@ use weir_units::{Bandwidth, Duration};
 
 /// Bytes read at once.
 const BLOCK: usize = 1 << 18;
-/// Passes that a search takes about: one for each bit of a rate.
+/// The approximate number of passes of a search: one for each bit of a rate.
 const PASSES: f64 = 40.0;
 /// Loads of the curve, in per cent.
 const CURVE: [u32; 20] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 98];
 
-/// Whoever watches, and what is being done.
-struct Eyes<'a> {
+/// The progress of the work, with interruption.
+struct Monitor<'a> {
     ui: &'a mut Ui,
     watch: Watch,
     interrupt: Interrupt,
@@ -32,16 +32,16 @@ struct Eyes<'a> {
     pass: u32,
 }
 
-impl Eyes<'_> {
+impl Monitor<'_> {
     fn begin(&mut self, what: String) {
         (self.what, self.pass) = (what, 0);
         self.watch.restart();
     }
 }
 
-impl WatchRows for Eyes<'_> {
+impl WatchRows for Monitor<'_> {
     fn rows(&mut self, rows: u64, of: u64) -> ControlFlow<()> {
-        if self.interrupt.is_asked() {
+        if self.interrupt.is_requested() {
             return ControlFlow::Break(());
         }
         self.pass += u32::from(rows == 0);
@@ -55,14 +55,14 @@ impl WatchRows for Eyes<'_> {
     }
 }
 
-/// A trace and whoever watches.
+/// A trace with its monitor.
 pub(crate) struct Traced<'a> {
     name: String,
     trace: Trace,
     services: Vec<String>,
-    /// Of the service that is being asked about.
+    /// The tags of the planned service.
     tags: Vec<Tag>,
-    eyes: Eyes<'a>,
+    monitor: Monitor<'a>,
 }
 
 impl<'a> Traced<'a> {
@@ -72,7 +72,7 @@ impl<'a> Traced<'a> {
         let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
         let services: Vec<String> = policy.services().leaves().map(|(_, service)| service.path().to_owned()).collect();
         let watch = Watch::new(ui.err_is_terminal());
-        let mut eyes = Eyes { ui, watch, interrupt, what: format!("reading {name}"), pass: 0 };
+        let mut monitor = Monitor { ui, watch, interrupt, what: format!("reading {name}"), pass: 0 };
         let input: Box<dyn BufRead> = if path == Path::new("-") {
             Box::new(BufReader::with_capacity(BLOCK, io::stdin()))
         } else {
@@ -81,13 +81,13 @@ impl<'a> Traced<'a> {
         };
         let mut unknown = None;
         let tag = |wanted: &str| {
-            let place = services.iter().position(|known| known == wanted);
-            if place.is_none() {
+            let index = services.iter().position(|known| known == wanted);
+            if index.is_none() {
                 unknown = Some(wanted.to_owned());
             }
-            place.and_then(|place| u32::try_from(place).ok()).map(Tag)
+            index.and_then(|index| u32::try_from(index).ok()).map(Tag)
         };
-        let trace = Trace::read(input, tag, &mut eyes).map_err(|error| match error {
+        let trace = Trace::read(input, tag, &mut monitor).map_err(|error| match error {
             ReadError::Line { line, cause, mut hint } => {
                 if let Some(unknown) = &unknown {
                     hint = Suggester::default().hint(unknown, services.iter().map(String::as_str), &hint);
@@ -99,21 +99,27 @@ impl<'a> Traced<'a> {
                 .hint("write a line for each message: its time in seconds and its size in bytes"),
             ReadError::Io(error) => cannot_read(&name, &error),
         })?;
-        eyes.watch.finish();
-        Ok(Self { name, trace, services, tags: Vec::new(), eyes })
+        monitor.watch.finish();
+        Ok(Self { name, trace, services, tags: Vec::new(), monitor })
     }
 
-    /// The queue that the messages of a service pass, those of the services nested in it among them.
+    /// The queue of a service's messages, nested services included.
     pub(crate) fn of(&mut self, service: &str) -> Result<Queue<'_, 'a>, CommandError> {
         let below =
             |path: &str| path.strip_prefix(service).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let places = (0..).zip(&self.services);
-        self.tags = places.filter(|(_, path)| below(path)).map(|(place, _)| Tag(place)).collect();
+        let services = (0..).zip(&self.services);
+        self.tags = services.filter(|(_, path)| below(path)).map(|(index, _)| Tag(index)).collect();
         let queue = TraceQueue::new(&self.trace, Quantile::P99, &self.tags).map_err(|_| {
             CommandError::refused(format!("{} has no message of service `{service}`", self.name))
-                .hint("name the service in the column `service`, or leave the column out to ask about all messages")
+                .hint("name the service in the column `service`, or leave the column out to plan for all messages")
         })?;
-        Ok(Queue { queue, trace: &self.trace, name: &self.name, service: service.to_owned(), eyes: &mut self.eyes })
+        Ok(Queue {
+            queue,
+            trace: &self.trace,
+            name: &self.name,
+            service: service.to_owned(),
+            monitor: &mut self.monitor,
+        })
     }
 }
 
@@ -123,12 +129,12 @@ pub(crate) struct Queue<'t, 'a> {
     trace: &'t Trace,
     name: &'t str,
     service: String,
-    eyes: &'t mut Eyes<'a>,
+    monitor: &'t mut Monitor<'a>,
 }
 
 impl Queue<'_, '_> {
     fn begin(&mut self, what: &str) {
-        self.eyes.begin(format!("trace, {}: {what}", self.service));
+        self.monitor.begin(format!("trace, {}: {what}", self.service));
     }
 
     /// The load of the trace as it is.
@@ -139,7 +145,7 @@ impl Queue<'_, '_> {
     /// The completion time of the trace as it is.
     pub(crate) fn as_it_is(&mut self, capacity: Bandwidth) -> Result<Found<Duration>, CommandError> {
         self.begin("as it is");
-        told(self.queue.completion_time(capacity, self.eyes))
+        or_text(self.queue.completion_time(capacity, self.monitor))
     }
 
     /// Completion times by load.
@@ -148,11 +154,11 @@ impl Queue<'_, '_> {
         let mut curve = Vec::new();
         for load in CURVE {
             let Ok(load) = Load::from_billionths(load * 10_000_000) else { continue };
-            if let Ok(time) = told(self.queue.completion_time_at(capacity, load, self.eyes))? {
+            if let Ok(time) = or_text(self.queue.completion_time_at(capacity, load, self.monitor))? {
                 curve.push((load, time));
             }
         }
-        self.eyes.watch.finish();
+        self.monitor.watch.finish();
         Ok(curve)
     }
 
@@ -167,29 +173,30 @@ impl Queue<'_, '_> {
             None => Err("no time holds at a load of 100 %".to_owned()),
             Some(load) => {
                 self.begin("at the planned load");
-                told(self.queue.completion_time_at(capacity, load, self.eyes))?
+                or_text(self.queue.completion_time_at(capacity, load, self.monitor))?
             }
         };
         self.begin("the largest load");
-        let largest_load = told(self.queue.largest_load(capacity, target, self.eyes))?;
+        let largest_load = or_text(self.queue.largest_load(capacity, target, self.monitor))?;
         self.begin("the smallest capacity");
-        let smallest_capacity = told(self.queue.smallest_capacity(target, self.eyes))?;
-        self.eyes.watch.finish();
+        let smallest_capacity = or_text(self.queue.smallest_capacity(target, self.monitor))?;
+        self.monitor.watch.finish();
         let all = text::whole(self.trace.len() as u64);
         let whose = match self.queue.asked() {
             asked if asked == self.trace.len() as u64 => String::new(),
             asked => format!(", {} of them this service's,", text::whole(asked)),
         };
         let assumes = format!(
-            "the {all} messages of {}{whose} come again, in one queue, first in, first out; for another load with other gaps",
+            "the {all} messages of {}{whose} arrive again, in one queue, first in, first out; for another load with \
+             other gaps",
             self.name
         );
         Ok(Answer { method: Method::Trace, time, largest_load, smallest_capacity, assumes })
     }
 }
 
-/// What there is to say about a result; being stopped ends the command.
-fn told<T>(result: Result<T, TraceError>) -> Result<Found<T>, CommandError> {
+/// A result with its error as a text; an interruption ends the command.
+fn or_text<T>(result: Result<T, TraceError>) -> Result<Found<T>, CommandError> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(TraceError::Stopped) => Err(stopped()),

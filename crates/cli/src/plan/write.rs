@@ -1,8 +1,8 @@
-//! `--write`: the cap that was found, put into the policy's file.
+//! `--write`: puts the cap into the policy's file.
 //!
-//! Problem: the file is an operator's work, and may be in use. Approach: [`Policy::write_cap`] changes only what has to
-//! change and proves it; the file is then replaced as a whole, with its permissions, and only if nobody changed it since
-//! it was read. A name that is a link stays one.
+//! Problem: the file is an operator's work, and may be in use. Approach: [`Policy::write_cap`]
+//! changes only the necessary part and proves it; the file is then replaced as a whole, with its
+//! permissions, and only if it has not changed since it was read. A name that is a link stays one.
 
 use crate::error::CommandError;
 use std::fs;
@@ -19,7 +19,8 @@ pub(crate) struct PolicyFile {
     bytes: Vec<u8>,
 }
 
-/// A line that was changed: its number, what it was and what it is. Only one of them where a line came or went.
+/// A changed line: its number, its old and its new text. One of them is `None` for an added or
+/// removed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ChangedLine {
     pub(crate) number: usize,
@@ -39,7 +40,7 @@ impl PolicyFile {
         Ok((Self { path: real, bytes }, source))
     }
 
-    /// Writes the cap, and gives the lines that it changed and the policy that the file is now.
+    /// Writes the cap, and returns the changed lines and the new policy.
     pub(crate) fn write(
         &self,
         policy: &Policy,
@@ -61,7 +62,7 @@ impl PolicyFile {
         beside.as_file().set_permissions(permissions).and_then(|()| beside.as_file().sync_all()).map_err(cannot)?;
         if fs::read(&self.path).map_err(cannot)? != self.bytes {
             let path = self.path.display();
-            return Err(CommandError::failed(format!("somebody changed `{path}` while the plan was made"))
+            return Err(CommandError::failed(format!("`{path}` was changed while the plan was made"))
                 .hint("run the command again"));
         }
         beside.persist(&self.path).map_err(|error| cannot(error.error))?;
@@ -72,16 +73,16 @@ impl PolicyFile {
 /// A byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The lines between what two texts begin and end with alike.
+/// The lines between the common beginning and the common end of two texts.
 fn changed_lines(old: &str, new: &str) -> Vec<ChangedLine> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
     let alike = |(a, b): &(&&str, &&str)| a == b;
     let before = old.iter().zip(&new).take_while(alike).count();
     let after = old[before..].iter().rev().zip(new[before..].iter().rev()).take_while(alike).count();
     let (old, new) = (&old[before..old.len() - after], &new[before..new.len() - after]);
-    let line = |lines: &[&str], place: usize| lines.get(place).map(|line| line.trim_end_matches('\r').to_owned());
+    let line = |lines: &[&str], index: usize| lines.get(index).map(|line| line.trim_end_matches('\r').to_owned());
     (0..old.len().max(new.len()))
-        .map(|place| ChangedLine { number: before + place + 1, was: line(old, place), is: line(new, place) })
+        .map(|index| ChangedLine { number: before + index + 1, was: line(old, index), is: line(new, index) })
         .collect()
 }
 
@@ -113,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_changed_is_left_alone() {
+    fn changed_file_is_left_alone() {
         let directory = tempfile::tempdir().expect("a directory");
         let (path, file, policy) = file(directory.path(), TEXT);
         fs::write(&path, "theirs").expect("written");
         let cap = PerDirection::both(Some(Bandwidth::from_mbps(700)));
         assert!(file.write(&policy, ContentionPoint::Rack, cap).is_err());
         assert_eq!(fs::read_to_string(&path).expect("text"), "theirs");
-        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1, "no other file is left");
     }
 
     #[test]

@@ -1,24 +1,25 @@
 //! `--set PATH=VALUE` and `--sweep PATH=VALUES`.
 //!
-//! Values of a sweep are separated by commas; `1..5` stands for the whole numbers from 1 to 5, both included. Commas inside
-//! brackets are the value's own. What one option lists with semicolons changes together: the first value of each path,
-//! then the second, and so on.
+//! Values of a sweep are separated by commas; `1..5` stands for the whole numbers from 1 to 5, both
+//! included. Commas inside brackets belong to the value. Paths with semicolons between them in one
+//! option change together: the first value of each path, then the second, and so on.
 //!
-//! Worked example: `seed=1..3,7` has the values 1, 2, 3 and 7. `transport=dctcp,pfabric; network.queue={discipline: ecn,
-//! mark: 30kB},pfabric` gives two points, each transport with its own queues.
+//! Worked example: `seed=1..3,7` has the values 1, 2, 3 and 7. `transport=dctcp,pfabric;
+//! network.queue={discipline: ecn, mark: 30kB},pfabric` gives two points, each transport with its
+//! own queues.
 
 use crate::text;
 use serde::{Deserialize, Serialize};
 
-/// As many values as an axis may have: a range that is longer is a slip, not a sweep.
+/// The most values of an axis: a longer range is a mistake.
 const MAX_VALUES: u64 = 100_000;
 
-/// A value of the scenario that is changed.
+/// A changed value of the scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Setting {
-    /// Where, as `weir_document::set` takes it.
+    /// The path, as `weir_document::set` takes it.
     pub(crate) path: String,
-    /// As it would be written in the file.
+    /// The value, as in the file.
     pub(crate) value: String,
 }
 
@@ -41,10 +42,10 @@ impl Setting {
     }
 }
 
-/// A value of the scenario with all that a sweep gives it.
+/// A value of the scenario with all its values in a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Axis {
-    /// Where.
+    /// The path.
     pub(crate) path: String,
     /// At least one; each once, or each once together with those that change with it.
     pub(crate) values: Vec<String>,
@@ -53,7 +54,7 @@ pub(crate) struct Axis {
     pub(crate) together: bool,
 }
 
-/// What one `--sweep` gives: one axis, or several that change together.
+/// The axes of one `--sweep`: one, or several that change together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Axes(pub(crate) Vec<Axis>);
 
@@ -76,7 +77,7 @@ impl Axes {
         }
         let count = axes.first().map_or(0, |axis| axis.values.len());
         let mut together: Vec<Vec<&str>> =
-            (0..count).map(|place| axes.iter().map(|axis| &*axis.values[place]).collect()).collect();
+            (0..count).map(|index| axes.iter().map(|axis| &*axis.values[index]).collect()).collect();
         together.sort_unstable();
         if let Some(twice) = together.windows(2).find(|pair| pair[0] == pair[1]) {
             let twice = twice[0].join("; ");
@@ -120,7 +121,7 @@ fn parts(text: &str, separator: char) -> Vec<&str> {
     let (mut parts, mut start, mut depth, mut quoted) = (Vec::new(), 0, 0usize, false);
     for (at, c) in text.char_indices() {
         match c {
-            // A place in a path, `traffic[0]`, opens and closes like a list.
+            // An index in a path, `traffic[0]`, opens and closes like a list.
             '"' if depth > 0 => quoted = !quoted,
             _ if quoted => {}
             '[' | '{' => depth += 1,
@@ -136,7 +137,7 @@ fn parts(text: &str, separator: char) -> Vec<&str> {
     parts
 }
 
-/// The shortest name of each axis that is no other's: the last key, or the whole path.
+/// The shortest unique name of each axis: the last key, or the whole path.
 pub(crate) fn short_names(axes: &[Axis]) -> Vec<&str> {
     let last = |axis: &'_ Axis| axis.path.rfind('.').map_or(0, |dot| dot + 1);
     let lasts: Vec<&str> = axes.iter().map(|axis| &axis.path[last(axis)..]).collect();

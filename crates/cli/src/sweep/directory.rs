@@ -2,14 +2,15 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `sweep.json` | what the sweep is, and its points' states |
+//! | `sweep.json` | the identity of the sweep, and its points' states |
 //! | `points/NAME/` | the files of a run, and `point.json`, which comes last |
 //! | `points.csv` | a row for each complete point, group and size bin |
 //! | `report.html` | the curves |
 //!
-//! Problem: a sweep is killed at any time, and must neither run a point twice nor believe one that is half-written.
-//! Approach: `point.json` says that a point is done. When a directory is used for another sweep, the old `sweep.json` goes
-//! first, then the old points, and the new `sweep.json` comes last; so the points beside a `sweep.json` are its own.
+//! Problem: a sweep may be killed at any time, and must neither run a point twice nor use a
+//! half-written one. Approach: `point.json` marks a complete point. When a directory is used for
+//! another sweep, the old `sweep.json` is removed first, then the old points, and the new
+//! `sweep.json` is written last; so the points beside a `sweep.json` belong to it.
 
 use super::table;
 use super::{MANIFEST, Manifest, State};
@@ -29,18 +30,18 @@ pub(crate) const TABLE: &str = "points.csv";
 #[derive(Debug)]
 pub(crate) struct SweepDirectory {
     path: PathBuf,
-    /// Held as long as this is: two programs would run every point twice.
+    /// Held as long as this value: two programs would run every point twice.
     _lock: File,
     pub(crate) manifest: Manifest,
 }
 
 impl SweepDirectory {
-    /// Goes on with the sweep that is there, or begins it. A directory with anything else is refused unless `force`, which
-    /// always begins anew.
+    /// Continues the sweep in the directory, or begins it. A directory with other files is refused
+    /// unless `force`, which always begins anew.
     pub(crate) fn open(path: &Path, mut manifest: Manifest, force: bool) -> Result<Self, CommandError> {
         let lock = lock(path)?;
         let there = match Manifest::read(path) {
-            // Whatever it is, it was asked to go.
+            // With `force` any file is replaced.
             Err(_) if force => None,
             there => there?,
         };
@@ -68,7 +69,7 @@ impl SweepDirectory {
         Ok(sweep)
     }
 
-    /// Where a point's files are.
+    /// The directory of a point.
     pub(crate) fn point(&self, point: usize) -> PathBuf {
         self.path.join(POINTS).join(&self.manifest.points[point].name)
     }
@@ -78,12 +79,12 @@ impl SweepDirectory {
         self.manifest.write(&self.path)
     }
 
-    /// What became of the points that are over.
+    /// The results of the finished points.
     pub(crate) fn summaries(&self) -> Result<Vec<PointSummary>, FileError> {
         summaries(&self.path, &self.manifest)
     }
 
-    /// Writes the table and the page, if any point is over, and gives the page's path.
+    /// Writes the table and the page, if a point has ended, and returns the page's path.
     pub(crate) fn write_report(&self, summaries: &[PointSummary]) -> Result<Option<PathBuf>, FileError> {
         if summaries.is_empty() {
             return Ok(None);
@@ -95,7 +96,7 @@ impl SweepDirectory {
 
 /// Writes the files of a point; it is complete when this returns.
 pub(crate) fn write_point(directory: &Path, run: &SimulatedRun, command: &str) -> Result<(), FileError> {
-    // What a run that was killed left half-written.
+    // Leftovers of a killed run.
     remove_directory(directory)?;
     ResultsDirectory::prepare(directory, true)?;
     run.write(directory, command)?;
@@ -103,7 +104,7 @@ pub(crate) fn write_point(directory: &Path, run: &SimulatedRun, command: &str) -
     write_text(&directory.join(POINT), &format!("{}\n", summary.to_json()))
 }
 
-/// Draws the page of a sweep from its files; None where there is no sweep.
+/// Draws the page of a sweep from its files; None if there is no sweep.
 pub(crate) fn draw(directory: &Path) -> Result<Option<PathBuf>, FileError> {
     let Some(manifest) = Manifest::read(directory)? else { return Ok(None) };
     let summaries = summaries(directory, &manifest)?;
@@ -123,7 +124,7 @@ fn summaries(directory: &Path, manifest: &Manifest) -> Result<Vec<PointSummary>,
             State::Pending => {}
             State::Complete => {
                 let mut summary = read_point(&directory.join(POINTS).join(&point.name))?;
-                // Only a name in `points` leads there, whatever somebody wrote into `sweep.json`.
+                // Only a name in `points` becomes a link, whatever `sweep.json` contains.
                 summary.page = is_name(&point.name).then(|| format!("{POINTS}/{}/{PAGE}", point.name));
                 summaries.push(summary);
             }
@@ -156,12 +157,12 @@ fn is_complete(directory: &Path) -> bool {
     read_point(directory).is_ok_and(|point| point.statistics().is_some())
 }
 
-/// Whether it is a name in a directory, not a path that leads elsewhere.
+/// Whether it is a name in a directory, not a path to another one.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }
 
-/// Takes the directory for this process; it is made if it is not there.
+/// Locks the directory for this process; it is made if it does not exist.
 fn lock(path: &Path) -> Result<File, CommandError> {
     let io = |what| move |cause| FileError::Io { what, path: path.to_owned(), cause };
     if path.exists() && !path.is_dir() {
@@ -174,12 +175,12 @@ fn lock(path: &Path) -> Result<File, CommandError> {
             let cause = format!("another weir runs a sweep in `{}`", path.display());
             Err(CommandError::refused(cause).hint("wait for it to end, or name another directory"))
         }
-        // Some network file systems have no locks; there, nobody is kept from running a sweep twice.
+        // Some network file systems have no locks; a sweep can run twice there.
         Err(TryLockError::Error(_)) | Ok(()) => Ok(lock),
     }
 }
 
-/// Takes away what was being written when an earlier run was killed.
+/// Removes half-written files of a killed run.
 fn remove_unfinished(path: &Path) -> Result<(), FileError> {
     let entries = fs::read_dir(path).map_err(|cause| FileError::Io { what: "read", path: path.to_owned(), cause })?;
     for entry in entries.flatten() {

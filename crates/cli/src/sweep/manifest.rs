@@ -1,7 +1,8 @@
-//! `sweep.json`: what a sweep is, and how far it has come.
+//! `sweep.json`: the identity of a sweep, and its progress.
 //!
-//! What a sweep is (its [`Identity`]) never changes in a directory: the same command goes on with it, another is refused.
-//! The states of points are told for people and programs; whether a point is done says its own `point.json`.
+//! The [`Identity`] of a sweep never changes in a directory: the same command continues it, another
+//! one is refused. The states of points are for people and programs; a point is complete if its own
+//! `point.json` exists.
 
 use super::{Axis, Plan, Setting, Shelf};
 use crate::json;
@@ -15,7 +16,7 @@ use weir_scenario::Scenario;
 
 /// The file's name.
 pub(crate) const MANIFEST: &str = "sweep.json";
-/// The version of the format; a key more does not raise it.
+/// The version of the format; an additional key does not raise it.
 const FORMAT: u32 = 1;
 
 /// The whole file.
@@ -25,29 +26,30 @@ pub(crate) struct Manifest {
     pub(crate) identity: Identity,
     /// The scenario's name.
     pub(crate) scenario: String,
-    /// The seed of points that are not given one.
+    /// The seed of points without one of their own.
     pub(crate) seed: u64,
-    /// What gives the same again.
+    /// The command that makes the same sweep.
     pub(crate) command: String,
     /// In the order of the plan.
     pub(crate) points: Vec<Entry>,
 }
 
-/// What makes a sweep the one that it is.
+/// The identity of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// [`FORMAT`].
     pub(crate) format: u32,
-    /// The version of the program: another may simulate otherwise.
+    /// The version of the program: another one may simulate differently.
     pub(crate) weir: String,
-    /// Of the scenario and all files that it names.
+    /// The digest of the scenario and all files that it names.
     pub(crate) sha256: String,
     pub(crate) settings: Vec<Setting>,
     pub(crate) parameters: Vec<Axis>,
 }
 
 impl Identity {
-    /// What a plan over these files is. All points have been read, so that the shelf has all files.
+    /// The identity of a plan over these files. All points have been read, so that the shelf has
+    /// all files.
     pub(crate) fn new(plan: &Plan, shelf: &Shelf) -> Self {
         Self {
             format: FORMAT,
@@ -70,13 +72,13 @@ pub(crate) struct Entry {
     pub(crate) state: State,
 }
 
-/// How far a point has come.
+/// The state of a point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub(crate) enum State {
     /// It has not been run to its end.
     Pending,
-    /// Its files are there.
+    /// Its files are complete.
     Complete,
     /// It cannot be run.
     Failed {
@@ -86,7 +88,7 @@ pub(crate) enum State {
 }
 
 impl Manifest {
-    /// A sweep of which nothing is done.
+    /// A sweep before its first point.
     pub(crate) fn new(plan: &Plan, shelf: &Shelf, scenario: &Scenario, command: String) -> Self {
         let entry = |point: &super::Point| Entry {
             name: point.name.clone(),
@@ -102,7 +104,7 @@ impl Manifest {
         }
     }
 
-    /// Reads the file of a directory; None where there is none.
+    /// Reads the file of a directory; None if it does not exist.
     pub(crate) fn read(directory: &Path) -> Result<Option<Self>, FileError> {
         let path = directory.join(MANIFEST);
         let text = match read_text(&path) {
@@ -124,7 +126,7 @@ impl Manifest {
         write_text(&directory.join(MANIFEST), &json::to_text(&value))
     }
 
-    /// How many points are complete, and how many failed.
+    /// The number of complete points, and of failed ones.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let count = |is: fn(&State) -> bool| self.points.iter().filter(|point| is(&point.state)).count();
         (count(|state| *state == State::Complete), count(|state| matches!(state, State::Failed { .. })))

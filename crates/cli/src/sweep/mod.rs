@@ -1,9 +1,9 @@
 //! Sweeps: one scenario at every combination of some values.
 //!
-//! Problem: a curve is hundreds of runs; they should use all processors, survive a power cut, and come out the same
-//! whichever of them ran first. Approach: everything that a sweep is (its [`Plan`]) follows from the command line and the
-//! scenario's files; each point is a run in a directory of its own, done when its `point.json` is there; what is
-//! drawn in the end is drawn from these alone.
+//! Problem: a curve is hundreds of runs; they should use all processors, survive a power cut, and
+//! have the same results whichever of them ran first. Approach: everything about a sweep (its
+//! [`Plan`]) follows from the command line and the scenario's files; each point is a run in a
+//! directory of its own, complete when its `point.json` exists; the page is drawn from these alone.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! All points of a sweep: the cross product of its axes, the last axis fastest. Axes that change together count as one.
 //!
-//! A point's name says what is different in it and sorts as the points do: its number, then key and value of each axis,
-//! with only such characters as need no quoting anywhere.
+//! A point's name contains its differences and sorts as the points do: its number, then key and
+//! value of each axis, with only such characters as need no quoting anywhere.
 //!
 //! Worked example: `seed=1,2` and `traffic[0].load=20%,60%` give `1_seed-1_load-20`, `2_seed-1_load-60`,
 //! `3_seed-2_load-20` and `4_seed-2_load-60`.
@@ -14,12 +14,12 @@ const MAX_POINTS: usize = 100_000;
 /// The longest name of a point, in bytes; file systems allow 255.
 const MAX_NAME: usize = 120;
 
-/// What a sweep runs.
+/// The runs of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// What is the same in all points.
+    /// The values of all points.
     pub(crate) settings: Vec<Setting>,
-    /// What is not.
+    /// The values that differ.
     pub(crate) axes: Vec<Axis>,
     /// Every combination.
     pub(crate) points: Vec<Point>,
@@ -44,8 +44,8 @@ impl Plan {
         };
         let keys: Vec<String> = short_names(&axes).into_iter().map(slug).collect();
         let digits = count.to_string().len();
-        let point = |place: usize| {
-            let mut rest = place;
+        let point = |index: usize| {
+            let mut rest = index;
             let mut values: Vec<Setting> = Vec::new();
             for group in groups.iter().rev() {
                 let length = group[0].values.len();
@@ -55,8 +55,8 @@ impl Plan {
             }
             values.reverse();
             let parts = keys.iter().zip(&values).map(|(key, of)| format!("_{key}-{}", slug(&of.value)));
-            let mut name = format!("{:0digits$}{}", place + 1, parts.collect::<String>());
-            // The number alone tells points apart. Slugs are ASCII, so every place is a boundary.
+            let mut name = format!("{:0digits$}{}", index + 1, parts.collect::<String>());
+            // The number alone distinguishes points. Slugs are ASCII, so every index is a boundary.
             name.truncate(MAX_NAME);
             Point { name, values }
         };
@@ -65,28 +65,28 @@ impl Plan {
         Ok(Self { settings, axes, points })
     }
 
-    /// All that is changed in the scenario for a point.
+    /// All changed values of the scenario for a point.
     pub(crate) fn settings_of(&self, point: usize) -> Vec<Setting> {
         self.settings.iter().chain(&self.points[point].values).cloned().collect()
     }
 
-    /// Points that together have every combination of the values other than the seed, and every seed: what a
-    /// seed is does not depend on the rest, so nothing more has to be read to know that all are valid. A seed that changes
-    /// together with others is one of their values.
+    /// Points that together have every combination of the values other than the seed, and every
+    /// seed. A seed does not affect the validity of the rest, so no further point has to be read to
+    /// check all of them. A seed that changes together with others is one of their values.
     pub(crate) fn worth_checking(&self) -> Vec<usize> {
         let alone =
-            |place: usize| !self.axes[place].together && !self.axes.get(place + 1).is_some_and(|of| of.together);
+            |index: usize| !self.axes[index].together && !self.axes.get(index + 1).is_some_and(|of| of.together);
         let first = |point: &Point, seed: bool| {
-            let is_seed = |place: usize| self.axes[place].path == "seed" && alone(place);
+            let is_seed = |index: usize| self.axes[index].path == "seed" && alone(index);
             let mut chosen = self.axes.iter().zip(&point.values).enumerate().filter(|(at, _)| is_seed(*at) == seed);
             chosen.all(|(_, (axis, of))| axis.values[0] == of.value)
         };
         let worth = |(_, point): &(usize, &Point)| first(point, true) || first(point, false);
-        self.points.iter().enumerate().filter(worth).map(|(place, _)| place).collect()
+        self.points.iter().enumerate().filter(worth).map(|(index, _)| index).collect()
     }
 }
 
-/// Letters, digits, dots and dashes; whatever else there is becomes a dash, except at the end.
+/// Letters, digits, dots and dashes; other characters become a dash, except at the end.
 fn slug(text: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     let text: String = text.chars().map(kept).collect();

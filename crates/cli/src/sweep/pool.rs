@@ -1,8 +1,9 @@
 //! Points on threads.
 //!
-//! Problem: points take from seconds to hours, and one may panic. Approach: each thread takes the next point when it has
-//! done one, so that a slow point holds up nobody; a panic is caught and becomes the point's failure. What happens is
-//! handed to the one thread that speaks to people and keeps the list.
+//! Problem: points take from seconds to hours, and one may panic. Approach: each thread takes the
+//! next point when it has finished one, so that a slow point does not delay the others; a panic is
+//! caught and becomes the point's failure. Events go to the one thread that writes to the terminal
+//! and keeps the list.
 //!
 //! No result depends on which thread ran a point, or when: points share only files that are read once.
 
@@ -18,30 +19,31 @@ use weir_sim::Progress;
 pub(crate) enum Ended {
     /// Its files are written.
     Complete,
-    /// It cannot be run, and why.
+    /// It cannot be run, with the reason.
     Failed(String),
-    /// Somebody interrupted it.
+    /// The user interrupted it.
     Interrupted,
     /// Its files cannot be written.
     Disk(FileError),
 }
 
-/// What the threads tell; the number is the point's place in the plan.
+/// Events of the threads; the number is the point's index in the plan.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A thread took a point.
     Started(usize),
-    /// How far a point has come.
+    /// The progress of a point.
     Step(usize, Progress),
-    /// A thread is done with a point.
+    /// A thread has finished a point.
     Ended(usize, Ended),
 }
 
-/// Runs `work` for all points, `jobs` at a time, in their order; no new ones once `stop` is set, or after one that was
-/// interrupted or whose files cannot be written. `on` is called on this thread.
+/// Runs `work` for all points, `jobs` at a time, in their order; no new ones once `stop` is set, or
+/// after a point that was interrupted or whose files cannot be written. `on` is called on this
+/// thread.
 ///
 /// # Errors
-/// If threads cannot be started; what was begun is then done.
+/// If threads cannot be started; points under way are then finished.
 pub(crate) fn run_all(
     points: &[usize],
     jobs: usize,
@@ -56,19 +58,20 @@ pub(crate) fn run_all(
         for _ in 0..jobs.min(points.len()) {
             let (sender, next) = (sender.clone(), &next);
             let worker = move || {
-                // Nobody listens only when the other side has panicked; this thread then ends with the next point.
-                let tell = |event| drop(sender.send(event));
+                // Sending fails only if the receiver has panicked; this thread then ends with the
+                // next point.
+                let report = |event| drop(sender.send(event));
                 while !stop.load(Ordering::Relaxed)
                     && let Some(&point) = points.get(next.fetch_add(1, Ordering::Relaxed))
                 {
-                    tell(Event::Started(point));
-                    let mut step = |progress| tell(Event::Step(point, progress));
+                    report(Event::Started(point));
+                    let mut step = |progress| report(Event::Step(point, progress));
                     let ended = catch(|| work(point, &mut step)).unwrap_or_else(Ended::Failed);
-                    // At once: whoever listens may be slower than the next point.
+                    // Set here, since the receiver may be slower than the next point.
                     if matches!(ended, Ended::Disk(_) | Ended::Interrupted) {
                         stop.store(true, Ordering::Relaxed);
                     }
-                    tell(Event::Ended(point, ended));
+                    report(Event::Ended(point, ended));
                 }
             };
             if let Err(error) = thread::Builder::new().spawn_scoped(scope, worker) {
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Runs points that end as `work` says, and gives their ends by place.
+    /// Runs points whose ends `work` returns, and returns the ends by index.
     fn ends(points: &[usize], jobs: usize, work: impl Fn(usize) -> Ended + Sync) -> BTreeMap<usize, String> {
         let mut ends = BTreeMap::new();
         let stop = AtomicBool::new(false);
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_the_points_own() {
+    fn panic_is_the_failure_of_its_point() {
         let work = |point| if point == 1 { panic!("port 3 above\n its rate") } else { Ended::Complete };
         let ends = ends(&[0, 1, 2, 5], 2, work);
         assert_eq!(ends.len(), 4);
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_point_does_not_hold_up_the_others() {
+    fn slow_point_does_not_delay_the_others() {
         // The first point waits until all others are done.
         let others = AtomicUsize::new(0);
         let work = |point| {

@@ -1,8 +1,8 @@
 //! The files that a scenario names, each read once.
 //!
-//! Problem: a sweep runs for hours, and somebody edits a file meanwhile; and a sweep that goes on must be the one that
-//! was started. Approach: every file is kept as it was first read, so all points see the same; the digest over all of
-//! them (SHA-256) says whether two sweeps are the same.
+//! Problem: a sweep runs for hours, and a file may be edited meanwhile; and a continued sweep must
+//! be the one that was started. Approach: every file is kept as it was first read, so all points
+//! have the same content; the digest over all of them (SHA-256) identifies the sweep.
 
 use crate::error::CommandError;
 use sha2::{Digest, Sha256};
@@ -13,7 +13,7 @@ use weir_document::{Diagnostics, Source};
 use weir_policy::Policy;
 use weir_scenario::{Files, Outcome, PolicyOutcome, ReadOptions, Scenario, language};
 
-/// A scenario with all that it names.
+/// A scenario with all files that it names.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     scenario: Arc<Source>,
@@ -23,7 +23,8 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// Reads the scenario's text; that of standard input names files from the working directory on.
+    /// Reads the scenario's text; one from standard input names files relative to the working
+    /// directory.
     pub(crate) fn open(path: &Path) -> Result<Self, CommandError> {
         let scenario = crate::input::source(path, language::MAX_FILE)?;
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
@@ -35,11 +36,11 @@ impl Shelf {
         Scenario::from_files(&self.scenario, &self.directory, &mut Reader(self), options)
     }
 
-    /// A digest of all that was read so far, by name and content.
+    /// A digest of all files so far, by name and content.
     pub(crate) fn digest(&self) -> String {
         let mut all = Sha256::new();
         let mut add = |name: &str, text: &str| {
-            // Lengths keep one text's end from being another's beginning.
+            // Lengths separate the end of one text from the beginning of the next.
             for part in [name, text] {
                 all.update((part.len() as u64).to_be_bytes());
                 all.update(part);

@@ -1,10 +1,11 @@
-//! `points.csv`: a row for each complete point, group and size bin, as statistics programs want it.
+//! `points.csv`: a row for each complete point, group and size bin, for statistics programs.
 //!
-//! Columns: the point's name, its seed, a column for each swept value other than the seed, the group (`all` for all flows
-//! together), the bin's bounds in bytes (empty: without), flows, flows that did not finish, and mean, p50, p95, p99,
-//! p99.9 and maximum of completion times (picoseconds) and slowdowns; and, of the group as a whole in its row of all sizes,
-//! goodput (bit/s), Jain's index, retransmissions, timeouts, flows with a deadline and those that met it. What is not
-//! known is empty.
+//! Columns: the point's name, its seed, a column for each swept value other than the seed, the
+//! group (`all` for all flows together), the bin's bounds in bytes (empty: without), flows, flows
+//! that did not finish, and mean, p50, p95, p99, p99.9 and maximum of completion times
+//! (picoseconds) and slowdowns; and, of the group as a whole in its row of all sizes, goodput
+//! (bit/s), Jain's index, retransmissions, timeouts, flows with a deadline and those that met it.
+//! Unknown values are empty.
 
 use super::{Manifest, State};
 use std::io;
@@ -14,7 +15,7 @@ use weir_results::statistics::{BinStatistics, GroupStatistics};
 use weir_results::summary::Summary;
 use weir_results::{FileError, PointSummary};
 
-/// Writes the table of the points that are over.
+/// Writes the table of the finished points.
 pub(crate) fn write(path: &Path, manifest: &Manifest, summaries: &[PointSummary]) -> Result<(), FileError> {
     let over = manifest.points.iter().filter(|point| point.state != State::Pending);
     let axes = manifest.identity.parameters.iter().map(|axis| axis.path.as_str()).filter(|path| *path != "seed");

@@ -1,8 +1,8 @@
 //! Usage against guarantee and limit in a few characters.
 //!
-//! `████░│······▐···`: filled to the usage, `░` where that is below the guarantee, `│` the guarantee, `▐` the limit, dots
-//! up to what the whole bar stands for. What is at the same place as something else is told by the more important:
-//! limit, guarantee, usage.
+//! `████░│······▐···`: filled to the usage, `░` where that is below the guarantee, `│` the
+//! guarantee, `▐` the limit, dots up to the capacity of the whole bar. Of several values in one
+//! cell the most important is shown: limit, guarantee, usage.
 //!
 //! Worked example: 200 of 1000 Mb/s in ten cells, 500 guaranteed, 800 at most: `██░░░│··▐·`.
 
@@ -30,7 +30,7 @@ impl Piece {
     }
 }
 
-/// A bar of `width` pieces that stands for `whole`; usage beyond it fills it.
+/// A bar of `width` pieces for the capacity `whole`; a usage beyond it fills it.
 pub(crate) fn bar(
     width: usize,
     whole: Bandwidth,

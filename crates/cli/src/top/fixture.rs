@@ -1,4 +1,5 @@
-//! Made-up machines for tests: m1 is well, m2 was lost 12 s ago, m3 was never there; a fabric broker.
+//! Made-up machines for tests: m1 is well, m2 was lost 12 s ago, m3 never had a status; a fabric
+//! broker.
 
 use std::sync::Arc;
 use weir_observe::watcher::View;

@@ -2,9 +2,9 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | `rows` | what is shown of a view, sorted and filtered |
+//! | `rows` | the shown rows of a view, sorted and filtered |
 //! | `bar` | usage against guarantee and limit in a few characters |
-//! | `state` | what keys change |
+//! | `state` | the state that keys change |
 //! | `screen` | a screen of it |
 //! | `plain` | tables and JSON, once |
 

@@ -1,4 +1,4 @@
-//! The same once: tables for people, the model for programs.
+//! A view once: tables for people, the model for programs.
 
 use super::rows::{Filter, Order, machines, services};
 use crate::output::{Style, Table, Ui};
@@ -8,7 +8,7 @@ use std::io;
 use weir_observe::watcher::View;
 use weir_units::{Bandwidth, Direction};
 
-/// What a terminal would act on is not passed on: names come from whoever answered.
+/// Removes control characters, since names come from other hosts.
 fn clean(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
@@ -19,7 +19,7 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
     let mut lost = Vec::new();
     for machine in machines(view) {
         let rack = machine.agent.map(|agent| clean(&agent.rack)).unwrap_or_default();
-        // What a lost one uses now is not known.
+        // The present usage of a lost machine is unknown.
         let agent = machine.agent.filter(|_| machine.lost.is_none());
         let rate = |direction| agent.map(|_| text::rate(machine.usage(direction))).unwrap_or_default();
         let (state, style) = match machine.lost {
@@ -35,8 +35,8 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
         table.styled([(clean(&machine.name), Style::Strong), plain(rack), (state, style), sends, receives]);
     }
     ui.print_table(&table, 0)?;
-    for session in lost {
-        ui.print(&format!("  {session}\n"))?;
+    for line in lost {
+        ui.print(&format!("  {line}\n"))?;
     }
     let rows = services(view, filter, order);
     if rows.is_empty() {
@@ -59,14 +59,14 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
     for row in rows {
         let status = row.status;
         let known = |rate: Option<Bandwidth>| rate.map_or("-".to_owned(), text::rate);
-        let limit = status.held_at();
+        let limit = status.effective_limit();
         let latency =
             row.agent.services.iter().find(|service| service.service == row.service).and_then(|of| of.latency);
         let bound = latency
             .map_or(String::new(), |of| of.bound_ns.map_or("none".to_owned(), |bound| text::time(bound as f64 / 1e9)));
-        let style = if status.is_limited() { Style::Held } else { Style::Plain };
+        let style = if status.is_limited() { Style::Limited } else { Style::Plain };
         let plain = |text: String| (text, Style::Plain);
-        // What it said last is shown all the same.
+        // The last status is shown all the same.
         let machine = match row.lost {
             true => (format!("{} (lost)", clean(&row.agent.machine)), Style::Error),
             false => plain(clean(&row.agent.machine)),
@@ -87,7 +87,7 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
     ui.print_table(&table, 0)
 }
 
-/// Every source with its status as it came.
+/// Every source with its status as it arrived.
 pub(crate) fn to_json(view: &View) -> Value {
     let one = |liveness: &weir_observe::Liveness| {
         let lost = liveness.lost.as_ref().map(|lost| {

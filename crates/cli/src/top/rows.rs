@@ -1,4 +1,4 @@
-//! What is shown of a view: machines, and services on them, sorted and filtered.
+//! The shown rows of a view: machines, and services on them, sorted and filtered.
 
 use std::cmp::Reverse;
 use weir_observe::Liveness;
@@ -6,7 +6,7 @@ use weir_observe::watcher::View;
 use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Mode, Status};
 use weir_units::{Bandwidth, Direction, Duration, Instant};
 
-/// How services are ordered.
+/// The order of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Order {
     /// The largest usage first.
@@ -32,15 +32,15 @@ impl Order {
         }
     }
     pub(crate) fn next(self) -> Self {
-        let place = Self::ALL.iter().position(|order| *order == self).unwrap_or_default();
-        Self::ALL[(place + 1) % Self::ALL.len()]
+        let index = Self::ALL.iter().position(|order| *order == self).unwrap_or_default();
+        Self::ALL[(index + 1) % Self::ALL.len()]
     }
 }
 
-/// What is left out.
+/// The filter of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Filter {
-    /// Words that must all be in a row's machine, rack, service or what decides it.
+    /// Words that must all be in a row's machine, rack, service or deciding constraint.
     pub(crate) words: String,
     /// Only this direction.
     pub(crate) direction: Option<Direction>,
@@ -60,7 +60,7 @@ impl Row<'_> {
     pub(crate) fn usage(&self) -> Bandwidth {
         self.status.usage.unwrap_or(Bandwidth::ZERO)
     }
-    /// What decides, in words; what is not known is a dash.
+    /// The deciding constraint; a dash if unknown.
     pub(crate) fn decided_by(&self) -> &str {
         self.status.decided_by.as_deref().unwrap_or("-")
     }
@@ -71,9 +71,9 @@ impl Row<'_> {
         let texts = [&self.agent.machine, &self.agent.rack, self.service, self.decided_by()];
         filter.words.split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
     }
-    /// Usage as a part of what holds it, in thousandths.
+    /// Usage as a part of the limit, in thousandths.
     fn fullness(&self) -> u128 {
-        u128::from(self.usage().bps()) * 1_000 / u128::from(self.status.held_at().bps().max(1))
+        u128::from(self.usage().bps()) * 1_000 / u128::from(self.status.effective_limit().bps().max(1))
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn services<'a>(view: &'a View, filter: &Filter, order: Order) -> Vec
             }
         }
     }
-    // Stable sorts: what is equal stays in the order of sources and of the policy.
+    // The sorts are stable: equal rows stay in the order of sources and of the policy.
     match order {
         Order::Usage => rows.sort_by_key(|row| Reverse(row.usage())),
         Order::Limited => rows.sort_by_key(|row| Reverse((row.status.is_limited(), row.fullness()))),
@@ -102,23 +102,23 @@ pub(crate) fn services<'a>(view: &'a View, filter: &Filter, order: Order) -> Vec
     rows
 }
 
-/// One source: an agent, a fabric broker, or nobody yet.
+/// One source: an agent, a fabric broker, or one without a status yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine<'a> {
     pub(crate) name: String,
     pub(crate) agent: Option<&'a AgentStatus>,
     pub(crate) fabric: Option<&'a FabricStatus>,
-    /// For how long it has been lost, and why.
+    /// The time since its loss, and the reason.
     pub(crate) lost: Option<(Duration, &'a str)>,
 }
 
 impl Machine<'_> {
-    /// What all services use of the interface.
+    /// The usage of the interface by all services.
     pub(crate) fn usage(&self, direction: Direction) -> Bandwidth {
         let services = self.agent.map_or(&[][..], |agent| &agent.services);
         services.iter().filter_map(|service| service.direction(direction).usage).sum()
     }
-    /// What it is, in words.
+    /// The state as a text.
     pub(crate) fn state(&self) -> String {
         match (self.agent, self.fabric) {
             (Some(agent), _) if agent.interface_absent => format!("{} is gone", agent.interface),
@@ -138,7 +138,7 @@ impl Machine<'_> {
     }
 }
 
-/// All sources, those that are lost first.
+/// All sources, lost ones first.
 pub(crate) fn machines(view: &View) -> Vec<Machine<'_>> {
     let mut machines: Vec<Machine<'_>> = view.livenesses.iter().map(|liveness| machine(liveness, view.at)).collect();
     machines.sort_by_key(|machine| machine.lost.is_none());
@@ -175,11 +175,11 @@ mod tests {
         assert_eq!(shown("", tx, Order::Service), ["m1 bulk tx", "m2 bulk tx", "m1 web tx", "m2 web tx"]);
         assert_eq!(shown("rack bulk", None, Order::Limited), ["m1 bulk tx", "m2 bulk tx"]);
         assert_eq!(shown("m2 web", None, Order::Machine), ["m2 web tx", "m2 web rx"]);
-        assert!(shown("nobody", None, Order::Usage).is_empty());
+        assert!(shown("none", None, Order::Usage).is_empty());
     }
 
     #[test]
-    fn who_is_lost_comes_first() {
+    fn lost_source_comes_first() {
         let view = view();
         let names: Vec<_> = machines(&view).iter().map(|machine| machine.name.clone()).collect();
         assert_eq!(names, ["m2", "m3", "m1", "f1"]);

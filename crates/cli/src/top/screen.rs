@@ -1,7 +1,7 @@
-//! A screen of it.
+//! A screen of a view.
 //!
-//! Three parts: machines (at most a third of the screen, those that are lost first), services, keys. Colours repeat what
-//! words and glyphs say, so the screen reads the same without them.
+//! Three parts: machines (at most a third of the screen, lost ones first), services, keys. Colours
+//! repeat texts and glyphs, so the screen reads the same without them.
 
 use super::bar::{Piece, bar};
 use super::rows::{Machine, Row, machines, services};
@@ -15,13 +15,13 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use weir_observe::watcher::View;
 use weir_units::{Bandwidth, Direction};
 
-/// Columns of a service's bar at most.
+/// The most columns of a service's bar.
 const BAR: usize = 30;
 
-/// Draws a view, and gives how many services fit.
+/// Draws a view, and returns the number of services that fit.
 pub(crate) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &mut State, coloured: bool) -> usize {
     let Some(view) = view else {
-        frame.render_widget(Paragraph::new("weir top: asking …"), frame.area());
+        frame.render_widget(Paragraph::new("weir top: waiting for a status …"), frame.area());
         return 0;
     };
     let paint = Paint { coloured };
@@ -61,9 +61,9 @@ impl Paint {
     fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
-    fn piece(self, piece: Piece, held: bool) -> Style {
+    fn piece(self, piece: Piece, limited: bool) -> Style {
         match piece {
-            Piece::Used if held => self.in_colour(Color::Yellow),
+            Piece::Used if limited => self.in_colour(Color::Yellow),
             Piece::Used => self.in_colour(Color::Green),
             Piece::Limit => self.in_colour(Color::Red),
             Piece::Guarantee | Piece::Unused => self.in_colour(Color::Blue),
@@ -146,15 +146,15 @@ fn machine_lines(machines: &[Machine<'_>], area: Rect, paint: Paint) -> Vec<Line
     lines
 }
 
-fn pieces(bar: &[Piece], held: bool, paint: Paint) -> Vec<Span<'static>> {
-    bar.iter().map(|piece| Span::styled(piece.glyph().to_string(), paint.piece(*piece, held))).collect()
+fn pieces(bar: &[Piece], limited: bool, paint: Paint) -> Vec<Span<'static>> {
+    bar.iter().map(|piece| Span::styled(piece.glyph().to_string(), paint.piece(*piece, limited))).collect()
 }
 
 fn service_lines(rows: &[Row<'_>], top: usize, area: Rect, paint: Paint) -> Vec<Line<'static>> {
     let machine = widest(rows.iter().map(|row| row.agent.machine.as_str()), 7, 16);
     let service = widest(rows.iter().map(|row| row.service), 7, 24);
     let decided = widest(rows.iter().map(Row::decided_by), 10, 28);
-    // What other columns leave.
+    // The width that other columns leave.
     let bar_width = usize::from(area.width).saturating_sub(machine + service + decided + 3 + 3 * 13 + 5).clamp(5, BAR);
     let heading = format!(
         "{} {} {} {} {} {} {} {}",
@@ -179,7 +179,7 @@ fn service_lines(rows: &[Row<'_>], top: usize, area: Rect, paint: Paint) -> Vec<
 
 fn service_line(row: &Row<'_>, [machine, service, bar_width]: [usize; 3], paint: Paint) -> Line<'static> {
     let status = row.status;
-    let (held, limit) = (status.is_limited(), status.held_at());
+    let (limited, limit) = (status.is_limited(), status.effective_limit());
     let usage = status.usage.map_or("-".to_owned(), text::rate);
     let or_dash = |rate: Bandwidth, is: bool| if is { text::rate(rate) } else { "-".to_owned() };
     let mut spans = vec![
@@ -188,19 +188,19 @@ fn service_line(row: &Row<'_>, [machine, service, bar_width]: [usize; 3], paint:
         Span::raw(format!(" {} {} ", fit(row.direction.name(), 3), right(&usage, 12))),
     ];
     let capacity = row.agent.capacity(row.direction);
-    spans.extend(pieces(&bar(bar_width, capacity, row.usage(), status.guarantee, limit), held, paint));
+    spans.extend(pieces(&bar(bar_width, capacity, row.usage(), status.guarantee, limit), limited, paint));
     let guarantee = or_dash(status.guarantee, status.guarantee > Bandwidth::ZERO);
     let limit = or_dash(limit, !limit.is_unlimited());
     spans.push(Span::raw(format!(" {} {} ", right(&guarantee, 12), right(&limit, 12))));
-    let style = if held { paint.in_colour(Color::Yellow) } else { paint.faint() };
+    let style = if limited { paint.in_colour(Color::Yellow) } else { paint.faint() };
     spans.push(Span::styled(row.decided_by().to_owned(), style));
-    let session = Line::from(spans);
-    if row.lost { session.style(paint.faint()) } else { session }
+    let line = Line::from(spans);
+    if row.lost { line.style(paint.faint()) } else { line }
 }
 
 fn keys(state: &State, rows: &[Row<'_>], page: usize, paint: Paint) -> Line<'static> {
     if state.typing {
-        return Line::from("words of machine, rack, service, decision; Enter keeps them, Esc drops them");
+        return Line::from("words of machine, rack, service, constraint; Enter keeps them, Esc drops them");
     }
     let mut spans = Vec::new();
     for (key, does) in KEYS {
@@ -228,7 +228,7 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     let (width, height) = (72.min(area.width), (lines.len() as u16 + 2).min(area.height));
     let inside = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
     frame.render_widget(Clear, inside);
-    let text: Vec<Line<'_>> = lines.iter().map(|session| Line::from(*session)).collect();
+    let text: Vec<Line<'_>> = lines.iter().map(|line| Line::from(*line)).collect();
     frame.render_widget(Paragraph::new(text).block(Block::bordered().title(" help ")), inside);
 }
 
@@ -248,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn a_screen() {
+    fn screen_shows_machines_and_services() {
         let (screen, page) = drawn((120, 18), &mut State::default(), Some(&view()));
         assert_eq!(page, 10);
         insta::assert_snapshot!(screen);
     }
 
     #[test]
-    fn a_narrow_screen_that_is_filtered() {
+    fn narrow_screen_is_filtered() {
         let filter = super::super::rows::Filter { words: "web".into(), direction: Some(Direction::Rx) };
         let mut state = State { filter, typing: true, order: Order::Machine, ..State::default() };
         insta::assert_snapshot!(drawn((80, 10), &mut state, Some(&view())).0);

@@ -1,10 +1,10 @@
-//! What keys change.
+//! The state of a screen, which keys change.
 
 use super::rows::{Filter, Order};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use weir_units::Direction;
 
-/// What a screen shows of what there is.
+/// The shown part of a view.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct State {
     pub(crate) order: Order,
@@ -13,20 +13,20 @@ pub(crate) struct State {
     pub(crate) typing: bool,
     /// The first service that is shown.
     pub(crate) top: usize,
-    /// Whether the screen stands still.
+    /// Whether the screen is paused.
     pub(crate) paused: bool,
-    /// Whether keys are explained.
+    /// Whether the help is shown.
     pub(crate) help: bool,
 }
 
-/// What a key leads to.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Go,
     Quit,
 }
 
-/// The keys, with what they do.
+/// The keys with their effects.
 pub(crate) const KEYS: &[(&str, &str)] = &[
     ("q", "quit"),
     ("s", "sort"),
@@ -38,7 +38,7 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
 ];
 
 impl State {
-    /// One key; `page` is how many services fit.
+    /// Handles one key; `page` is the number of services that fit.
     pub(crate) fn on_key(&mut self, key: KeyEvent, page: usize) -> Next {
         if key.kind == KeyEventKind::Release {
             return Next::Go;
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!((state.order, state.top), (Order::Limited, 1));
         press(&mut state, &[c('d')]);
         assert_eq!((state.filter.direction, state.top), (Some(Direction::Tx), 0));
-        // While the filter is written, letters are letters.
+        // While the filter is edited, letters are letters.
         let quits = press(&mut state, &[c('/'), c('q'), c('s'), KeyCode::Backspace, KeyCode::Enter]);
         assert_eq!((quits, state.filter.words.as_str(), state.typing), (Next::Go, "q", false));
         press(&mut state, &[KeyCode::Esc, c(' '), c('?')]);

@@ -1,8 +1,9 @@
 //! `weir agent --reload`: a reload that fails where the agent refuses it.
 //!
-//! Problem: a signal has no answer, so whoever sends SIGHUP learns of a refusal from a log. Approach: what can be told without the agent is
-//! checked here with the agent's own options, and nothing is signalled if it is wrong; then the signal, and the agent's next word about it: its status
-//! counts reloads and says why the last one was refused.
+//! Problem: a signal has no reply, so the sender of SIGHUP finds a refusal in a log only. Approach:
+//! this command checks everything that can be checked without the agent, with the agent's own
+//! options, and sends no signal if it finds an error. It then sends the signal and waits for the
+//! agent's status, which counts reloads and names the reason of the last refusal.
 
 use super::{Args, runtime_config};
 use crate::error::{CommandError, Exit};
@@ -12,7 +13,8 @@ use std::path::Path;
 use weir_agent::host;
 use weir_status::{AgentStatus, Status};
 
-/// How often and how many times the status is looked at: 20 s, which a large policy on a busy host may take.
+/// The interval and number of the checks of the status: 20 s, which a large policy on a busy host
+/// may take.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 const LOOKS: u32 = 400;
 
@@ -33,7 +35,7 @@ pub(super) fn run(args: &Args, process: u32, ui: &mut Ui) -> Result<Exit, Comman
     signal(process).map_err(gone)?;
     for _ in 0..LOOKS {
         std::thread::sleep(LOOK);
-        let Some(now) = last(path).filter(|now| is_news(before.as_ref(), now)) else { continue };
+        let Some(now) = last(path).filter(|now| is_after_reload(before.as_ref(), now)) else { continue };
         return match now.policy_refused {
             Some(reason) => {
                 Err(CommandError::refused(format!("the agent refuses it, and the old policy and keys stay: {reason}")))
@@ -44,17 +46,17 @@ pub(super) fn run(args: &Args, process: u32, ui: &mut Ui) -> Result<Exit, Comman
             }
         };
     }
-    Err(CommandError::failed(format!("{}: no word of the agent about it", path.display()))
-        .hint("is it the file that the agent writes (--status)? Its log says what it does"))
+    Err(CommandError::failed(format!("{}: the agent has not reported the reload", path.display()))
+        .hint("is it the file that the agent writes (--status)? Its log has more"))
 }
 
-/// Whether a status was made after a reload that one does not know of.
-fn is_news(before: Option<&AgentStatus>, now: &AgentStatus) -> bool {
+/// Whether a status was made after a reload that the earlier one does not count.
+fn is_after_reload(before: Option<&AgentStatus>, now: &AgentStatus) -> bool {
     let known = before.filter(|before| before.uptime_ms <= now.uptime_ms).map_or(0, |before| before.counters.reloads);
     now.counters.reloads > known
 }
 
-/// What the agent said last; nothing before its first period has ended.
+/// The agent's last status; `None` before its first period has ended.
 fn last(path: &Path) -> Option<AgentStatus> {
     match Status::read(&std::fs::read(path).ok()?) {
         Ok(Status::Agent(status)) => Some(status),
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_about_a_reload_is_told_from_the_one_before() {
+    fn status_after_a_reload_is_distinguished_from_an_earlier_one() {
         let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1] } } }\n\
                     services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
         let policy = weir_policy::Policy::parse("policy.yaml", text).expect("valid").0;
@@ -87,9 +89,9 @@ mod tests {
             status
         };
         let before = at(10_000, 3);
-        assert!(!is_news(Some(&before), &at(11_000, 3)) && is_news(Some(&before), &at(11_000, 4)));
+        assert!(!is_after_reload(Some(&before), &at(11_000, 3)) && is_after_reload(Some(&before), &at(11_000, 4)));
         // The status of an agent that was killed, and of its successor.
-        assert!(!is_news(Some(&before), &at(500, 0)) && is_news(Some(&before), &at(500, 1)));
-        assert!(!is_news(None, &at(500, 0)) && is_news(None, &at(500, 1)));
+        assert!(!is_after_reload(Some(&before), &at(500, 0)) && is_after_reload(Some(&before), &at(500, 1)));
+        assert!(!is_after_reload(None, &at(500, 0)) && is_after_reload(None, &at(500, 1)));
     }
 }

@@ -1,8 +1,9 @@
 //! The arithmetic of one split in a sentence.
 //!
-//! Problem: a table of what everybody got does not say why. Approach: the split has one of three outcomes,
-//! and each has its sentence: all fit; the guarantees alone are too many; or guarantees first and the rest
-//! by weight, where some stop early at their demand or maximum and the others divide what is left.
+//! Problem: a table of shares does not explain them. Approach: the split has one of three outcomes,
+//! and each has its sentence: all demands fit; the guarantees alone exceed the capacity; or
+//! guarantees first and the rest by weight, where some stop early at their demand or maximum and
+//! the others divide the remaining capacity.
 //!
 //! Worked example: 9 Gb/s among `dfs` (min 6, weight 2) and `vm` (max 1), both backlogged: "Guarantees
 //! first: dfs 6 Gb/s. 3 Gb/s are left. Of that, 1 Gb/s goes to vm: its max. The other 2 Gb/s go to dfs."
@@ -22,7 +23,7 @@ struct Taker<'a> {
     usable: Bandwidth,
 }
 
-/// Says how `step` was computed.
+/// The computation of `step` as a text.
 pub(super) fn sentence(step: &Step) -> String {
     let takers: Vec<Taker<'_>> = step
         .rows
@@ -36,14 +37,15 @@ pub(super) fn sentence(step: &Step) -> String {
     let sum = |of: fn(&Taker<'_>) -> Bandwidth| takers.iter().map(of).sum::<Bandwidth>();
     let (usable, guaranteed) = (sum(|taker| taker.usable), sum(|taker| taker.guaranteed));
     if takers.is_empty() {
-        return "Nobody asks for anything.".to_owned();
+        return "There is no demand.".to_owned();
     }
     if usable <= step.available || step.available.is_unlimited() {
         return fits(step, &takers, usable);
     }
     if guaranteed > step.available {
         return format!(
-            "The guarantees of those that ask, {}, are more than the {} that a tighter limit leaves: each gets the same part of its guarantee.",
+            "The guarantees of those with a demand, {}, are more than the {} that a tighter limit leaves: each gets \
+             the same part of its guarantee.",
             rate(guaranteed),
             rate(step.available)
         );
@@ -55,17 +57,17 @@ pub(super) fn sentence(step: &Step) -> String {
 }
 
 fn fits(step: &Step, takers: &[Taker<'_>], usable: Bandwidth) -> String {
-    let held: Vec<&str> = names(takers.iter().filter(|taker| taker.row.decision == Decision::Max));
-    let rest = match held.as_slice() {
+    let capped: Vec<&str> = names(takers.iter().filter(|taker| taker.row.decision == Decision::Max));
+    let rest = match capped.as_slice() {
         [] => String::new(),
         [one] => format!("; {one} stops at its max"),
         many => format!("; {} stop at their max", list(many, NAMED)),
     };
     if takers.len() == 1 {
         let name = &takers[0].row.name;
-        return format!("Only {name} asks: it can use {} of {}{rest}.", rate(usable), rate(step.available));
+        return format!("Only {name} has a demand: it can use {} of {}{rest}.", rate(usable), rate(step.available));
     }
-    format!("Together they can use {} of {}, so nobody waits for another{rest}.", rate(usable), rate(step.available))
+    format!("Together they can use {} of {}, so none waits for another{rest}.", rate(usable), rate(step.available))
 }
 
 fn add(step: &Step, takers: &[Taker<'_>], guaranteed: Bandwidth) -> String {
@@ -92,7 +94,7 @@ fn add(step: &Step, takers: &[Taker<'_>], guaranteed: Bandwidth) -> String {
     sentences.join(" ")
 }
 
-/// Those that stop before the others: `Of that, 1 Gb/s goes to vm: its max.`
+/// The children that stop before the others: `Of that, 1 Gb/s goes to vm: its max.`
 fn enough(of: &str, settled: &[&Taker<'_>], took: impl Fn(&Taker<'_>) -> Bandwidth) -> Option<String> {
     let all = |decision| settled.iter().all(|taker| taker.row.decision == decision);
     let why = match (settled, all(Decision::Max), all(Decision::Demand)) {
@@ -101,7 +103,7 @@ fn enough(of: &str, settled: &[&Taker<'_>], took: impl Fn(&Taker<'_>) -> Bandwid
         ([_], ..) => "all it asks for",
         (_, true, _) => "their max",
         (_, _, true) => "all they ask for",
-        _ => "all they ask for or may have",
+        _ => "their demand or max",
     };
     let each: Vec<String> = settled.iter().map(|taker| format!("{} {}", taker.row.name, rate(took(taker)))).collect();
     let verb = if settled.len() == 1 { "goes" } else { "go" };
@@ -112,7 +114,7 @@ fn enough(of: &str, settled: &[&Taker<'_>], took: impl Fn(&Taker<'_>) -> Bandwid
     Some(format!("{of}, {each}: {why}."))
 }
 
-/// What is left, among those that would take more.
+/// The remaining capacity, among the children that would take more.
 fn divided(
     what: &str,
     level: &[&Taker<'_>],
@@ -143,11 +145,11 @@ fn ratio(weights: &[String]) -> String {
 
 fn fill(step: &Step, takers: &[Taker<'_>]) -> String {
     let level: Vec<_> = takers.iter().filter(|taker| taker.row.decision == Decision::Level).collect();
-    // Who stands on its guarantee above the level got exactly that.
+    // A child with its guarantee above the level got exactly that.
     let (floor, rising): (Vec<_>, Vec<_>) = level.into_iter().partition(|taker| {
         taker.guaranteed > Bandwidth::ZERO && taker.row.got == taker.guaranteed && taker.usable > taker.guaranteed
     });
-    // Where nobody else takes what is left, the guarantee is not what decided.
+    // If no other child takes the remaining capacity, the guarantee did not decide.
     let (floor, rising) = if rising.is_empty() { (rising, floor) } else { (floor, rising) };
     let settled: Vec<_> = takers.iter().filter(|taker| taker.row.decision != Decision::Level).collect();
     let mut sentences =

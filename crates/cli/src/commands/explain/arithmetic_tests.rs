@@ -36,7 +36,8 @@ fn split(sharing: Sharing, available: u64, rows: &[(&str, u64, u64, u32, u64)]) 
 fn guarantees_then_weights() {
     assert_eq!(
         split(Sharing::Add, 9, &[("dfs", 6, UNLIMITED, 2, UNLIMITED), ("vm", 0, 1, 1, UNLIMITED)]),
-        "Guarantees first: dfs 6 Gb/s. 3 Gb/s are left. Of that, 1 Gb/s goes to vm: its max. The other 2 Gb/s go to dfs."
+        "Guarantees first: dfs 6 Gb/s. 3 Gb/s are left. Of that, 1 Gb/s goes to vm: its max. The other 2 Gb/s go to \
+         dfs."
     );
     assert_eq!(
         split(Sharing::Add, 9, &[("a", 6, UNLIMITED, 2, UNLIMITED), ("b", 0, UNLIMITED, 1, UNLIMITED)]),
@@ -48,7 +49,7 @@ fn guarantees_then_weights() {
     );
     assert_eq!(
         split(Sharing::Add, 10, &[("a", 0, UNLIMITED, 1, 9), ("b", 0, UNLIMITED, 1, 1), ("c", 0, 2, 1, 9)]),
-        "Of 10 Gb/s, b 1 Gb/s and c 2 Gb/s: all they ask for or may have. The other 7 Gb/s go to a."
+        "Of 10 Gb/s, b 1 Gb/s and c 2 Gb/s: their demand or max. The other 7 Gb/s go to a."
     );
 }
 
@@ -56,8 +57,8 @@ fn guarantees_then_weights() {
 fn one_level() {
     assert_eq!(
         split(Sharing::Fill, 60, &[("a", 0, 30, 1, UNLIMITED), ("b", 30, UNLIMITED, 1, UNLIMITED)]),
-        "One fair share by weight, clipped between min and max, of 60 Gb/s. At or below the fair share, 30 Gb/s goes to \
-         a: its max. The other 30 Gb/s go to b."
+        "One fair share by weight, clipped between min and max, of 60 Gb/s. At or below the fair share, 30 Gb/s goes \
+         to a: its max. The other 30 Gb/s go to b."
     );
     assert_eq!(
         split(
@@ -65,8 +66,8 @@ fn one_level() {
             10,
             &[("a", 6, UNLIMITED, 1, UNLIMITED), ("b", 0, UNLIMITED, 1, UNLIMITED), ("c", 0, 1, 1, 9)]
         ),
-        "One fair share by weight, clipped between min and max, of 10 Gb/s. At or below the fair share, 1 Gb/s goes to c: its \
-         max. Above it, a 6 Gb/s: the guarantee. The other 3 Gb/s go to b."
+        "One fair share by weight, clipped between min and max, of 10 Gb/s. At or below the fair share, 1 Gb/s goes \
+         to c: its max. Above it, a 6 Gb/s: the guarantee. The other 3 Gb/s go to b."
     );
 }
 
@@ -74,13 +75,13 @@ fn one_level() {
 fn no_contention_and_too_many_guarantees() {
     assert_eq!(
         split(Sharing::Add, 50, &[("dfs", 30, UNLIMITED, 1, 5), ("rest", 0, 10, 1, 11)]),
-        "Together they can use 15 Gb/s of 50 Gb/s, so nobody waits for another; rest stops at its max."
+        "Together they can use 15 Gb/s of 50 Gb/s, so none waits for another; rest stops at its max."
     );
     assert_eq!(
         split(Sharing::Add, 50, &[("a", 0, UNLIMITED, 1, 5), ("b", 0, 1, 1, 0)]),
-        "Only a asks: it can use 5 Gb/s of 50 Gb/s."
+        "Only a has a demand: it can use 5 Gb/s of 50 Gb/s."
     );
-    assert_eq!(split(Sharing::Add, 50, &[("a", 0, UNLIMITED, 1, 0)]), "Nobody asks for anything.");
+    assert_eq!(split(Sharing::Add, 50, &[("a", 0, UNLIMITED, 1, 0)]), "There is no demand.");
     assert!(
         split(Sharing::Add, 4, &[("a", 6, UNLIMITED, 1, 9), ("b", 2, UNLIMITED, 1, 9)]).starts_with("The guarantees")
     );

@@ -10,7 +10,7 @@ use weir_scenario::Scenario;
 pub(super) struct Drawn {
     /// The name of its file.
     pub(super) id: String,
-    /// `None` where there is nothing to show.
+    /// `None` if there is nothing to show.
     pub(super) chart: Option<Chart>,
 }
 
@@ -50,7 +50,7 @@ fn over_time(
     let own = &experiment.runs[run];
     let scenario = own.scenario.get(setting);
     (chart.x.from, chart.x.to) = (Some(0.0), Some(scenario.duration().as_secs_f64()));
-    // A sample is the mean of its interval, so it stands at the middle.
+    // A sample is the mean of its interval, so its point is the middle.
     let half = scenario.measurement().every.as_secs_f64() / 2.0;
     for (_, lines) in lines.iter().filter(|(of, _)| *of == run) {
         for (of, line) in of.iter().zip(lines) {
@@ -69,14 +69,14 @@ fn over_time(
             None => reference,
         });
     }
-    // What the run begins with may be so far above what it comes to that both show on a logarithmic axis only.
+    // The first values may be so far above the later ones that only a logarithmic axis shows both.
     let highest =
         chart.series.iter().flat_map(|series| &series.points).fold(0.0, |highest: f64, point| highest.max(point.1));
     chart.y.log = chart.references.iter().any(|reference| reference.value > 0.0 && reference.value < highest / SPREAD);
     chart
 }
 
-/// What a line over time is called.
+/// The name of a line over time.
 fn name(of: &Counted, scenario: &Scenario) -> String {
     match of {
         Counted::Service(None) => "all".to_owned(),
@@ -115,7 +115,7 @@ fn bars(experiment: &Experiment, values: &[usize], outcomes: &[Outcome]) -> Char
             published.into_iter().chain(outcomes[*value].measured.map(|reading| reading.value))
         })
         .collect();
-    // Values of several magnitudes are told apart on a logarithmic axis only.
+    // Values of several magnitudes are distinguishable on a logarithmic axis only.
     let largest = all.iter().copied().fold(0.0, f64::max);
     let wide = all.iter().any(|value| *value > 0.0 && *value < largest / SPREAD);
     let y = if wide { Axis::log("value", unit) } else { Axis::new("value", unit) };

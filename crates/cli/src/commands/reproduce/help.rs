@@ -10,20 +10,20 @@ Examples:
   weir reproduce --all --write docs/results.md
 
 The quick setting of each experiment ends within a minute on two cores; --full runs what its file
-under papers/ calls full. All runs of all experiments share the cores. Ctrl-C keeps what was
-measured until then.
+under papers/ calls full. All runs of all experiments share the cores. Ctrl-C keeps the measurements
+until then.
 
-Values are means over seeds. `agrees` means that a value is what is expected of it: the published
-one within a tolerance, on the right side of it, or in a relation to another value; what is not
-compared has no word. Values that stand in no text of the source have no published number.
+Values are means over seeds. `agrees` means that a value meets its expectation: the published one
+within a tolerance, on the right side of it, or in a relation to another value; a value without an
+expectation has no verdict. Values that no text of the source contains have no published number.
 
-With --json, one object for each experiment and body: {\"id\", \"body\": \"sim\" or \"lab\",
+With --json, one object for each experiment and backend: {\"id\", \"backend\": \"sim\" or \"lab\",
 \"setting\", \"seed\", \"complete\", \"rows\": [{\"metric\", \"unit\", \"published\", \"measured\",
 \"where\", \"expected\", \"verdict\", \"note\"}], \"wall_s\"}; `published` is null where the source
-prints no number, `measured` where the run did not come so far. With \"measured_is_at_least\": true
-in a row it is a lower bound; \"failures\" says which runs failed, and why.
+prints no number, `measured` where the run did not reach it. With \"measured_is_at_least\": true
+in a row it is a lower bound; \"failures\" names the failed runs with the reasons.
 
 The lab needs root and runs what it can of an experiment (parley-fig14 at 1/100 of its speeds);
 with `--backend both` and without root, the simulator runs alone.
 
-The exit code is 1 when a value is not what is expected of it.";
+The exit code is 1 when a value does not meet its expectation.";

@@ -1,4 +1,5 @@
-//! What the lab can run of an experiment: scenarios whose traffic is long-lived flows and real servers.
+//! The part of an experiment that the lab can run: scenarios whose traffic is long-lived flows and
+//! real servers.
 
 use super::BackendRun;
 use super::figures::Drawn;
@@ -16,10 +17,12 @@ use weir_results::ResultsDirectory;
 use weir_scenario::{RunResult, Scenario};
 use weir_units::{Bandwidth, Duration};
 
-/// What comes out above this says more of the host's processors, which carry the packets of all machines, than of the experiment.
+/// The fastest interface: above it the result depends more on the host's processors, which carry
+/// the packets of all machines, than on the experiment.
 const FASTEST: Bandwidth = Bandwidth::from_gbps(1);
 
-/// Seconds that namespaces, agents and servers of a run take to come and go on two cores: one to six.
+/// Seconds to set up and take down namespaces, agents and servers of a run on two cores: one to
+/// six.
 const SET_UP: f64 = 4.0;
 
 /// Whether no machine's interface is faster than the lab measures.
@@ -37,14 +40,16 @@ fn runs(experiment: &Experiment, setting: Setting) -> Vec<usize> {
     (0..experiment.runs.len()).filter(can).collect()
 }
 
-/// About how many seconds its runs take: they run in real time, one after the other, each with its hosts to set up and take down.
+/// The approximate seconds of its runs: they run in real time, one after the other, each with its
+/// hosts to set up and take down.
 pub(super) fn takes(experiment: &Experiment, setting: Setting) -> Option<f64> {
     let runs = runs(experiment, setting);
     let seconds = |run: &usize| experiment.runs[*run].scenario.get(setting).duration().as_secs_f64() + SET_UP;
     (!runs.is_empty()).then(|| runs.iter().map(seconds).sum())
 }
 
-/// Runs them one after the other; `None` if there is nothing that the lab can run. The inner error is the lab's.
+/// Runs them one after the other; `None` if the lab can run none of them. The inner error is the
+/// lab's.
 pub(super) fn run(
     experiment: &Experiment,
     setting: Setting,
@@ -60,8 +65,8 @@ pub(super) fn run(
     let mut measured: Vec<Option<Reading>> = vec![None; experiment.values.len()];
     let mut lines: Vec<(usize, usize, Vec<Line>)> = Vec::new();
     let (mut complete, mut seed) = (true, 1);
-    for place in &runs {
-        let run = &experiment.runs[*place];
+    for index in &runs {
+        let run = &experiment.runs[*index];
         let scenario = run.scenario.get(setting);
         seed = scenario.seed();
         ui.notice(&format!("{} {} on Linux, about {}\n", experiment.id, run.name, scenario.duration()))?;
@@ -77,13 +82,13 @@ pub(super) fn run(
             until: until(&outcome.result),
         };
         for (value, reading) in experiment.values.iter().zip(&mut measured) {
-            if value.measure.run() == Some(*place) {
+            if value.measure.run() == Some(*index) {
                 *reading = data.reading(run, &value.measure, setting);
             }
         }
         for (figure, of) in experiment.figures.iter().enumerate() {
-            let own = of.kind.lines(*place, &data, setting);
-            lines.extend((!own.is_empty()).then_some((figure, *place, own)));
+            let own = of.kind.lines(*index, &data, setting);
+            lines.extend((!own.is_empty()).then_some((figure, *index, own)));
         }
         if let Some(directory) = directory {
             let directory = directory.join("runs").join(format!("{}-lab", run.name));
@@ -91,15 +96,15 @@ pub(super) fn run(
             let file = lab::to_file(scenario, &outcome);
             run_files::write_services(&directory, &file, &format!("weir reproduce {} --backend lab", experiment.id))?;
         }
-        if interrupt.is_asked() {
+        if interrupt.is_requested() {
             break;
         }
     }
-    // What other values are held to and needs no run.
+    // Values without a run to which other values are compared.
     let measures: Vec<bool> = (0..experiment.values.len()).map(|value| is_shown(experiment, &runs, value)).collect();
-    for (place, value) in experiment.values.iter().enumerate().filter(|(place, _)| measures[*place]) {
+    for (index, value) in experiment.values.iter().enumerate().filter(|(index, _)| measures[*index]) {
         if value.measure.run().is_none() {
-            measured[place] = compute::value(&value.measure, setting, &|| clock.seconds()).ok();
+            measured[index] = compute::value(&value.measure, setting, &|| clock.seconds()).ok();
         }
     }
     let all = outcomes(experiment, &measured);
@@ -119,7 +124,7 @@ pub(super) fn run(
     })))
 }
 
-/// Whether the lab has something to say of a value: it measures it, or holds one that it measures to it.
+/// Whether the lab shows a value: it measures the value, or a value that is compared to it.
 fn is_shown(experiment: &Experiment, runs: &[usize], value: usize) -> bool {
     let measured = |value: &weir_experiment::Value| value.measure.run().is_some_and(|run| runs.contains(&run));
     let held_to_it = |other: &weir_experiment::Value| {
@@ -129,7 +134,7 @@ fn is_shown(experiment: &Experiment, runs: &[usize], value: usize) -> bool {
     measured(own) || (own.measure.run().is_none() && experiment.values.iter().any(held_to_it))
 }
 
-/// How far a run came: the end of its last sample.
+/// The measured time of a run: the end of its last sample.
 fn until(result: &RunResult) -> Duration {
     result.samples.last().map_or(Duration::ZERO, |sample| sample.at)
 }

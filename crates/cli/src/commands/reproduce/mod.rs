@@ -5,8 +5,8 @@
 //! | `work` | the runs of one or all experiments on threads |
 //! | `lab` | those that the lab can run, on Linux |
 //! | `print` | tables and JSON |
-//! | `figures`, `page` | what `--report` writes |
-//! | `results` | what `--write` writes |
+//! | `figures`, `page` | the files of `--report` |
+//! | `results` | the file of `--write` |
 
 mod figures;
 mod help;
@@ -56,7 +56,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     report: ReportArgs,
     /// Write the table of all experiments to this file; only with --all
-    // clap leaves out what an argument requires if that conflicts with another one given, as --all does with an id.
+    // clap ignores a requirement if it conflicts with another given argument, as --all does with an
+    // id.
     #[arg(long, value_name = "FILE", requires = "all", conflicts_with = "ids")]
     write: Option<PathBuf>,
     /// List the experiments
@@ -64,7 +65,7 @@ pub(crate) struct Args {
     list: bool,
 }
 
-/// Where an experiment runs.
+/// The backend of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Backend {
     #[default]
@@ -73,13 +74,13 @@ pub(crate) enum Backend {
     Both,
 }
 
-/// What one body gave for an experiment.
+/// The results of one backend for an experiment.
 struct BackendRun {
     /// `sim` or `lab`.
     backend: &'static str,
     /// The first seed.
     seed: u64,
-    /// By value of the experiment; `None` for those that this body does not measure.
+    /// By value of the experiment; `None` for values that this backend does not measure.
     outcomes: Vec<Option<Outcome>>,
     /// By figure.
     figures: Vec<figures::Drawn>,
@@ -92,18 +93,18 @@ struct BackendRun {
 }
 
 impl BackendRun {
-    /// Whether all that is expected is so.
+    /// Whether all compared values agree.
     fn agrees(&self) -> bool {
         let is_fine = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Shown | Verdict::Agrees);
         self.failures.is_empty() && self.outcomes.iter().flatten().all(is_fine)
     }
 }
 
-/// An experiment with what its bodies gave.
+/// An experiment with the results of its backends.
 struct Reproduced {
     experiment: Experiment,
-    bodies: Vec<BackendRun>,
-    /// Why there is no run of the lab although one was asked for.
+    runs: Vec<BackendRun>,
+    /// Why the lab did not run although it was requested.
     no_lab: Option<String>,
 }
 
@@ -112,10 +113,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.list {
         return list(&papers, args.json, ui);
     }
-    let asked: Vec<&str> = args.ids.iter().map(String::as_str).collect();
-    let asked = if args.all { papers::IDS } else { &asked };
-    // Twice the same would be the same result, and one directory for both.
-    let ids = asked.iter().enumerate().filter(|(place, id)| !asked[..*place].contains(id)).map(|(_, id)| *id);
+    let requested: Vec<&str> = args.ids.iter().map(String::as_str).collect();
+    let requested = if args.all { papers::IDS } else { &requested };
+    // A repeated experiment would have the same result and directory.
+    let ids = requested.iter().enumerate().filter(|(index, id)| !requested[..*index].contains(id)).map(|(_, id)| *id);
     let setting = if args.full { Setting::Full } else { Setting::Quick };
     let experiments = ids.map(|id| papers.read(id)).collect::<Result<Vec<_>, _>>()?;
     let files = args.report.prepare()?;
@@ -131,57 +132,57 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let interrupt = Interrupt::listen()?;
 
     let mut all: Vec<Reproduced> =
-        experiments.into_iter().map(|experiment| Reproduced { experiment, bodies: Vec::new(), no_lab: None }).collect();
+        experiments.into_iter().map(|experiment| Reproduced { experiment, runs: Vec::new(), no_lab: None }).collect();
     let several = all.len() > 1;
     let mut failed = false;
     if args.backend != Backend::Sim {
         for reproduced in &mut all {
             failed |= run_lab(args, reproduced, several, setting, &interrupt, ui)?;
         }
-        let nothing = all.iter().all(|reproduced| reproduced.bodies.is_empty() && reproduced.no_lab.is_none());
-        if args.backend == Backend::Lab && nothing && !failed && !interrupt.is_asked() {
+        let nothing = all.iter().all(|reproduced| reproduced.runs.is_empty() && reproduced.no_lab.is_none());
+        if args.backend == Backend::Lab && nothing && !failed && !interrupt.is_requested() {
             return Err(CommandError::refused("the lab can run nothing of these experiments".to_owned())
                 .hint("leave `--backend` out to simulate them"));
         }
     }
-    if args.backend != Backend::Lab && !interrupt.is_asked() {
+    if args.backend != Backend::Lab && !interrupt.is_requested() {
         let experiments: Vec<&Experiment> = all.iter().map(|reproduced| &reproduced.experiment).collect();
         let directory = args.report.directory();
         let work =
             work::Work { papers: &papers, experiments, setting, seed: args.seed, directory, interrupt: &interrupt };
         let runs = work.run(args.jobs, ui)?;
         for (reproduced, run) in all.iter_mut().zip(runs) {
-            reproduced.bodies.push(run);
+            reproduced.runs.push(run);
         }
     }
     if let Some(files) = &files {
         let page = page::write(files, &all, setting, ui)?;
         ui.notice(&format!("report: {}\n", page.display()))?;
     }
-    // Of several some may be nothing for the lab.
-    for reproduced in all.iter().filter(|reproduced| !reproduced.bodies.is_empty()) {
+    // Of several experiments some may have no run in the lab.
+    for reproduced in all.iter().filter(|reproduced| !reproduced.runs.is_empty()) {
         if args.json {
-            for backend in &reproduced.bodies {
+            for backend in &reproduced.runs {
                 json::write(ui.out(), &print::to_json(reproduced, backend, setting))?;
             }
         } else {
             print::print(reproduced, ui)?;
         }
     }
-    let interrupted = interrupt.is_asked();
+    let interrupted = interrupt.is_requested();
     if let Some(path) = &args.write {
         write_results(path, &all, args, setting, interrupted, ui)?;
     }
     if interrupted {
-        let title = ui.on_err(Style::Held, "interrupted:");
-        ui.notice(&format!("{title} what was done until then is above\n"))?;
+        let title = ui.on_err(Style::Limited, "interrupted:");
+        ui.notice(&format!("{title} the results until then are above\n"))?;
         return Ok(Exit::Interrupted);
     }
-    let agrees = all.iter().flat_map(|reproduced| &reproduced.bodies).all(BackendRun::agrees);
+    let agrees = all.iter().flat_map(|reproduced| &reproduced.runs).all(BackendRun::agrees);
     Ok(if failed || !agrees { Exit::Failed } else { Exit::Done })
 }
 
-/// Runs in the lab what it can run; whether something failed that should not have.
+/// Runs in the lab what it can run; returns whether an unexpected failure occurred.
 fn run_lab(
     args: &Args,
     reproduced: &mut Reproduced,
@@ -190,7 +191,7 @@ fn run_lab(
     interrupt: &Interrupt,
     ui: &mut Ui,
 ) -> Result<bool, CommandError> {
-    if interrupt.is_asked() {
+    if interrupt.is_requested() {
         return Ok(false);
     }
     let both = args.backend == Backend::Both;
@@ -199,7 +200,7 @@ fn run_lab(
         false => directory.to_owned(),
     });
     match lab::run(&reproduced.experiment, setting, directory.as_deref(), interrupt, ui)? {
-        Ok(Some(run)) => reproduced.bodies.push(run),
+        Ok(Some(run)) => reproduced.runs.push(run),
         Ok(None) if both || several => {}
         Ok(None) => {
             return Err(CommandError::refused(format!("the lab can run nothing of {}", reproduced.experiment.id))
@@ -212,8 +213,8 @@ fn run_lab(
             }
             reproduced.no_lab = Some(LabError::Missing(what).to_string());
         }
-        // What the simulator has to say is worth having even if the lab broke down.
-        Err(error) if both && !interrupt.is_asked() => {
+        // The simulator's results are useful even if the lab failed.
+        Err(error) if both && !interrupt.is_requested() => {
             reproduced.no_lab = Some(error.to_string());
             super::lab::refusal(error).print(ui);
             return Ok(true);
@@ -232,8 +233,8 @@ fn write_results(
     ui: &mut Ui,
 ) -> Result<(), CommandError> {
     if interrupted {
-        let title = ui.on_err(Style::Held, "not written:");
-        return Ok(ui.notice(&format!("{title} {}, since not everything was run\n", path.display()))?);
+        let title = ui.on_err(Style::Limited, "not written:");
+        return Ok(ui.notice(&format!("{title} {}, since some runs are missing\n", path.display()))?);
     }
     crate::run_files::write_text(path, &results::text(all, args.backend, path, setting))?;
     Ok(ui.notice(&format!("written: {}\n", path.display()))?)

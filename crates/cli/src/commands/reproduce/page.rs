@@ -12,8 +12,8 @@ use weir_report::{Cell, Page, Panel, Table, side_by_side};
 /// The page.
 const PAGE: &str = "report.html";
 
-/// Writes `report.html`, `reproduce-BODY.json` and `FIGURE-BODY.svg`; with several experiments in a directory for each, below
-/// a page that leads to them. Gives the page's path.
+/// Writes `report.html`, `reproduce-BACKEND.json` and `FIGURE-BACKEND.svg`; with several
+/// experiments in a directory for each, below a page that links to them. Returns the page's path.
 pub(super) fn write(
     files: &ReportFiles,
     all: &[Reproduced],
@@ -28,7 +28,7 @@ pub(super) fn write(
         let id = &reproduced.experiment.id;
         let below = files.below(id)?;
         write_one(&below, reproduced, setting)?;
-        let outcomes = reproduced.bodies.iter().flat_map(|backend| backend.outcomes.iter().flatten());
+        let outcomes = reproduced.runs.iter().flat_map(|backend| backend.outcomes.iter().flatten());
         let verdicts: Vec<Verdict> = outcomes.map(|outcome| outcome.verdict).collect();
         let count = |verdict: Verdict| verdicts.iter().filter(|of| **of == verdict).count().to_string();
         table.row([
@@ -56,7 +56,7 @@ fn option(setting: Setting) -> &'static str {
 
 fn write_one(files: &ReportFiles, reproduced: &Reproduced, setting: Setting) -> Result<PathBuf, CommandError> {
     let experiment = &reproduced.experiment;
-    for backend in &reproduced.bodies {
+    for backend in &reproduced.runs {
         files.replace(
             &format!("reproduce-{}.json", backend.backend),
             &json::to_text(&print::to_json(reproduced, backend, setting)),
@@ -75,15 +75,15 @@ fn write_one(files: &ReportFiles, reproduced: &Reproduced, setting: Setting) -> 
     if let Some(missing) = &reproduced.no_lab {
         page = page.notice(&format!("Simulated only: {missing}"));
     }
-    for backend in reproduced.bodies.iter().filter(|backend| !backend.complete) {
-        page = page.notice(&format!("{}: not everything was run.", name(backend)));
+    for backend in reproduced.runs.iter().filter(|backend| !backend.complete) {
+        page = page.notice(&format!("{}: some runs are missing.", name(backend)));
     }
-    for failure in reproduced.bodies.iter().flat_map(|backend| &backend.failures) {
+    for failure in reproduced.runs.iter().flat_map(|backend| &backend.failures) {
         page = page.notice(&format!("Failed: {failure}"));
     }
-    for (place, figure) in experiment.figures.iter().enumerate() {
+    for (index, figure) in experiment.figures.iter().enumerate() {
         let charts =
-            reproduced.bodies.iter().filter_map(|backend| Some((backend, backend.figures[place].chart.as_ref()?)));
+            reproduced.runs.iter().filter_map(|backend| Some((backend, backend.figures[index].chart.as_ref()?)));
         let charts: Vec<_> = charts.collect();
         page = match charts.as_slice() {
             [] => page,
@@ -106,7 +106,7 @@ fn write_one(files: &ReportFiles, reproduced: &Reproduced, setting: Setting) -> 
     files.replace(PAGE, &page.to_html())
 }
 
-/// What a body is called on a page.
+/// The name of a backend on a page.
 fn name(run: &BackendRun) -> &'static str {
     if run.backend == "lab" { "Linux: real hosts, real TCP" } else { "Simulator: the same brokers" }
 }
@@ -121,9 +121,9 @@ fn table(reproduced: &Reproduced) -> Table {
         .number("difference")
         .text("expected")
         .text("");
-    for (place, value) in reproduced.experiment.values.iter().enumerate() {
-        for backend in &reproduced.bodies {
-            let Some(outcome) = &backend.outcomes[place] else { continue };
+    for (index, value) in reproduced.experiment.values.iter().enumerate() {
+        for backend in &reproduced.runs {
+            let Some(outcome) = &backend.outcomes[index] else { continue };
             table.row([
                 value.metric.clone(),
                 value.place.clone(),

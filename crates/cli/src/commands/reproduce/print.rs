@@ -7,10 +7,10 @@ use crate::text;
 use serde_json::{Value as Json, json};
 use weir_experiment::{Outcome, Setting, Value, Verdict};
 
-/// From this difference on a note is shown although nothing is expected of a value, as a fraction.
+/// From this difference on a note is shown although the value is not compared, as a fraction.
 const NOTABLE: f64 = 0.1;
 
-/// The word for a verdict; none where nothing is expected.
+/// The text of a verdict; empty if the value is not compared.
 pub(super) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Shown => "",
@@ -20,7 +20,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The published value as it was printed, with its unit; a dash where there is none.
+/// The published value as printed, with its unit; a dash if there is none.
 pub(super) fn published(value: &Value) -> String {
     let number = |published: weir_experiment::Published| {
         let text = format!("{:.*}", published.decimals, published.value / value.unit.factor);
@@ -29,7 +29,7 @@ pub(super) fn published(value: &Value) -> String {
     value.published.map_or("–".to_owned(), number)
 }
 
-/// The measured value with its unit; a dash where there is none.
+/// The measured value with its unit; a dash if there is none.
 pub(super) fn measured(value: &Value, outcome: &Outcome) -> String {
     let text = |reading: weir_experiment::Reading| {
         format!("{}{}", if reading.is_lower_bound { "> " } else { "" }, value.unit.text(reading.value))
@@ -37,17 +37,17 @@ pub(super) fn measured(value: &Value, outcome: &Outcome) -> String {
     outcome.measured.map_or("–".to_owned(), text)
 }
 
-/// `+1.2 %`; a dash where there is nothing to compare.
+/// `+1.2 %`; a dash if the value is not compared.
 pub(super) fn difference(outcome: &Outcome) -> String {
     let text = |part: f64| {
         let percent = part * 100.0;
-        // A difference of nothing has no sign.
+        // A difference of zero has no sign.
         if percent.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{percent:+.1} %") }
     };
     outcome.difference.map_or("–".to_owned(), text)
 }
 
-/// Whether the note of a value says something about this outcome.
+/// Whether the note of a value is useful for this outcome.
 pub(super) fn is_notable(outcome: &Outcome) -> bool {
     outcome.verdict == Verdict::Differs || outcome.difference.is_some_and(|part| part.abs() > NOTABLE)
 }
@@ -55,8 +55,8 @@ pub(super) fn is_notable(outcome: &Outcome) -> bool {
 /// The notes of values that differ: metric and note, each note once.
 pub(super) fn notes(reproduced: &Reproduced) -> Vec<(String, String)> {
     let mut notes: Vec<(String, String)> = Vec::new();
-    for (place, value) in reproduced.experiment.values.iter().enumerate() {
-        let differs = reproduced.bodies.iter().any(|backend| backend.outcomes[place].as_ref().is_some_and(is_notable));
+    for (index, value) in reproduced.experiment.values.iter().enumerate() {
+        let differs = reproduced.runs.iter().any(|backend| backend.outcomes[index].as_ref().is_some_and(is_notable));
         let Some(note) = value.note.as_ref().filter(|_| differs) else { continue };
         match notes.iter_mut().find(|(_, known)| known == note) {
             Some((metrics, _)) => metrics.push_str(&format!("; {}", value.metric)),
@@ -72,27 +72,27 @@ pub(super) fn print(reproduced: &Reproduced, ui: &mut Ui) -> Result<(), CommandE
     ui.print(&format!("{}\n", ui.on_out(Style::Strong, &title)))?;
     let measured_anything =
         |backend: &BackendRun| backend.outcomes.iter().flatten().any(|outcome| outcome.measured.is_some());
-    // A table of dashes says less.
+    // A text is better than a table of dashes.
     if reproduced
-        .bodies
+        .runs
         .iter()
         .all(|backend| !backend.complete && backend.failures.is_empty() && !measured_anything(backend))
     {
         return Ok(ui.print("  nothing was measured\n\n")?);
     }
-    let several = reproduced.bodies.len() > 1;
+    let several = reproduced.runs.len() > 1;
     let columns: &[&str] = match several {
         true => &["metric", ">published", "backend", ">measured", ">difference", "expected", ""],
         false => &["metric", ">published", ">measured", ">difference", "expected", ""],
     };
     let mut table = Table::new(columns);
-    for (place, value) in experiment.values.iter().enumerate() {
-        for backend in &reproduced.bodies {
-            let Some(outcome) = &backend.outcomes[place] else { continue };
+    for (index, value) in experiment.values.iter().enumerate() {
+        for backend in &reproduced.runs {
+            let Some(outcome) = &backend.outcomes[index] else { continue };
             let style = match outcome.verdict {
                 Verdict::Agrees => Style::Good,
                 Verdict::Shown => Style::Plain,
-                Verdict::Differs | Verdict::Unknown => Style::Held,
+                Verdict::Differs | Verdict::Unknown => Style::Limited,
             };
             let plain = |cell: String| (cell, Style::Plain);
             let mut cells = vec![plain(value.metric.clone()), plain(published(value))];
@@ -103,7 +103,7 @@ pub(super) fn print(reproduced: &Reproduced, ui: &mut Ui) -> Result<(), CommandE
         }
     }
     ui.print_table(&table, 2)?;
-    for failure in reproduced.bodies.iter().flat_map(|backend| &backend.failures) {
+    for failure in reproduced.runs.iter().flat_map(|backend| &backend.failures) {
         let title = ui.on_out(Style::Error, "failed:");
         ui.print(&format!("\n  {title} {failure}\n"))?;
     }
@@ -117,7 +117,7 @@ pub(super) fn print(reproduced: &Reproduced, ui: &mut Ui) -> Result<(), CommandE
     Ok(())
 }
 
-/// Six digits: a float has more, and they mean nothing.
+/// Six digits: more digits of a float have no meaning.
 fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

@@ -1,40 +1,42 @@
-//! The table of all experiments, as `docs/results.md` holds it of the simulator and `docs/results-lab.md` of Linux.
+//! The table of all experiments: `docs/results.md` for the simulator and `docs/results-lab.md` for
+//! Linux.
 //!
-//! The order is that of the program's list, and no time of the day or of a run is in it, so that the file changes only where
-//! a result does. Values that are times of a computation differ from one computer to the next and say so.
+//! The order is that of the program's list, and the file contains no time of the day or of a run,
+//! so that it changes only where a result does. Values that are times of a computation differ
+//! between computers and are marked as such.
 
 use super::{Backend, Reproduced, print};
 use std::path::Path;
 use weir_experiment::{Setting, Verdict};
 
-/// The text of the file at `path`; experiments that the body has no run of are left out.
+/// The text of the file at `path`; experiments without a run of the backend are left out.
 pub(super) fn text(all: &[Reproduced], backend: Backend, path: &Path, setting: Setting) -> String {
     let (option, title, what) = match backend {
         Backend::Sim => ("", "Published results, reproduced", ""),
         Backend::Lab => (
             " --backend lab",
             "Published results, reproduced on Linux",
-            " Real hosts' kernels, agents and TCP in network namespaces of one machine: what the lab can run of each experiment, and what that \
-             is held to. Times and rates differ a little from one run to the next.",
+            " Real hosts' kernels, agents and TCP in network namespaces of one machine: what the lab can run of each \
+             experiment, and what that is held to. Times and rates differ a little from one run to the next.",
         ),
         Backend::Both => (" --backend both", "Published results, reproduced in the simulator and on Linux", ""),
     };
     let full = if setting == Setting::Full { " --full" } else { "" };
     let mut out = format!(
         "# {title}\n\n\
-         Written by `weir reproduce --all{option}{full} --write {}`, in the {} setting of each experiment; not by hand. \
-         One of them alone: `weir reproduce ID{option}{full}`, with `--report DIR` for its figures. What an experiment runs stands in \
-         `papers/ID.yaml`.{what}\n\n\
-         A value agrees when it is what is expected of it; what is not compared has no word. A dash under “published” means that \
-         the source prints no number.\n\n\
+         Written by `weir reproduce --all{option}{full} --write {}`, in the {} setting of each experiment; \
+         not by hand. One of them alone: `weir reproduce ID{option}{full}`, with `--report DIR` for its figures. \
+         What an experiment runs stands in `papers/ID.yaml`.{what}\n\n\
+         A value agrees when it is what is expected of it; what is not compared has no word. A dash under “published” \
+         means that the source prints no number.\n\n\
          | experiment | values | agree | differ | not known | only shown |\n|---|---:|---:|---:|---:|---:|\n",
         path.display(),
         setting.name()
     );
-    let all: Vec<&Reproduced> = all.iter().filter(|reproduced| !reproduced.bodies.is_empty()).collect();
+    let all: Vec<&Reproduced> = all.iter().filter(|reproduced| !reproduced.runs.is_empty()).collect();
     for reproduced in &all {
         let verdicts: Vec<Verdict> = reproduced
-            .bodies
+            .runs
             .iter()
             .flat_map(|backend| backend.outcomes.iter().flatten().map(|outcome| outcome.verdict))
             .collect();
@@ -59,9 +61,9 @@ fn section(reproduced: &Reproduced) -> String {
     let experiment = &reproduced.experiment;
     let mut out = format!("\n## {}\n\n{}. {}.\n\n", experiment.id, experiment.title, experiment.source);
     out += "| metric | where | published | measured | difference | expected | |\n|---|---|---:|---:|---:|---|---|\n";
-    for backend in &reproduced.bodies {
-        // Of two bodies it matters which one a row is of.
-        let which = if reproduced.bodies.len() > 1 { format!(" ({})", backend.backend) } else { String::new() };
+    for backend in &reproduced.runs {
+        // With two backends each row names its own.
+        let which = if reproduced.runs.len() > 1 { format!(" ({})", backend.backend) } else { String::new() };
         for (value, outcome) in experiment.values.iter().zip(&backend.outcomes) {
             let Some(outcome) = outcome else { continue };
             let cells = [
@@ -76,7 +78,7 @@ fn section(reproduced: &Reproduced) -> String {
             out += &format!("| {} |\n", cells.map(|cell| escaped(&cell)).join(" | "));
         }
     }
-    let failures = reproduced.bodies.iter().flat_map(|backend| &backend.failures);
+    let failures = reproduced.runs.iter().flat_map(|backend| &backend.failures);
     let failures = failures.map(|failure| format!("Failed: {failure}"));
     let differing = print::notes(reproduced).into_iter().map(|(metric, note)| format!("**{metric}**: {note}"));
     let wall_clock = experiment.values.iter().any(|value| value.measure.is_wall_clock());
@@ -93,7 +95,7 @@ fn section(reproduced: &Reproduced) -> String {
     out
 }
 
-/// What a cell of a table cannot hold as it stands.
+/// Escapes characters that end a cell of a table.
 fn escaped(cell: &str) -> String {
     cell.replace('|', "\\|")
 }

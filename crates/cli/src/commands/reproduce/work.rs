@@ -1,9 +1,10 @@
 //! The runs of experiments, on threads.
 //!
-//! Problem: an experiment is up to some tens of runs of very different lengths, `--all` is all of them, and whoever waits wants
-//! all cores busy and nothing lost to Ctrl-C. Approach: every run with every seed is a job of one pool, whatever experiment it
-//! belongs to; a job keeps readings and lines of figures and gives its packets' results back at once. What needs no run is
-//! computed afterwards, when nothing else takes the processor: some of it is the time of a computation.
+//! Problem: an experiment is up to some tens of runs of very different lengths, `--all` is all of
+//! them, and a user needs all cores busy and no results lost to Ctrl-C. Approach: every run with
+//! every seed is a job of one pool, whatever its experiment is; a job keeps readings and lines of
+//! figures and frees its packets' results at once. Values without a run are computed afterwards,
+//! when no run takes the processor: some of them are times of a computation.
 
 use super::BackendRun;
 use super::figures::Drawn;
@@ -28,17 +29,17 @@ use weir_results::{FileError, ResultsDirectory};
 use weir_scenario::Scenario;
 use weir_sim::{Options, Progress, RunOutcome};
 
-/// Running jobs that a line of progress names.
+/// The number of running jobs that a line of progress names.
 const NAMED: usize = 2;
 
-/// All that is to run.
+/// All runs to do.
 pub(super) struct Work<'a> {
     pub(super) papers: &'a Papers,
     pub(super) experiments: Vec<&'a Experiment>,
     pub(super) setting: Setting,
     /// The first seed of every run, if not the scenario's.
     pub(super) seed: Option<u64>,
-    /// Where the files of runs go.
+    /// The directory of the runs' files.
     pub(super) directory: Option<&'a Path>,
     pub(super) interrupt: &'a Interrupt,
 }
@@ -48,14 +49,14 @@ pub(super) struct Work<'a> {
 struct Job {
     experiment: usize,
     run: usize,
-    /// How many seeds come before it.
-    place: u32,
+    /// The index of the seed.
+    seed: u32,
 }
 
-/// What a job gave.
+/// The results of a job.
 struct Done {
     job: Job,
-    /// By value that needs this run.
+    /// By value that uses this run.
     readings: Vec<(usize, Option<Reading>)>,
     /// By figure that shows this run; only of the first seed.
     lines: Vec<(usize, Vec<Line>)>,
@@ -78,25 +79,25 @@ impl Work<'_> {
         let mut watch = Watch::new(ui.err_is_terminal());
         let mut running: BTreeMap<usize, Option<Progress>> = BTreeMap::new();
         let mut over = 0;
-        let work = |place: usize, step: &mut dyn FnMut(Progress)| self.one(todo[place], step, &done);
+        let work = |index: usize, step: &mut dyn FnMut(Progress)| self.one(todo[index], step, &done);
         let threads = run_all(&places, cores, &stop, &work, &mut |event| {
             match event {
-                Event::Started(place) => {
-                    running.insert(place, None);
-                    times.entry(todo[place].experiment).or_insert((clock.seconds(), 0.0));
+                Event::Started(index) => {
+                    running.insert(index, None);
+                    times.entry(todo[index].experiment).or_insert((clock.seconds(), 0.0));
                 }
-                Event::Step(place, progress) => drop(running.insert(place, Some(progress))),
-                Event::Ended(place, ended) => {
-                    running.remove(&place);
+                Event::Step(index, progress) => drop(running.insert(index, Some(progress))),
+                Event::Ended(index, ended) => {
+                    running.remove(&index);
                     over += 1;
-                    let experiment = todo[place].experiment;
+                    let experiment = todo[index].experiment;
                     if let Some(times) = times.get_mut(&experiment) {
                         times.1 = clock.seconds();
                     }
                     match ended {
                         Ended::Complete | Ended::Interrupted => {}
                         Ended::Failed(cause) => {
-                            failures.push((experiment, format!("{}: {}", self.name(todo[place]), cause.trim_end())));
+                            failures.push((experiment, format!("{}: {}", self.name(todo[index]), cause.trim_end())));
                         }
                         Ended::Disk(error) => drop(disk.get_or_insert(error)),
                     }
@@ -124,8 +125,8 @@ impl Work<'_> {
         Ok(all)
     }
 
-    /// Every run with every seed. Those of long experiments come first: a long run that begins last keeps one core busy and
-    /// leaves the others idle.
+    /// Every run with every seed. Runs of long experiments come first: a long run that begins last keeps one
+    /// core busy and leaves the others idle.
     fn jobs(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (experiment, of) in self.experiments.iter().enumerate() {
@@ -133,10 +134,10 @@ impl Work<'_> {
                 if of.scenario.get(self.setting).lab_only().is_some() {
                     continue;
                 }
-                jobs.extend((0..*of.seeds.get(self.setting)).map(|place| Job { experiment, run, place }));
+                jobs.extend((0..*of.seeds.get(self.setting)).map(|seed| Job { experiment, run, seed }));
             }
         }
-        // Stable: within an experiment the file's order holds.
+        // The sort is stable: within an experiment the file's order remains.
         jobs.sort_by_key(|job| Reverse(*self.experiments[job.experiment].takes.get(self.setting)));
         jobs
     }
@@ -147,7 +148,7 @@ impl Work<'_> {
 
     fn seed(&self, job: Job) -> u64 {
         let first = self.seed.unwrap_or_else(|| self.scenario(job).seed());
-        first.wrapping_add(u64::from(job.place))
+        first.wrapping_add(u64::from(job.seed))
     }
 
     /// `parley-table3 none-50`, with the seed where there are several.
@@ -161,7 +162,7 @@ impl Work<'_> {
     }
 
     fn one(&self, job: Job, step: &mut dyn FnMut(Progress), done: &Mutex<Vec<Done>>) -> Ended {
-        if self.interrupt.is_asked() {
+        if self.interrupt.is_requested() {
             return Ended::Interrupted;
         }
         let (scenario, seed) = (self.scenario(job), self.seed(job));
@@ -186,14 +187,14 @@ impl Work<'_> {
         if interrupted { Ended::Interrupted } else { Ended::Complete }
     }
 
-    /// What the experiment wants of a run.
+    /// The readings and lines that the experiment takes from a run.
     fn read(&self, job: Job, outcome: &RunOutcome) -> Done {
         let experiment = self.experiments[job.experiment];
         let data = RunData {
             scenario: self.scenario(job),
             services: &outcome.uplink,
             results: Some(&outcome.results),
-            // A run that ended before its time since nothing was left to do is a whole run.
+            // A run that ended early since it had no work left is a whole run.
             until: if outcome.interrupted {
                 outcome.results.simulated.duration()
             } else {
@@ -203,9 +204,9 @@ impl Work<'_> {
         let run = &experiment.runs[job.run];
         let values = experiment.values.iter().enumerate();
         let own = values.filter(|(_, value)| value.measure.run() == Some(job.run));
-        let readings = own.map(|(place, value)| (place, data.reading(run, &value.measure, self.setting))).collect();
-        let figures = experiment.figures.iter().enumerate().filter(|_| job.place == 0);
-        let lines = figures.map(|(place, figure)| (place, figure.kind.lines(job.run, &data, self.setting)));
+        let readings = own.map(|(index, value)| (index, data.reading(run, &value.measure, self.setting))).collect();
+        let figures = experiment.figures.iter().enumerate().filter(|_| job.seed == 0);
+        let lines = figures.map(|(index, figure)| (index, figure.kind.lines(job.run, &data, self.setting)));
         let lines = lines.filter(|(_, lines)| !lines.is_empty()).collect();
         Done { job, readings, lines, complete: !outcome.interrupted }
     }
@@ -236,22 +237,23 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// An experiment's result from its jobs, and what needs no run.
+    /// An experiment's result from its jobs, and its values without a run.
     fn gather(&self, experiment: usize, done: &[&Done], jobs: usize, failures: Vec<String>, ran: f64) -> BackendRun {
         let of = self.experiments[experiment];
         let clock = Stopwatch::start();
-        let reading = |place: usize| -> Option<Reading> {
-            let value = &of.values[place];
+        let reading = |index: usize| -> Option<Reading> {
+            let value = &of.values[index];
             let Some(run) = value.measure.run() else {
                 return compute::value(&value.measure, self.setting, &|| clock.seconds()).ok();
             };
             let mut readings: Vec<(u32, Reading)> = Vec::new();
             for done in done.iter().filter(|done| done.job.run == run) {
-                let (_, reading) = done.readings.iter().find(|(value, _)| *value == place)?;
-                readings.push((done.job.place, (*reading)?));
+                let (_, reading) = done.readings.iter().find(|(value, _)| *value == index)?;
+                readings.push((done.job.seed, (*reading)?));
             }
-            // A mean of fewer runs than asked for is another value. In the order of seeds: sums of floats depend on it.
-            readings.sort_unstable_by_key(|(place, _)| *place);
+            // A mean of fewer runs than requested is another value. In the order of seeds, since
+            // sums of floats depend on it.
+            readings.sort_unstable_by_key(|(index, _)| *index);
             let all = readings.len() == *of.runs[run].seeds.get(self.setting) as usize;
             let readings: Vec<Reading> = readings.into_iter().map(|(_, reading)| reading).collect();
             Reading::mean(&readings).filter(|_| all)
@@ -268,7 +270,7 @@ impl Work<'_> {
         let outcomes = outcomes(of, &measured);
         let figures = 0..of.figures.len();
         let figures = figures.map(|figure| Drawn::new(of, figure, &lines(figure), &outcomes, self.setting)).collect();
-        // What needs real programs is the lab's to measure.
+        // Values of real programs are measured in the lab.
         let real = |value: &weir_experiment::Value| {
             let run = value.measure.run().map(|run| &of.runs[run]);
             run.is_some_and(|run| run.scenario.get(self.setting).lab_only().is_some())
@@ -299,9 +301,9 @@ impl Work<'_> {
     ) -> String {
         let left = left.map_or(String::new(), |left| format!("{} left; ", progress::wall(left)));
         let mut line = format!("{left}{over} of {} runs", todo.len());
-        let name = |(place, now): (&usize, &Option<Progress>)| {
+        let name = |(index, now): (&usize, &Option<Progress>)| {
             let now = now.as_ref().map_or("begins".to_owned(), progress::of_simulated_time);
-            format!("{} ({now})", self.name(todo[*place]))
+            format!("{} ({now})", self.name(todo[*index]))
         };
         let names: Vec<String> = running.iter().map(name).collect();
         if !names.is_empty() {

@@ -1,4 +1,4 @@
-//! `weir sim --check`: whether a scenario could run, and what it is.
+//! `weir sim --check`: whether a scenario is valid, and its size.
 
 use super::Args;
 use crate::error::{CommandError, Exit};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use weir_document::Diagnostic;
 use weir_scenario::{Outcome, Scenario};
 
-/// Says whether what was read is valid; `points` are those of the sweep, 1 without.
+/// Reports whether the scenario is valid; `points` are those of the sweep, 1 without.
 pub(super) fn check(args: &Args, read: Outcome, points: usize, ui: &mut Ui) -> Result<Exit, CommandError> {
     match (read, args.json) {
         (Ok((_, notes)), true) => {
@@ -31,7 +31,7 @@ pub(super) fn check(args: &Args, read: Outcome, points: usize, ui: &mut Ui) -> R
     }
 }
 
-/// What runs, in a line.
+/// The scenario in one line.
 pub(super) fn describe(scenario: &Scenario) -> String {
     let graph = scenario.graph();
     let entries = scenario.names().len();

@@ -1,4 +1,4 @@
-//! What `weir sim --help` says below the options.
+//! The end of `weir sim --help`.
 
 pub(super) const TEXT: &str = "\
 Examples:
@@ -12,9 +12,9 @@ Examples:
   weir sim scenarios/parley-fig14.scenario.yaml --json | jq '.phases[] | [.from_s, .settled_bps]'
 
 The same scenario, values and seed give the same bytes. Ctrl-C ends a run after the current sample
-and keeps what is done (exit code 130); twice ends it at once. `weir schema scenario` has all keys
-that PATH may name: keys with dots, places of lists in brackets. VALUE is what would stand there; a
-list or a mapping in brackets, as in --set events=[].
+and keeps its results (exit code 130); twice ends it at once. `weir schema scenario` has all keys
+that PATH may name: keys with dots, list indices in brackets. VALUE is written as in the file; a list
+or a mapping in brackets, as in --set events=[].
 
 A sweep runs every combination of its values, on all processors. VALUES are separated by commas;
 1..5 is 1,2,3,4,5. Paths with a semicolon between them change together, value by value:
@@ -25,29 +25,29 @@ starts over. The exit code is 1 if a point failed; the others are kept.
 
 Files in DIR, all written whole or not at all:
   report.html         the page; `weir report DIR` draws it again from the other files
-  command.txt         the command that gives the same again
-  result.json         what ran, counters, statistics; where it is, the other files are whole
+  command.txt         the command that makes the same files
+  result.json         the run, counters, statistics; where it exists, the other files are complete
   flows.csv, .parquet a row for each flow: from, to, bytes, start, finish, ideal time, ...
-  links.csv           a row for each link: bytes, packets, drops, marks, most bytes that waited
+  links.csv           a row for each link: bytes, packets, drops, marks, the longest queue in bytes
   link_samples.csv, group_samples.csv, hosts.csv
                       samples over time; hosts' names
 Under a policy result.json has services' bandwidths (format 1), and the files of the network are
 below, in network/. A sweep has a directory for each point in points/, and
-  sweep.json          the scenario's SHA-256, the values, and what became of each point
+  sweep.json          the scenario's SHA-256, the values, and the state of each point
   points.csv          a row for each complete point, group and size bin
   points/NAME/point.json
-                      the point's statistics; where it is, the point is complete
+                      the point's statistics; where it exists, the point is complete
 
-With --json, what result.json has: {\"format\": 2, \"scenario\", \"seed\", \"complete\", \"simulated_ps\",
+With --json, the content of result.json: {\"format\": 2, \"scenario\", \"seed\", \"complete\", \"simulated_ps\",
 \"sample_interval_ps\", \"parameters\": {path: value}, \"groups\": [{\"name\", \"transport\"}],
 \"counters\": {name: number}, \"statistics\": {\"all\": GROUP, \"groups\": [GROUP]}, \"files\": {what:
 name}}. GROUP is {\"name\", \"all\": BIN, \"bins\": [BIN], \"delivered_bytes\", \"goodput_bps\", \"jain\",
 \"retransmissions\", \"timeouts\", \"deadlines\": {\"count\", \"met\", \"missed\"}}; BIN is {\"over_bytes\",
 \"up_to_bytes\", \"flows\", \"unfinished\", \"fct_ps\": SUMMARY, \"slowdown\": SUMMARY}; SUMMARY is
 {\"count\", \"unknown\", \"mean\", \"p50\", \"p95\", \"p99\", \"p999\", \"max\"}. Flows that did not finish
-count as slower than all others; what falls on them is null.
+count as slower than all others; a percentile that falls on them is null.
 
-Under a policy: {\"format\": 1, \"scenario\", \"body\": \"sim\", \"seed\", \"enforcement\", \"complete\",
+Under a policy: {\"format\": 1, \"scenario\", \"backend\": \"sim\", \"seed\", \"enforcement\", \"complete\",
 \"duration_s\", \"measure\": {\"rack\", \"direction\", \"every_s\", \"capacity_bps\"}, \"services\": [name],
 \"phases\": [{\"from_s\", \"to_s\", \"sending\": [name], \"mean_bps\": {name: rate}, \"settled_bps\":
 {name: rate}}], \"samples\": [{\"at_s\", \"bandwidth_bps\": {name: rate}}], \"transfers\":
@@ -55,7 +55,7 @@ Under a policy: {\"format\": 1, \"scenario\", \"body\": \"sim\", \"seed\", \"enf
 number}}. A phase lies between two starts or stops of traffic; `settled` is its second half; a mean
 without samples is null.
 
-Of a sweep: what sweep.json has, {\"format\": 1, \"weir\", \"sha256\", \"settings\": [{\"path\",
+Of a sweep: the content of sweep.json, {\"format\": 1, \"weir\", \"sha256\", \"settings\": [{\"path\",
 \"value\"}], \"parameters\": [{\"path\", \"values\"}], \"scenario\", \"seed\", \"command\", \"points\":
 [{\"name\", \"parameters\", \"state\": \"complete\", \"failed\" or \"pending\", \"cause\"}]}, and in points
 that are over \"seed\" and \"statistics\" (null if it failed).";

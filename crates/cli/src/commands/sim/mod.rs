@@ -65,22 +65,22 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What is changed in the scenario, the seed last.
+    /// The changed values of the scenario, the seed last.
     fn settings(&self) -> Vec<Setting> {
         let seed = self.seed.map(|seed| Setting { path: "seed".to_owned(), value: seed.to_string() });
         self.set.iter().cloned().chain(seed).collect()
     }
 
-    /// What is swept, in the order of the options.
+    /// The swept values, in the order of the options.
     fn axes(&self) -> Vec<Axis> {
         self.sweep.iter().flat_map(|axes| axes.0.iter().cloned()).collect()
     }
 
-    /// The beginning of every command line that gives the same results again.
+    /// The beginning of every command line that makes the same results again.
     fn command(&self, settings: &[Setting]) -> String {
-        let mut words = vec!["weir sim".to_owned(), text::shell_word(&self.scenario.display().to_string())];
-        words.extend(settings.iter().map(Setting::option));
-        words.join(" ")
+        let mut parts = vec!["weir sim".to_owned(), text::shell_word(&self.scenario.display().to_string())];
+        parts.extend(settings.iter().map(Setting::option));
+        parts.join(" ")
     }
 }
 
@@ -100,9 +100,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     input::print_notes(&notes, ui)?;
     input::for_the_simulator(&scenario)?;
     let seed = scenario.seed();
-    // Before the run: nobody wants to hear after an hour that a directory cannot be used.
+    // Before the run, so that an unusable directory is reported at once, not after an hour.
     let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
-    // Before the first word, so that Ctrl-C means the same from then on.
+    // Before the first output, so that Ctrl-C has the same effect from then on.
     let interrupt = Interrupt::listen()?;
     let checkers = if args.checkers { ", checkers on" } else { "" };
     ui.notice(&format!("{}: {}, seed {seed}{checkers}\n", scenario.name(), check::describe(&scenario)))?;
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let interrupted = outcome.interrupted;
     let run = SimulatedRun::new(&scenario, seed, outcome, &set);
     if let Some(files) = files {
-        // The seed is said even where it is the scenario's: a file may change.
+        // The command contains the seed even if it is the scenario's, since the file may change.
         let settings: Vec<Setting> = settings.into_iter().filter(|setting| setting.path != "seed").collect();
         let command = format!("{} --seed {seed}", args.command(&settings));
         let page = files.write_run(&run, &command)?;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     if interrupted {
         let until = run.results.simulated.picos() as f64 / 1e12;
-        let title = ui.on_err(Style::Held, "interrupted:");
+        let title = ui.on_err(Style::Limited, "interrupted:");
         let of = scenario.duration().as_secs_f64();
         ui.notice(&format!("{title} the results cover {} of {}\n", text::time(until), text::time(of)))?;
     }
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
 }
 
-/// One value for each path: which of two counts, nobody should have to know.
+/// Refuses two values for one path, since it would be unclear which of them counts.
 fn twice(settings: &[Setting], axes: &[Axis]) -> Result<(), CommandError> {
     let paths: Vec<&str> = settings
         .iter()
@@ -146,10 +146,10 @@ fn twice(settings: &[Setting], axes: &[Axis]) -> Result<(), CommandError> {
     }
 }
 
-/// From so many seconds on it is said how long a network took to build.
+/// From this many seconds on the time to build a network is reported.
 const SLOW: f64 = 1.0;
 
-/// Runs a scenario in the simulator and shows how far it has come.
+/// Runs a scenario in the simulator and shows its progress.
 pub(super) fn simulate_watched(
     scenario: &Scenario,
     seed: u64,
@@ -162,7 +162,7 @@ pub(super) fn simulate_watched(
     let ran = simulation::run(scenario, seed, options, interrupt, &mut |now| match now {
         None => watch.show(0.0, ui, |elapsed| progress::of_building(scenario.graph().hosts.len(), elapsed)),
         Some(now) => {
-            // Speed and time left are the simulation's own.
+            // Speed and remaining time are those of the simulation alone.
             if !std::mem::replace(&mut built, true) {
                 watch.restart();
             }

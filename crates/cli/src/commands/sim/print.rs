@@ -12,9 +12,9 @@ use weir_results::summary::Summary;
 use weir_results::{Bin, Results, SizeBins};
 use weir_units::SimTime;
 
-/// As many links as fit on a screen beside the rest.
+/// The most links that fit on a screen beside the rest.
 const LINKS: usize = 8;
-/// What stands for a value that is not known.
+/// The text for an unknown value.
 pub(super) const UNKNOWN: &str = "–";
 
 /// A run: its services if it has a policy, else its flows and links.
@@ -23,7 +23,7 @@ pub(super) fn print(run: &SimulatedRun, ui: &mut Ui) -> Result<(), CommandError>
         Some(services) => {
             services_tables(services, ui)?;
             let statistics = Statistics::new(&run.results, &SizeBins::default());
-            // Long-lived transfers end with the run: what there is to say of them stands above.
+            // Long-lived transfers end with the run: all their results are above.
             if has_ended(&statistics) {
                 print_flows(&run.results, &statistics, ui)?;
                 ui.print("\n")?;
@@ -70,12 +70,12 @@ fn services_tables(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// What the lab alone knows: requests to real servers, marks, and agents.
+/// The results that only the lab has: requests to real servers, marks, and agents.
 pub(in crate::commands) fn print_lab(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
     services_tables(file, ui)?;
     let time = |time: Option<f64>| time.map_or(UNKNOWN.to_owned(), text::time);
     if !file.messages.is_empty() {
-        heading("Messages, from when they are due to their last byte", ui)?;
+        heading("Messages, from their due time to their last byte", ui)?;
         let mut table = Table::new(&["name", "service", ">messages", ">under way", ">median", ">99 %", ">slowest"]);
         for own in &file.messages {
             table.row([
@@ -92,8 +92,8 @@ pub(in crate::commands) fn print_lab(file: &RunFile, ui: &mut Ui) -> Result<(), 
         ui.print("\n")?;
     }
     if !file.requests.is_empty() {
-        heading("Requests to real servers, from arrival to answer", ui)?;
-        let mut table = Table::new(&["name", "service", ">requests", ">no answer", ">median", ">99 %", ">slowest"]);
+        heading("Requests to real servers, from arrival to reply", ui)?;
+        let mut table = Table::new(&["name", "service", ">requests", ">no reply", ">median", ">99 %", ">slowest"]);
         for own in &file.requests {
             table.row([
                 own.name.clone(),
@@ -157,7 +157,7 @@ fn has_ended(statistics: &Statistics) -> bool {
     statistics.all.all.flows > statistics.all.all.unfinished
 }
 
-/// Flows, and how long they, their rounds and requests took.
+/// Flows, and the times of flows, rounds and requests.
 fn print_flows(results: &Results, statistics: &Statistics, ui: &mut Ui) -> Result<(), CommandError> {
     heading("Flows", ui)?;
     ui.print_table(&groups(results, statistics), 2)?;
@@ -231,7 +231,7 @@ fn groups(results: &Results, statistics: &Statistics) -> Table {
     table
 }
 
-/// Completion times of what applications wait for as a whole.
+/// Completion times of coflows.
 fn coflows(statistics: &Statistics) -> Table {
     let mut table = Table::new(&["group", ">flows each", ">coflows", ">unfinished", ">mean", ">p50", ">p99", ">p99.9"]);
     for (group, of) in statistics.groups.iter().filter_map(|group| Some((group, group.coflows?))) {
@@ -241,7 +241,7 @@ fn coflows(statistics: &Statistics) -> Table {
     table
 }
 
-/// Every group's flows together, and its size bins where there is more than one.
+/// Every group's flows together, and its size bins if there is more than one.
 fn by_size(statistics: &Statistics, values: impl Fn(&BinStatistics) -> [String; 4]) -> Table {
     let mut table = Table::new(&["group", "size", ">flows", ">unfinished", ">mean", ">p50", ">p99", ">p99.9"]);
     let all = (statistics.groups.len() > 1).then_some(("all", &statistics.all));
@@ -255,7 +255,7 @@ fn by_size(statistics: &Statistics, values: impl Fn(&BinStatistics) -> [String; 
     table
 }
 
-/// What there is to say about a group's sizes.
+/// The bins of a group to show.
 fn bins(group: &GroupStatistics) -> impl Iterator<Item = &BinStatistics> {
     let used = group.bins.iter().filter(|bin| bin.flows > 0);
     let several = used.clone().count() > 1;
@@ -268,7 +268,7 @@ fn percentiles<T: Copy>(of: &Summary<T>, text: impl Fn(T) -> String) -> [String;
 
 fn print_links(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
     let mut links: Vec<_> = results.links.iter().map(|link| (mean_utilisation(results, link), link)).collect();
-    // A stable sort: links that are equally busy stay in the network's order.
+    // The sort is stable: equally busy links stay in the network's order.
     links.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     heading(&format!("Busiest links, {} of {}", links.len().min(LINKS), text::whole(links.len() as u64)), ui)?;
     let mut table = Table::new(&["link", ">rate", ">utilisation", ">dropped", ">marked", ">peak queue"]);

@@ -1,4 +1,4 @@
-//! What a sweep prints: a row for each combination of values, the mean over seeds.
+//! The output of a sweep: a row for each combination of values, the mean over seeds.
 
 use super::print::{UNKNOWN, factor};
 use crate::error::CommandError;
@@ -12,7 +12,7 @@ use weir_results::sweep::LEVEL;
 use weir_results::{PointSummary, confidence};
 use weir_units::SimTime;
 
-/// Rows beyond these are read in `points.csv`.
+/// The most rows; the others are in `points.csv`.
 const ROWS: usize = 40;
 
 /// Points that differ in the seed alone.
@@ -33,7 +33,7 @@ pub(super) fn print(manifest: &Manifest, summaries: &[PointSummary], ui: &mut Ui
     let title = "All flows: means over seeds, ± half the interval that holds the true mean with 95 % confidence";
     let title = ui.on_out(Style::Strong, title);
     ui.print(&format!("{title}\n"))?;
-    // Headings are the program's own words, so the values stand as `key value` in one column.
+    // The headings of other columns are fixed, so the values are `key value` in one column.
     let failures = combinations.iter().any(|of| of.failed > 0);
     let measures = measures(&combinations);
     let mut columns = vec!["point", ">seeds", ">unfinished"];
@@ -58,10 +58,10 @@ pub(super) fn print(manifest: &Manifest, summaries: &[PointSummary], ui: &mut Ui
     Ok(())
 }
 
-/// A column: its heading, and what stands in it.
+/// A column: its heading, and the text of a cell.
 type Measure = (&'static str, fn(&Combination<'_>) -> String);
 
-/// Completion times where flows come to an end; where none does, what they got.
+/// Completion times if flows end; otherwise their goodput.
 fn measures(combinations: &[Combination<'_>]) -> &'static [Measure] {
     let finished = |run: &&Statistics| run.all.all.flows > run.all.all.unfinished;
     if combinations.iter().flat_map(|of| &of.runs).any(finished) {
@@ -101,7 +101,7 @@ fn combine<'a>(manifest: &'a Manifest, summaries: &'a [PointSummary], axes: &[&s
     combinations
 }
 
-/// The mean over seeds; not known where a seed does not know its value.
+/// The mean over seeds; unknown if the value of a seed is unknown.
 fn mean(of: &Combination<'_>, value: impl Fn(&GroupStatistics) -> Option<f64>, text: impl Fn(f64) -> String) -> String {
     let values: Option<Vec<f64>> = of.runs.iter().map(|run| value(&run.all)).collect();
     match values.and_then(|values| confidence(&values, LEVEL)) {

@@ -20,10 +20,10 @@ use weir_scenario::{Outcome, ReadOptions};
 use weir_sim::{Options, Progress};
 use weir_units::Bytes;
 
-/// Between two times that `sweep.json` is written, in wall-clock seconds: with many short points it would be most of
-/// the work.
+/// The time between two writes of `sweep.json`, in wall-clock seconds: with many short points
+/// writing would be most of the work.
 const SAVE: f64 = 1.0;
-/// Running points that a line of progress names.
+/// The number of running points that a line of progress names.
 const NAMED: usize = 2;
 
 pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Exit, CommandError> {
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     let jobs = args.jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let jobs = jobs.min(plan.points.len());
     let shelf = Shelf::open(&args.scenario)?;
-    // All points at once have what there is.
+    // All simultaneous points share the available memory.
     let memory = memory::available().map(|memory| Bytes::new(memory.get() / jobs as u64));
     let first = shaper_remarks::with_remarks(read_all(&plan, &shelf, memory));
     if args.check {
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     if let Some(page) = sweep.write_report(&summaries)? {
         ui.notice(&format!("report: {}\n", page.display()))?;
     }
-    report_outcome(&sweep.manifest, interrupt.is_asked(), ui)?;
+    report_outcome(&sweep.manifest, interrupt.is_requested(), ui)?;
     if args.json {
         print_sweep::print_json(&sweep.manifest, &summaries, ui)?;
     } else {
@@ -72,13 +72,14 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     }
     let (complete, failed) = sweep.manifest.counts();
     Ok(match () {
-        () if interrupt.is_asked() && complete + failed < plan.points.len() => Exit::Interrupted,
+        () if interrupt.is_requested() && complete + failed < plan.points.len() => Exit::Interrupted,
         () if failed > 0 => Exit::Failed,
         () => Exit::Done,
     })
 }
 
-/// Reads what must be read to know that every point is valid: the first point's scenario, or the first that is not.
+/// Reads enough to check every point: returns the first point's scenario, or the first one that is
+/// invalid.
 fn read_all(plan: &Plan, shelf: &Shelf, memory: Option<Bytes>) -> Outcome {
     let read = |point: usize| shelf.read(&ReadOptions { set: Setting::pairs(&plan.settings_of(point)), memory });
     let first = read(0)?;
@@ -88,12 +89,12 @@ fn read_all(plan: &Plan, shelf: &Shelf, memory: Option<Bytes>) -> Outcome {
     Ok(first)
 }
 
-/// The command line that gives the same sweep, whatever the directory and the number of jobs.
+/// The command line that makes the same sweep, whatever the directory and the number of jobs.
 fn command(args: &Args, plan: &Plan) -> String {
     format!("{} {} --report DIR", args.command(&plan.settings), crate::sweep::options(&plan.axes).join(" "))
 }
 
-/// What a thread needs to run a point.
+/// The data for a thread that runs a point.
 struct Work<'a> {
     args: &'a Args,
     plan: &'a Plan,
@@ -104,7 +105,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn run(&self, point: usize, directory: &std::path::Path, step: &mut dyn FnMut(Progress)) -> Ended {
-        if self.interrupt.is_asked() {
+        if self.interrupt.is_requested() {
             return Ended::Interrupted;
         }
         let settings = self.plan.settings_of(point);
@@ -133,7 +134,7 @@ impl Work<'_> {
     }
 }
 
-/// Runs all points that are not complete, and keeps the list.
+/// Runs all points that are not complete, and updates the list.
 fn run_points(work: &Work<'_>, sweep: &mut SweepDirectory, jobs: usize, ui: &mut Ui) -> Result<(), CommandError> {
     let todo: Vec<usize> =
         (0..work.plan.points.len()).filter(|point| sweep.manifest.points[*point].state != State::Complete).collect();
@@ -187,8 +188,8 @@ fn run_points(work: &Work<'_>, sweep: &mut SweepDirectory, jobs: usize, ui: &mut
     }
 }
 
-/// `40 s left; 3 of 12 points complete; running seed 3 (1 ms of 10 ms) and 1 more`: in the order in which a narrow terminal
-/// may cut it off.
+/// `40 s left; 3 of 12 points complete; running seed 3 (1 ms of 10 ms) and 1 more`: ordered by
+/// importance, since a narrow terminal cuts the end off.
 fn describe(
     plan: &Plan,
     manifest: &Manifest,
@@ -215,7 +216,7 @@ fn describe(
     text
 }
 
-/// Says what failed, and how to go on.
+/// Reports failures, and how to go on.
 fn report_outcome(manifest: &Manifest, interrupted: bool, ui: &mut Ui) -> Result<(), CommandError> {
     let (complete, failed) = manifest.counts();
     let all = manifest.points.len();
@@ -226,7 +227,7 @@ fn report_outcome(manifest: &Manifest, interrupted: bool, ui: &mut Ui) -> Result
         }
     }
     if interrupted && complete + failed < all {
-        let title = ui.on_err(Style::Held, "interrupted:");
+        let title = ui.on_err(Style::Limited, "interrupted:");
         let kept = format!("{complete} of {all} points are complete and kept");
         ui.notice(&format!("{title} {kept}; the same command runs the rest\n"))?;
     }
