@@ -190,7 +190,7 @@ fn a_leader_that_is_killed_costs_a_period() {
     let mut racks = Racks { lines, round: 0 };
     let limited_to = |rate: Bandwidth| move |limits: &RackLimits| of_a(limits) == rate;
     let before = racks.until(&place, "the limits", limited_to(gbps(5)));
-    assert_eq!(racks.lines[0].status().sent_elsewhere, 1, "sent to {url}");
+    assert_eq!(racks.lines[0].status().redirected, 1, "sent to {url}");
 
     // Killed. The first limits of its successor equal its last ones.
     let killed = Instant::now();

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use weir_control::rate::rounded;
 use weir_control::{RackLimits, RackReport, RateRow};
-use weir_fabric::ca::{CertificateAuthority, Holder};
+use weir_fabric::ca::{Ca, Holder};
 use weir_fabric::{BrokerUrl, IdentityFiles, Session, SessionConfig};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, PerDirection, ServiceId};
@@ -69,7 +69,7 @@ impl Place {
     /// Puts another certificate in the place of a fabric broker's.
     pub(crate) fn certificate_of(&self, broker: &str, names: &[&str], days: u64) {
         let pki = self.at("pki");
-        let (ca, _) = CertificateAuthority::open(&pki).expect("the one that is there");
+        let (ca, _) = Ca::open(&pki).expect("the one that is there");
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let made = Holder::Fabric(names);
         let (made_files, files) = (ca.files(&made), self.identity(&format!("fabric-{broker}")));
