@@ -96,7 +96,7 @@ impl DestinationLimits {
 
     /// Feedback of all destinations, by the service's slot.
     pub(crate) fn told(&self) -> Result<BTreeMap<u32, u64>, HostError> {
-        Ok(lock(&self.destinations).told()?)
+        Ok(lock(&self.destinations).feedback_received()?)
     }
 
     /// Destinations heard of lately.
@@ -142,7 +142,7 @@ fn wait(destinations: &Mutex<Destinations>) -> Result<(), HostError> {
 /// Takes all news and sets the classes by it.
 fn serve(destinations: &Mutex<Destinations>, shaper: &SharedShaper) -> Result<(), HostError> {
     let mut destinations = lock(destinations);
-    let mut rates = destinations.news()?;
+    let mut rates = destinations.events()?;
     // Rarely anything; the list of those with a class is short.
     let silent: Vec<DestinationRate> = destinations.silent(SILENCE)?;
     for gone in &silent {
@@ -153,7 +153,7 @@ fn serve(destinations: &Mutex<Destinations>, shaper: &SharedShaper) -> Result<()
     if !rates.is_empty()
         && let Some(shaper) = lock(shaper).as_mut()
     {
-        for (destination, class) in shaper.hold(&rates)? {
+        for (destination, class) in shaper.limit_destinations(&rates)? {
             destinations.set_class(destination, class);
         }
     }

@@ -173,7 +173,7 @@ impl Host {
         let rates = rates(&datapath, standing, &plan)?;
         let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
-        let held = destinations.held()?;
+        let held = destinations.classed()?;
         let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &held, force)?;
         shaper.set_kept(succeeds);
         let shaper = Arc::new(Mutex::new(Some(shaper)));
@@ -243,7 +243,7 @@ impl Host {
         let (shaper, interface, backend, kept) = (&self.shaper, &self.interface, self.backend, self.kept);
         let datapath = &self.datapath;
         self.destinations.pause(|destinations| {
-            let held = destinations.held()?;
+            let held = destinations.classed()?;
             let mut shaper = shaper.lock().unwrap_or_else(PoisonError::into_inner);
             // What classes dropped that somebody deleted is not known any more.
             let dropped = shaper.as_mut().and_then(|shaper| shaper.dropped().ok()).unwrap_or_default();
@@ -473,7 +473,7 @@ fn trust(datapath: &mut InterfaceDatapath, standing: &Standing<'_>) -> Result<()
         secrets.map(|secret| FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }).collect();
     datapath.set_keys(&keys)?;
     datapath.set_control(&standing.control)?;
-    Ok(datapath.tell_alive()?)
+    Ok(datapath.heartbeat()?)
 }
 
 /// What services may send: by the policy, and the brokers' limits that are in force.

@@ -139,7 +139,7 @@ fn limits_end_with_the_time_that_they_hold_without_an_agent() {
     let limited = || {
         inside(&|datapath| {
             datapath.set_limits(&[(ServiceId(0), limit)]).expect("set");
-            datapath.tell_alive().expect("told");
+            datapath.heartbeat().expect("a heartbeat");
         });
     };
     let found = || {

@@ -3,6 +3,7 @@
 //! A counter is described once: its name is the key in JSON, `weir_NAME_total` its metric, its doc the metric's help.
 
 use serde::{Deserialize, Serialize};
+use weir_datapath::abi::Counts;
 
 /// Counters with their names and what they count.
 pub trait Counters {
@@ -80,28 +81,33 @@ counters! {
 }
 
 counters! {
-    /// What the kernel's programs counted on the interface.
-    KernelCounters {
-        /// Feedback whose tag does not verify.
-        feedback_forged,
-        /// Feedback not newer than what was known: replayed or overtaken.
-        feedback_replayed,
-        /// Tenants' packets that imitate control traffic, dropped.
-        control_packets_dropped,
-        /// Destinations that got no entry because there was no room.
-        destinations_without_room,
-        /// Runs of the meters' timer that were skipped because it was late.
+    /// The meters' timer in the kernel.
+    TimerCounters {
+        /// Expiries of the meters' timer that were skipped because it was late.
         ticks_late,
-        /// Feedback about packets that are of no service here.
-        feedback_unknown,
-        /// Feedback that could not be made or sent.
-        answers_failed,
-        /// Senders that asked for feedback and got none, since too many asked at once.
-        asked_often,
-        /// Packets dropped because they would have waited too long for their departure (`edt`).
-        beyond_horizon,
-        /// Times that the kernel took the static policy because no agent was alive.
+        /// Changes of the kernel to the static policy because no agent was alive.
         fallbacks,
+    }
+}
+
+/// The kernel's counters of the interface. Events are named and described in `bpf/tables.h` (`struct weir_counts`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelCounters {
+    /// Events in the programs.
+    #[serde(flatten)]
+    pub events: Counts,
+    /// The timer.
+    #[serde(flatten)]
+    pub timer: TimerCounters,
+}
+
+impl Counters for KernelCounters {
+    fn each(&self, give: &mut dyn FnMut(&'static str, &'static str, u64)) {
+        for (name, help, value) in self.events.each() {
+            give(name, help, value);
+        }
+        self.timer.each(give);
     }
 }
 

@@ -47,7 +47,7 @@ mod model;
 mod rate;
 pub mod read;
 
-pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters, LineCounters};
+pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters, LineCounters, TimerCounters};
 pub use model::{
     AgentStatus, DirectionStatus, FabricLimit, FabricLine, FabricLink, FabricStatus, Latency, LineState, Mode,
     ServiceStatus, Status, VERSION,

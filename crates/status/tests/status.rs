@@ -8,7 +8,7 @@ use weir_control::{
 use weir_policy::Policy;
 use weir_status::{
     AgentStatus, FabricLimit, FabricLine, FabricLink, FabricStatus, KernelCounters, LineCounters, LineState, Mode,
-    ReadError, Status, fill, metrics,
+    ReadError, Status, TimerCounters, fill, metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -161,7 +161,8 @@ fn json_keeps_what_is_absent_and_what_has_no_bound() {
     assert_eq!(Status::read(text.as_bytes()).expect("its own"), Status::Agent(status.clone()));
     status.services[0].tx.backlog_bytes = Some(0);
     status.services[0].rx.sender_rate = Some(Bandwidth::from_mbps(3));
-    status.kernel = Some(KernelCounters { ticks_late: 4, ..KernelCounters::default() });
+    status.kernel =
+        Some(KernelCounters { timer: TimerCounters { ticks_late: 4, fallbacks: 0 }, ..KernelCounters::default() });
     status.fabric = Some(FabricLink { leads: true, hears: false, line: None });
     let all = Status::Agent(status);
     assert_eq!(Status::read(all.to_json().as_bytes()).expect("its own"), all);
@@ -237,7 +238,9 @@ fn limits_that_are_left_out_are_a_metric() {
 /// An agent that delivers everything there is.
 fn complete() -> AgentStatus {
     let mut status = agent();
-    status.kernel = Some(KernelCounters { feedback_forged: 5, ..KernelCounters::default() });
+    let mut kernel = KernelCounters::default();
+    kernel.events.feedback_forged = 5;
+    status.kernel = Some(kernel);
     let counters = LineCounters { calls: 2, ..LineCounters::default() };
     let line = FabricLine {
         state: LineState::Up,
