@@ -64,7 +64,10 @@ struct bpf_spin_lock {
 #define WEIR_PEER_RATE 2000000ULL
 #define WEIR_PEER_BURST 65536
 
+/* Agents of other versions read `version` and `clsact`, which keep their offsets. */
 struct weir_config {
+	u64 version;          /* of the maps, see WEIR_STATE_REVISION */
+	u32 clsact;           /* 1: the agent added clsact and removes it again */
 	u32 table;            /* index of the classifier in use */
 	u32 class_major;      /* the HTB qdisc's handle, shifted; 0 leaves priorities unchanged */
 	u32 class_first;      /* minor number of the class of slot 0 */
@@ -76,10 +79,8 @@ struct weir_config {
 	u32 listen_port;      /* the agent's, besides WEIR_CONTROL_PORT */
 	u32 signing_key;      /* index of the key that signs */
 	u32 paces;            /* 1: packets get departure times, which fq applies (edt) */
-	u32 clsact;           /* for user space: 1 if the agent added clsact and removes it again */
 	u32 grain;            /* bytes: a meter's window is at least the time its capacity takes to carry them */
 	u32 class_control;    /* minor number of the class of control traffic */
-	u64 version;          /* of the maps, see WEIR_STATE_REVISION */
 	u64 agent_address[2]; /* destination of brokers' datagrams */
 	u64 agent_cookie;     /* of the agent's socket, the only local sender of control traffic */
 	u64 epoch;            /* number of the agent's start */

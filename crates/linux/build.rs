@@ -25,13 +25,6 @@ fn build() -> Result<(), String> {
     if !Path::new("/usr/include/bpf/bpf_helpers.h").exists() {
         return Err(format!("/usr/include/bpf/bpf_helpers.h is missing: the BPF programs include it; {PACKAGES}"));
     }
-    cc::Build::new()
-        .file("../../bpf/layout.c")
-        .include("../../datapath")
-        .warnings_into_errors(true)
-        .extra_warnings(true)
-        .try_compile("weir_tables_layout")
-        .map_err(|error| error.to_string())?;
     for name in ["weir", "verdict", "probe", "port"] {
         let source = format!("../../bpf/{name}.bpf.c");
         let mut command = Command::new(&clang);

@@ -103,7 +103,7 @@ impl DestinationLimits {
 
     /// Feedback of all destinations, by the service's slot.
     pub(crate) fn reported(&self) -> Result<BTreeMap<u32, u64>, HostError> {
-        Ok(lock(&self.destinations).told()?)
+        Ok(lock(&self.destinations).feedback_received()?)
     }
 
     /// Destinations with feedback within [`SILENCE`].
@@ -149,8 +149,8 @@ fn wait(destinations: &Mutex<Destinations>) -> Result<(), HostError> {
 /// Takes all events and sets the classes accordingly.
 fn serve(destinations: &Mutex<Destinations>, shaper: &SharedShaper) -> Result<(), HostError> {
     let mut destinations = lock(destinations);
-    let mut rates = destinations.news()?;
-    // Rarely any; the list of destinations with a class is short.
+    let mut rates = destinations.events()?;
+    // The list of destinations with a class is short.
     let silent: Vec<DestinationRate> = destinations.silent(SILENCE)?;
     for gone in &silent {
         // Packets stop using the class before it is deleted.
@@ -160,7 +160,7 @@ fn serve(destinations: &Mutex<Destinations>, shaper: &SharedShaper) -> Result<()
     if !rates.is_empty()
         && let Some(shaper) = lock(shaper).as_mut()
     {
-        for (destination, class) in shaper.hold(&rates)? {
+        for (destination, class) in shaper.limit_destinations(&rates)? {
             destinations.set_class(destination, class);
         }
     }

@@ -180,7 +180,7 @@ impl Host {
         let rates = rates(&datapath, host_context, &plan)?;
         let receive_limits = receive_limits(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
-        let limited = destinations.held()?;
+        let limited = destinations.classed()?;
         let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &limited, force)?;
         shaper.set_kept(succeeds);
         let shaper = Arc::new(Mutex::new(Some(shaper)));
@@ -252,7 +252,7 @@ impl Host {
         let (shaper, interface, backend, kept) = (&self.shaper, &self.interface, self.backend, self.kept);
         let datapath = &self.datapath;
         self.destinations.pause(|destinations| {
-            let limited = destinations.held()?;
+            let limited = destinations.classed()?;
             let mut shaper = shaper.lock().unwrap_or_else(PoisonError::into_inner);
             // Drops of classes that another program deleted are unknown.
             let dropped = shaper.as_mut().and_then(|shaper| shaper.dropped().ok()).unwrap_or_default();
@@ -489,7 +489,7 @@ fn trust(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>) -> Re
         secrets.map(|secret| FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }).collect();
     datapath.set_keys(&keys)?;
     datapath.set_control(&host_context.control)?;
-    Ok(datapath.tell_alive()?)
+    Ok(datapath.heartbeat()?)
 }
 
 /// The send rates of services: by the policy, and the brokers' limits in force.

@@ -15,7 +15,7 @@ use weir_control::{MeterReading, RackBroker};
 use weir_linux::attachment::Attachment;
 use weir_observe::Publisher;
 use weir_state::replace;
-use weir_status::{AgentStatus, KernelCounters, Status};
+use weir_status::{AgentStatus, KernelCounters, Status, TimerCounters};
 use weir_units::{Bandwidth, Duration, PerDirection};
 
 /// The facts of one period.
@@ -165,7 +165,7 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         service.rx.sender_rate = limited(meter.rate);
         service.rx.packets_markable = Some(meter.packets);
         service.rx.packets_marked = Some(meter.marked);
-        service.rx.feedback_sent = Some(meter.answered);
+        service.rx.feedback_sent = Some(meter.feedback_sent);
     }
     for ((service, queue), reported) in status.services.iter_mut().zip(&kernel.queues).zip(&kernel.reported) {
         service.tx.feedback_received = Some(*reported);
@@ -173,18 +173,9 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         service.tx.drops = queue.map(|queue| queue.drops);
         service.tx.destinations_limited = queue.map(|queue| u64::from(queue.destinations));
     }
-    let counted = &kernel.counters;
     status.kernel = Some(KernelCounters {
-        feedback_forged: counted.forged,
-        feedback_replayed: counted.replayed,
-        control_packets_dropped: counted.imitated + counted.misdirected + counted.strangers + counted.flooded,
-        destinations_without_room: counted.crowded,
-        ticks_late: kernel.timer.late,
-        feedback_unknown: counted.unknown,
-        feedback_failed: counted.answers_failed,
-        feedback_requests_refused: counted.asked_often,
-        beyond_horizon: counted.beyond_horizon,
-        fallbacks: kernel.timer.fallbacks,
+        events: kernel.counts,
+        timer: TimerCounters { ticks_late: kernel.timer.late, fallbacks: kernel.timer.fallbacks },
     });
 }
 

@@ -142,7 +142,7 @@ fn limits_end_after_the_timeout_without_an_agent() {
     let limited = || {
         inside(&|datapath| {
             datapath.set_limits(&[(ServiceId(0), limit)]).expect("set");
-            datapath.tell_alive().expect("sent");
+            datapath.heartbeat().expect("a heartbeat");
         });
     };
     let found = || {

@@ -306,7 +306,7 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
 
     // A flood from a host without an agent: forged feedback, random bytes, and unsigned reports.
     let attacker = &network.hosts[3];
-    let (accepted, dropped) = (("counters", "reports_accepted"), ("kernel", "control_packets_dropped"));
+    let (accepted, dropped) = (("counters", "reports_accepted"), ("kernel", "unknown_peer"));
     let before = (counted(accepted), counted(dropped), counted(("kernel", "feedback_forged")));
     let (forged, report) = (feedback[0][42..].to_vec(), reports[0][42..].to_vec());
     let stop = std::sync::atomic::AtomicBool::new(false);

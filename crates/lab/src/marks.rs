@@ -20,7 +20,7 @@ use aya::programs::links::LinkError;
 use aya::programs::tc::{NlOptions, TcAttachOptions, TcError, qdisc_add_clsact};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfError};
-use weir_datapath::RawLimiter;
+use weir_datapath::abi;
 use weir_linux::attachment::lacks_tcx;
 use weir_linux::loader::PORT_OBJECT;
 use weir_linux::netns::{Netns, NetnsError};
@@ -71,7 +71,7 @@ struct Settings {
 #[derive(Clone, Copy)]
 struct Queue {
     lock: [u32; 2],
-    limiter: RawLimiter,
+    limiter: abi::Limiter,
     packets: u64,
     above: u64,
     marked: u64,

@@ -12,7 +12,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::frames::{KEY, Says, address, coded, control, control_at, ethernet, tcp};
+use common::frames::{KEY, Message, address, coded, control, control_at, ethernet, tcp};
 use common::{Cable, interface, pause, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
@@ -77,7 +77,7 @@ fn attach(policy: &Policy, socket: &UdpSocket, classes: Classes) -> InterfaceDat
         timeout: weir_units::Duration::from_secs(3600),
     };
     datapath.set_control(&control).expect("control");
-    datapath.tell_alive().expect("alive");
+    datapath.heartbeat().expect("alive");
     datapath.start_timer().expect("the timer");
     datapath
 }
@@ -150,14 +150,14 @@ impl Bench {
         if let Some(most) = most.filter(|most| least > *most) {
             self.above.push(format!("{name}: {} ns of {}", least.as_nanos(), most.as_nanos()));
         }
-        self.datapath.tell_alive().expect("alive");
+        self.datapath.heartbeat().expect("alive");
     }
 
     /// `b` answers `a` and has its word, in both families; at a rate that drops nothing.
     fn hear(&mut self) {
         for (ipv6, port) in [(false, 7000), (false, LAST), (true, 7000), (true, LAST)] {
             self.sequence += 1;
-            let feedback = control_at(1_000_000_000_000, Says::Heard, ipv6, port, self.sequence);
+            let feedback = control_at(1_000_000_000_000, Message::FeedbackAck, ipv6, port, self.sequence);
             self.datapath.cost(Direction::Rx, &feedback, 1).expect("a test run");
         }
     }
@@ -194,7 +194,7 @@ impl Bench {
             for (name, frame) in frames {
                 self.row(&format!("{family} arrives, {name}"), Direction::Rx, &frame, Some(ARRIVING));
             }
-            let replayed = control(Says::Heard, ipv6, 7000, 1);
+            let replayed = control(Message::FeedbackAck, ipv6, 7000, 1);
             self.row(&format!("{family} feedback arrives, replayed"), Direction::Rx, &replayed, None);
             self.answers(ipv6, family);
         }
@@ -207,7 +207,7 @@ impl Bench {
         for last in (4..=250).cycle().take(8000) {
             let mut frame = tcp(ethernet(ipv6, false), address(last, ipv6), address(1, ipv6), 7000, 1440, 0);
             frame[..6].copy_from_slice(&self.hardware);
-            let answered = |bench: &Self| bench.datapath.receive_reading(ServiceId(0)).expect("a meter").answered;
+            let answered = |bench: &Self| bench.datapath.receive_reading(ServiceId(0)).expect("a meter").feedback_sent;
             let before = answered(self);
             let cost = self.datapath.cost_from(device, &frame, 1).expect("a test run");
             costs[usize::from(answered(self) > before)].push(cost);
@@ -272,7 +272,7 @@ impl Bench {
     }
 
     fn assert_none_dropped(&self) {
-        let dropped = self.datapath.control_counters().expect("counters").beyond_horizon;
+        let dropped = self.datapath.counts().expect("counters").beyond_horizon;
         assert_eq!(dropped, 0, "none costs less by being dropped");
     }
 }

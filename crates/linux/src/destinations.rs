@@ -1,247 +1,252 @@
-//! [`Destinations`]: what receivers said, from the kernel to whoever sets classes, and the class back.
+//! [`Destinations`]: rates in feedback, from the kernel to the agent, and HTB classes, from the agent to the kernel.
 //!
-//! Problem: feedback comes tens of thousands of times a second, and of one destination only the last counts; the class that holds a
-//! destination must be known to the next packet. Approach: a word for each direction in memory that kernel and agent share. The kernel
-//! writes the rate and puts the destination's slot into a ring buffer, unless it is in there already; the agent takes slots out, says
-//! that it has read, and reads: so each slot is in the ring at most once, and the last rate is never missed.
+//! Feedback arrives tens of thousands of times a second and only the last of a destination matters, while the next packet must find
+//! the destination's class. Kernel and agent share a mailbox per destination, in mapped memory: the kernel writes the rate and, unless
+//! the mailbox is unread already, submits the destination's slot to a ring buffer; the agent takes the slot, marks the mailbox read, and
+//! then reads the rate. Each slot is in the ring at most once, and the last rate is never missed.
 //!
-//! The table of destinations also keeps the order of feedback, by which a replayed one is told from a new one. So a
-//! destination stays after its limiter has gone, until room is needed; then the longest silent go first.
+//! An entry also stores the order of feedback, which identifies replays. It therefore outlives its limiter until the table is nearly
+//! full; entries without feedback for the longest time are removed first.
 //!
-//! Worked example: 400 feedbacks come while the agent sets classes. The ring holds one slot; the agent takes it and reads the 400th rate.
+//! Worked example: 400 feedback packets arrive while the agent sets classes. The ring contains one slot, and the agent reads the 400th rate.
 //!
 //! Source: kernel Documentation/bpf/ringbuf.rst.
 
 use crate::loader::{InterfaceDatapath, LoaderError};
-use crate::maps::DestinationMaps;
+use crate::maps::{DestinationMaps, Entries, Values};
 use crate::settings::kernel_time;
 use crate::shaper::DestinationRate;
-use crate::tables::{DESTINATIONS_MAX, Held, Mail, Place};
-use aya::maps::{MapData, RingBuf};
+use aya::maps::{MapData, Queue, RingBuf};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use weir_datapath::abi::{DESTINATIONS_MAX, DestinationEntry, DestinationKey, RateMailbox};
 use weir_units::{Bandwidth, Duration};
 
-/// Room is made when fewer places than this are left.
-const ROOM_MIN: usize = DESTINATIONS_MAX as usize / 8;
+/// Entries are removed when fewer than this are free.
+const FREE_MIN: usize = DESTINATIONS_MAX as usize / 8;
 
-/// A destination that a service of this host sends to.
+/// A destination of a service of this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DestinationReading {
     /// The service's slot.
     pub slot: u32,
     /// The receiver's address.
     pub address: IpAddr,
-    /// What it said last.
+    /// The rate in its last feedback.
     pub rate: Bandwidth,
-    /// How long ago that was.
+    /// Time since that feedback.
     pub age: Duration,
-    /// Bytes sent to it while it answered.
+    /// Bytes sent to it while it had a limiter.
     pub sent: u64,
-    /// Feedback that was believed.
-    pub told: u64,
+    /// Feedback packets applied.
+    pub feedback_received: u64,
 }
 
 /// The destinations of an interface.
 pub struct Destinations {
-    maps: DestinationMaps,
+    slots: Entries<DestinationKey, u32>,
+    entries: Values<DestinationEntry>,
+    free: Queue<MapData, u32>,
     ring: RingBuf<MapData>,
-    mails: Mails,
-    /// Whose slot is whose, as far as was asked.
-    places: HashMap<u32, Place>,
-    /// Those that have a class.
+    mailboxes: Mailboxes,
+    /// Cached keys by slot.
+    keys: HashMap<u32, DestinationKey>,
+    /// Slots of destinations with a class.
     classed: BTreeSet<u32>,
-    /// Feedback of each as it was when it was last looked at: when the destination was heard last, its service's slot, how much.
-    told: HashMap<u32, (u64, u32, u64)>,
-    /// By the service's slot: feedback of destinations that were forgotten.
-    told_before: BTreeMap<u32, u64>,
-    /// News that the ring does not have: of before an earlier agent was killed, or what an error kept from being told.
-    unheard: Vec<u32>,
+    /// Cached counts by slot: time of the last feedback, the service's slot, feedback packets.
+    received: HashMap<u32, (u64, u32, u64)>,
+    /// Feedback packets of removed entries by the service's slot.
+    received_before: BTreeMap<u32, u64>,
+    /// Slots of unread mailboxes that are not in the ring: taken from it by an agent that was killed, or kept back by an error.
+    pending: Vec<u32>,
 }
 
 impl Destinations {
-    /// Those of an interface that is attached.
+    /// The destinations of an attached interface.
     pub fn open(datapath: &InterfaceDatapath) -> Result<Self, LoaderError> {
-        let mut maps = DestinationMaps::open(&datapath.pins)?;
-        let news = maps.news.take().ok_or(LoaderError::Missing("weir_events"))?;
-        let ring = RingBuf::try_from(aya::maps::Map::RingBuf(news))?;
-        let mails = Mails::of(maps.mails.fd().as_fd())
-            .map_err(|error| LoaderError::Io { what: "map weir_rate_mailboxes", error })?;
-        // One word of a destination is under way at most: who took it from the ring and was killed has silenced it otherwise.
-        let unheard = |slot: &u32| mails.get(*slot).is_some_and(|mail| mail.unread.load(Ordering::Acquire) != 0);
-        let unheard = (0..DESTINATIONS_MAX).filter(unheard).collect();
+        let DestinationMaps { slots, destinations, mailboxes, free, events } = DestinationMaps::open(&datapath.pins)?;
+        let ring = RingBuf::try_from(aya::maps::Map::RingBuf(events))?;
+        let mailboxes = Mailboxes::of(mailboxes.fd().as_fd());
+        let mailboxes = mailboxes.map_err(|error| LoaderError::Io { what: "map weir_rate_mailboxes", error })?;
+        // The kernel submits no slot whose mailbox is unread, so a slot taken by an agent that was then killed is in no ring.
+        let unread =
+            |slot: &u32| mailboxes.get(*slot).is_some_and(|mailbox| mailbox.unread.load(Ordering::Acquire) != 0);
         Ok(Self {
-            unheard,
-            maps,
+            pending: (0..DESTINATIONS_MAX).filter(unread).collect(),
+            slots,
+            entries: destinations,
+            free,
             ring,
-            mails,
-            places: HashMap::new(),
+            mailboxes,
+            keys: HashMap::new(),
             classed: BTreeSet::new(),
-            told: HashMap::new(),
-            told_before: BTreeMap::new(),
+            received: HashMap::new(),
+            received_before: BTreeMap::new(),
         })
     }
 
-    /// What becomes readable when there is news.
+    /// The file of the ring buffer, readable while it has events.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring keeps its file open for as long as it lives, and it is borrowed.
+        // SAFETY: the ring, which is borrowed, keeps its file open.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 
-    /// The destinations whose rate is new since the last time, with that rate.
-    pub fn news(&mut self) -> Result<Vec<DestinationRate>, LoaderError> {
-        let mut slots = std::mem::take(&mut self.unheard);
+    /// The destinations whose rate has changed since the last call, with the rate.
+    pub fn events(&mut self) -> Result<Vec<DestinationRate>, LoaderError> {
+        let mut slots = std::mem::take(&mut self.pending);
         while let Some(item) = self.ring.next() {
             if let Ok(bytes) = <[u8; 4]>::try_from(&*item) {
                 slots.push(u32::from_ne_bytes(bytes));
             }
         }
-        let mut news = Vec::with_capacity(slots.len());
+        let mut events = Vec::with_capacity(slots.len());
         while let Some(destination) = slots.pop() {
-            let Some(mail) = self.mails.get(destination) else { continue };
-            // Before the rate is read: what comes after is news again.
-            mail.unread.swap(0, Ordering::AcqRel);
-            let rate = Bandwidth::from_bps(mail.rate.load(Ordering::Acquire));
+            let Some(mailbox) = self.mailboxes.get(destination) else { continue };
+            // Before the rate is read, so that a later rate is another event.
+            mailbox.unread.swap(0, Ordering::AcqRel);
+            let rate = Bandwidth::from_bps(mailbox.rate.load(Ordering::Acquire));
             if rate == Bandwidth::ZERO {
-                // It was taken back with the class since it was told; the next feedback tells it again.
+                // `set_class` has reset the rate since; the next feedback is another event.
                 continue;
             }
-            let slot = match self.place(destination) {
-                Ok(place) => place.service,
+            let slot = match self.key(destination) {
+                Ok(key) => key.service,
                 Err(error) => {
                     slots.push(destination);
-                    self.unheard = slots;
+                    self.pending = slots;
                     return Err(error);
                 }
             };
-            news.push(DestinationRate { destination, slot, rate: Some(rate) });
+            events.push(DestinationRate { destination, slot, rate: Some(rate) });
         }
-        Ok(news)
+        Ok(events)
     }
 
-    /// Tells the kernel which class holds a destination; 0: its service's.
+    /// Sets the class of a destination; 0 is its service's class.
     pub fn set_class(&mut self, destination: u32, class: u16) {
-        let Some(mail) = self.mails.get(destination) else { return };
-        mail.class.store(u32::from(class), Ordering::Release);
+        let Some(mailbox) = self.mailboxes.get(destination) else { return };
+        mailbox.class.store(u32::from(class), Ordering::Release);
         if class != 0 {
             self.classed.insert(destination);
         } else if self.classed.remove(&destination) {
-            // The kernel tells a rate that differs from the last one: the next one is news, the same as before it or not.
-            mail.rate.store(0, Ordering::Release);
+            // The kernel submits an event if the rate differs from the last; from 0 any rate does.
+            mailbox.rate.store(0, Ordering::Release);
         }
     }
 
-    /// Destinations that have a class: those to take over from an earlier agent.
-    pub fn held(&mut self) -> Result<Vec<DestinationRate>, LoaderError> {
-        let class = |slot: &u32| self.mails.get(*slot).is_some_and(|mail| mail.class.load(Ordering::Acquire) != 0);
+    /// Destinations with a class, which an earlier agent may have set.
+    pub fn classed(&mut self) -> Result<Vec<DestinationRate>, LoaderError> {
+        let class =
+            |slot: &u32| self.mailboxes.get(*slot).is_some_and(|mailbox| mailbox.class.load(Ordering::Acquire) != 0);
         self.classed = (0..DESTINATIONS_MAX).filter(class).collect();
-        let rate = |mail: &SharedMail| Bandwidth::from_bps(mail.rate.load(Ordering::Acquire));
+        let rate = |mailbox: &SharedMailbox| Bandwidth::from_bps(mailbox.rate.load(Ordering::Acquire));
         let all: Vec<(u32, Option<Bandwidth>)> =
-            self.classed.iter().map(|slot| (*slot, self.mails.get(*slot).map(rate))).collect();
-        self.whose(&all)
+            self.classed.iter().map(|slot| (*slot, self.mailboxes.get(*slot).map(rate))).collect();
+        self.with_services(&all)
     }
 
-    /// Destinations that have a class but whose receiver was silent for `silence`: nobody is held any more.
+    /// Destinations with a class and without feedback for `silence`, which are no longer rate-limited.
     pub fn silent(&mut self, silence: Duration) -> Result<Vec<DestinationRate>, LoaderError> {
         let now = kernel_time();
-        let age = |mail: &SharedMail| now.saturating_sub(mail.feedback_at.load(Ordering::Acquire));
-        let silent = |slot: &&u32| self.mails.get(**slot).is_some_and(|mail| age(mail) >= silence.nanos());
+        let age = |mailbox: &SharedMailbox| now.saturating_sub(mailbox.feedback_at.load(Ordering::Acquire));
+        let silent = |slot: &&u32| self.mailboxes.get(**slot).is_some_and(|mailbox| age(mailbox) >= silence.nanos());
         let all: Vec<_> = self.classed.iter().filter(silent).map(|slot| (*slot, None)).collect();
-        self.whose(&all)
+        self.with_services(&all)
     }
 
-    fn whose(&mut self, rates: &[(u32, Option<Bandwidth>)]) -> Result<Vec<DestinationRate>, LoaderError> {
+    fn with_services(&mut self, rates: &[(u32, Option<Bandwidth>)]) -> Result<Vec<DestinationRate>, LoaderError> {
         let one = |&(destination, rate): &(u32, Option<Bandwidth>)| {
-            Ok(DestinationRate { destination, slot: self.place(destination)?.service, rate })
+            Ok(DestinationRate { destination, slot: self.key(destination)?.service, rate })
         };
         rates.iter().map(one).collect()
     }
 
-    /// Forgets the longest silent destinations where little room is left, but none that was heard of within `memory`. Returns how many. They
+    /// If the table is nearly full, removes the entries without feedback for the longest time, at least `memory`. Returns how many. They
     /// must not have a class.
     pub fn make_room(&mut self, memory: Duration) -> Result<usize, LoaderError> {
         let now = kernel_time();
-        let heard = |slot| self.mails.get(slot).map_or(0, |mail| mail.feedback_at.load(Ordering::Acquire));
+        let feedback_at =
+            |slot| self.mailboxes.get(slot).map_or(0, |mailbox| mailbox.feedback_at.load(Ordering::Acquire));
         let mut used: Vec<(u64, u32)> =
-            (0..DESTINATIONS_MAX).map(|slot| (heard(slot), slot)).filter(|(heard, _)| *heard != 0).collect();
-        let excess = (used.len() + ROOM_MIN).saturating_sub(DESTINATIONS_MAX as usize);
+            (0..DESTINATIONS_MAX).map(|slot| (feedback_at(slot), slot)).filter(|(at, _)| *at != 0).collect();
+        let excess = (used.len() + FREE_MIN).saturating_sub(DESTINATIONS_MAX as usize);
         if excess == 0 {
             return Ok(0);
         }
         used.sort_unstable();
-        let old = |(heard, _): &&(u64, u32)| now.saturating_sub(*heard) >= memory.nanos();
-        let mut forgotten = 0;
+        let old = |(at, _): &&(u64, u32)| now.saturating_sub(*at) >= memory.nanos();
+        let mut removed = 0;
         for (_, slot) in used.iter().take(excess).filter(old) {
-            let held: Held = self.maps.destinations.get(slot, 0)?;
-            *self.told_before.entry(held.place.service).or_default() += held.told;
-            self.told.remove(slot);
-            self.maps.places.remove(&held.place)?;
-            self.maps.destinations.set(*slot, Held::default(), 0)?;
-            if let Some(mail) = self.mails.get(*slot) {
-                mail.feedback_at.store(0, Ordering::Release);
-                mail.rate.store(0, Ordering::Release);
-                mail.unread.store(0, Ordering::Release);
+            let entry = self.entries.get(*slot)?;
+            *self.received_before.entry(entry.key.service).or_default() += entry.feedback_count;
+            self.received.remove(slot);
+            self.slots.remove(entry.key)?;
+            self.entries.set(*slot, DestinationEntry::default())?;
+            if let Some(mailbox) = self.mailboxes.get(*slot) {
+                mailbox.feedback_at.store(0, Ordering::Release);
+                mailbox.rate.store(0, Ordering::Release);
+                mailbox.unread.store(0, Ordering::Release);
             }
-            self.places.remove(slot);
-            self.maps.free.push(slot, 0)?;
-            forgotten += 1;
+            self.keys.remove(slot);
+            self.free.push(slot, 0)?;
+            removed += 1;
         }
-        Ok(forgotten)
+        Ok(removed)
     }
 
-    /// Feedback that was believed, by the service's slot: of all destinations, silent and forgotten ones among them. Never falls.
-    pub fn told(&mut self) -> Result<BTreeMap<u32, u64>, LoaderError> {
+    /// Feedback packets applied by the service's slot, including those of silent and removed destinations. Monotonic.
+    pub fn feedback_received(&mut self) -> Result<BTreeMap<u32, u64>, LoaderError> {
         for destination in 0..DESTINATIONS_MAX {
-            let Some(mail) = self.mails.get(destination) else { break };
-            let heard = mail.feedback_at.load(Ordering::Acquire);
-            // Who was not heard since has told nothing since.
-            if heard != 0 && self.told.get(&destination).is_none_or(|(looked, ..)| *looked != heard) {
-                let held = self.maps.destinations.get(&destination, 0)?;
-                self.told.insert(destination, (heard, held.place.service, held.told));
+            let Some(mailbox) = self.mailboxes.get(destination) else { break };
+            let feedback_at = mailbox.feedback_at.load(Ordering::Acquire);
+            // A count is unchanged while the time of the last feedback is.
+            if feedback_at != 0 && self.received.get(&destination).is_none_or(|(at, ..)| *at != feedback_at) {
+                let entry = self.entries.get(destination)?;
+                self.received.insert(destination, (feedback_at, entry.key.service, entry.feedback_count));
             }
         }
-        let mut told = self.told_before.clone();
-        for (_, slot, count) in self.told.values() {
-            *told.entry(*slot).or_default() += count;
+        let mut received = self.received_before.clone();
+        for (_, slot, count) in self.received.values() {
+            *received.entry(*slot).or_default() += count;
         }
-        Ok(told)
+        Ok(received)
     }
 
-    /// All destinations heard of within `age`.
+    /// All destinations with feedback within `age`.
     pub fn readings(&self, age: Duration) -> Result<Vec<DestinationReading>, LoaderError> {
         let now = kernel_time();
         let mut readings = Vec::new();
         for destination in 0..DESTINATIONS_MAX {
-            let Some(mail) = self.mails.get(destination) else { break };
-            let heard = mail.feedback_at.load(Ordering::Acquire);
-            let since = Duration::from_nanos(now.saturating_sub(heard));
-            if heard == 0 || since > age {
+            let Some(mailbox) = self.mailboxes.get(destination) else { break };
+            let feedback_at = mailbox.feedback_at.load(Ordering::Acquire);
+            let since = Duration::from_nanos(now.saturating_sub(feedback_at));
+            if feedback_at == 0 || since > age {
                 continue;
             }
-            let held = self.maps.destinations.get(&destination, 0)?;
+            let entry = self.entries.get(destination)?;
             readings.push(DestinationReading {
-                slot: held.place.service,
-                address: ip(held.place.address),
-                rate: Bandwidth::from_bps(mail.rate.load(Ordering::Acquire)),
+                slot: entry.key.service,
+                address: ip(entry.key.address),
+                rate: Bandwidth::from_bps(mailbox.rate.load(Ordering::Acquire)),
                 age: since,
-                sent: held.sent,
-                told: held.told,
+                sent: entry.sent,
+                feedback_received: entry.feedback_count,
             });
         }
         Ok(readings)
     }
 
-    fn place(&mut self, destination: u32) -> Result<Place, LoaderError> {
-        if let Some(place) = self.places.get(&destination) {
-            return Ok(*place);
+    fn key(&mut self, destination: u32) -> Result<DestinationKey, LoaderError> {
+        if let Some(key) = self.keys.get(&destination) {
+            return Ok(*key);
         }
-        let place = self.maps.destinations.get(&destination, 0)?.place;
-        self.places.insert(destination, place);
-        Ok(place)
+        let key = self.entries.get(destination)?.key;
+        self.keys.insert(destination, key);
+        Ok(key)
     }
 }
 
@@ -252,31 +257,31 @@ fn ip(address: [u64; 2]) -> IpAddr {
     IpAddr::V6(Ipv6Addr::from(octets)).to_canonical()
 }
 
-/// `struct weir_rate_mailbox` as both sides write it at the same time.
+/// `struct weir_rate_mailbox` with atomic access, since kernel and agent write it concurrently.
 #[repr(C)]
-struct SharedMail {
+struct SharedMailbox {
     rate: AtomicU64,
     feedback_at: AtomicU64,
     unread: AtomicU32,
     class: AtomicU32,
 }
 
-const _: () = assert!(size_of::<SharedMail>() == size_of::<Mail>());
+const _: () = assert!(size_of::<SharedMailbox>() == size_of::<RateMailbox>());
 
 /// The map weir_rate_mailboxes in memory.
-struct Mails {
-    base: NonNull<SharedMail>,
+struct Mailboxes {
+    base: NonNull<SharedMailbox>,
     bytes: usize,
 }
 
 // SAFETY: the memory is shared with the kernel anyway, and every access is atomic.
-unsafe impl Send for Mails {}
+unsafe impl Send for Mailboxes {}
 
-impl Mails {
+impl Mailboxes {
     fn of(map: BorrowedFd<'_>) -> io::Result<Self> {
-        let bytes = (DESTINATIONS_MAX as usize * size_of::<Mail>()).next_multiple_of(4096);
+        let bytes = (DESTINATIONS_MAX as usize * size_of::<RateMailbox>()).next_multiple_of(4096);
         let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: a new mapping of a file that is open.
+        // SAFETY: a new mapping of an open file.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, shared, map.as_raw_fd(), 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -284,15 +289,15 @@ impl Mails {
         Ok(Self { base: NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?, bytes })
     }
 
-    fn get(&self, slot: u32) -> Option<&SharedMail> {
-        // SAFETY: inside the mapping, which lives as long as self; all-atomic, so that the kernel may write too.
+    fn get(&self, slot: u32) -> Option<&SharedMailbox> {
+        // SAFETY: inside the mapping, which lives as long as self; all fields are atomic, as the kernel writes them too.
         (slot < DESTINATIONS_MAX).then(|| unsafe { self.base.add(slot as usize).as_ref() })
     }
 }
 
-impl Drop for Mails {
+impl Drop for Mailboxes {
     fn drop(&mut self) {
-        // SAFETY: what `of` mapped, and nothing borrows it any more.
+        // SAFETY: mapped by `of`, and no longer borrowed.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
@@ -303,7 +308,7 @@ mod tests {
     use crate::settings::address;
 
     #[test]
-    fn addresses_go_to_the_kernel_and_back() {
+    fn addresses_survive_the_conversion() {
         for text in ["10.77.0.1", "2001:db8::1", "::1"] {
             let of: IpAddr = text.parse().expect("an address");
             assert_eq!(ip(address(of)), of);

@@ -1,13 +1,12 @@
-//! Whether this kernel obeys departure times: by sending a packet that has one.
+//! Tests whether this kernel applies departure times.
 //!
-//! Problem: a time on a packet is a request. The kernel takes it from the program, a qdisc other than fq lets the packet go at once, and nobody says a
-//! word: a limit of 100 Mb/s was seen to run at 20 Gb/s. That fq is there is not enough to know: what lies between program and
-//! qdisc may clear the time, and did in other versions. Approach: in a scratch namespace, fq on the loopback interface as [`crate::fq`]
-//! installs it, and a program that puts every departure 50 ms off; a datagram is sent and must come then, not before.
+//! A qdisc other than fq ignores the departure time of a packet silently: a limit of 100 Mb/s then runs at 20 Gb/s. The presence of fq
+//! does not suffice, as some kernel versions clear the time between program and qdisc. The test adds fq to the loopback interface of a
+//! scratch namespace as [`crate::fq`] does, with a program that sets every departure 50 ms ahead, and measures the delay of a datagram.
 //!
-//! Worked example: on Debian 12's kernel the datagram comes after 50.1 ms; without fq after 0.1 ms.
+//! Worked example: on Debian 12's kernel the datagram arrives after 50.1 ms; without fq after 0.1 ms.
 //!
-//! Source: kernel commit a1ac9c8acec1 (a departure time is told from a time of arrival, 5.18).
+//! Source: kernel commit a1ac9c8acec1 (departure times are distinguished from arrival times, 5.18).
 
 use crate::attachment::{Attachment, attach_anyhow};
 use crate::fq;
@@ -24,14 +23,14 @@ use std::time::Duration;
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probe.bpf.o"));
 
-/// What the program adds, in ns: `WEIR_PROBE_WAIT`.
+/// Delay set by the program, ns: `WEIR_PROBE_WAIT`.
 const WAIT: u64 = 50_000_000;
-/// A machine that stands still for longer than this is told from a packet that never leaves.
+/// Time after which the packet counts as lost; a suspended machine may take long.
 const NEVER: Duration = Duration::from_secs(2);
 const LOOPBACK: u32 = 1;
 
-/// What departure times come to in the calling thread's namespace, whose loopback interface is taken for it: a scratch one. With `fq`
-/// or with what is there. `Ok` is how long the datagram took.
+/// The delay of a datagram with a departure time on the loopback interface of the calling thread's namespace, a scratch one; with `fq` or
+/// with the existing qdisc.
 pub(crate) fn departure(fq: bool) -> Result<Duration, String> {
     let say = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     loopback_up()?;
@@ -54,16 +53,16 @@ pub(crate) fn departure(fq: bool) -> Result<Duration, String> {
     let sent_at = kernel_time();
     socket.send_to(b"weir", own).map_err(say("send a datagram with a departure time"))?;
     let mut buffer = [0; 4];
-    socket.recv_from(&mut buffer).map_err(say("a datagram with a departure time does not come"))?;
+    socket.recv_from(&mut buffer).map_err(say("a datagram with a departure time does not arrive"))?;
     Ok(Duration::from_nanos(kernel_time() - sent_at))
 }
 
-/// An error that says why departure times hold nobody here.
-pub(crate) fn are_obeyed() -> Result<(), String> {
+/// Succeeds if departure times are applied.
+pub(crate) fn are_applied() -> Result<(), String> {
     let took = departure(true)?;
     if took < Duration::from_nanos(WAIT) {
         return Err(format!(
-            "the kernel does not obey departure times: a packet that was to leave after {} ms came after {:.1} ms",
+            "the kernel does not apply departure times: a packet with a departure after {} ms arrived after {:.1} ms",
             WAIT / 1_000_000,
             took.as_secs_f64() * 1e3
         ));
@@ -98,12 +97,12 @@ mod tests {
     use super::*;
     use crate::netns;
 
-    /// What the probe is for: without fq a departure time is ignored, and that is seen.
+    /// The failure that the probe detects.
     #[test]
-    fn without_fq_a_departure_time_holds_nobody() {
+    fn departure_time_has_no_effect_without_fq() {
         // SAFETY: plain system call.
         if unsafe { libc::geteuid() } != 0 {
-            println!("skipped: a departure time without fq needs root");
+            println!("skipped: needs root");
             return;
         }
         let took = netns::scratch(|| departure(false)).expect("a namespace").expect("sent");

@@ -1,20 +1,19 @@
 //! [`EdtShaper`]: services and destinations by departure times.
 //!
-//! Problem: HTB's classes are set by an agent, and have one lock for a whole interface; a receiver's word takes a system call to be obeyed.
-//! Approach: the programs write on each packet when it may leave (`datapath/departure.h`, `bpf/transmit.h`) and fq lets it wait until then.
-//! All state is in the maps: this module writes what services may send, and reads what they did. Destinations need nobody: their
-//! limiters are set by the feedback as it arrives.
+//! HTB has one lock per interface, and an agent sets its classes, so feedback takes effect after a system call. Here the programs set a
+//! departure time on each packet (`datapath/departure.h`, `bpf/transmit.h`), and fq delays the packet until then. All state is in the maps:
+//! this module writes the services' limits and reads their counters. Arriving feedback sets destination limiters without the agent.
 //!
-//! What is the same as with [`crate::htb_shaper`]: a service is guaranteed its machine minimum at a full interface, limited to the
-//! brokers' limit or its own maximum, has its weight in what is left over; unclassified traffic is guaranteed a hundredth; queues are of
-//! 20 ms, and of 128 frames at least. What differs: the policy's own rule for sharing holds at the interface (HTB has `add` alone); a destination is held while no agent
-//! lives; what a service has waiting is reckoned from its last departure.
+//! As in [`crate::htb_shaper`], a service is guaranteed its machine minimum on a full interface, is limited to the brokers' limit or its
+//! own maximum, and shares excess capacity by weight; unclassified traffic is guaranteed a hundredth; queues are 20 ms, and at least 128
+//! frames. Unlike there, the policy's own rule of sharing applies at the interface (HTB only has `add`), destinations are rate-limited
+//! while no agent runs, and a service's backlog is estimated from its last departure.
 //!
-//! Life: programs attached, [`EdtShaper::install`], then rules with [`crate::settings::Classes::Edt`]; [`Shaper::set`] as often as wanted. Programs go
-//! first: times that nobody obeys hold nobody.
+//! Order of calls: attach the programs, [`EdtShaper::install`], set rules with [`crate::settings::Classes::Edt`], then [`Shaper::set`] at any
+//! time. On removal the programs go first, as departure times have no effect without fq.
 //!
-//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s, limited to 8 by the rack's broker: its entry in `weir_sendings` says so, and within a tick its
-//! clock runs at 8 Gb/s. Receiver b says 1 Gb/s: packets to b leave by b's clock, without a word from here.
+//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s, limited to 8 by the rack's broker: its entry in `weir_sendings` has that limit, and within a
+//! tick its limiter runs at 8 Gb/s. Feedback of 1 Gb/s from receiver b: packets to b leave by b's limiter, without the agent.
 //!
 //! Source: Saeed et al., Carousel, SIGCOMM 2017; net/sched/sch_fq.c.
 
@@ -27,44 +26,41 @@ use crate::maps::PacingMaps;
 use crate::settings::kernel_time;
 use crate::settings::possible_cpus;
 use crate::shaper::{Backend, DestinationRate, ServiceQueue, ServiceRate, Shaper, ShaperError};
-use crate::tables::{BatchValue, InterfaceEntry, Outlet, PacingValue, SERVICES_MAX, SIDE_SENDING, SendingValue};
 use crate::tc::Found;
-use aya::maps::{MapError, PerCpuValues};
+use aya::maps::MapError;
 use std::collections::BTreeMap;
 use std::fmt;
-use weir_datapath::{PacingConfig, RawSending};
+use weir_datapath::PacingConfig;
+use weir_datapath::abi::{Interface as Side, REST, SIDE_SENDING, Sending as Limits, ServiceEgress};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, ServiceId};
 
-/// The place of unclassified traffic.
-const REST: u32 = SERVICES_MAX;
-
 /// Rates by departure times.
 pub struct EdtShaper {
-    /// None where only the programs' work is measured.
+    /// None in benches of the programs alone.
     fq: Option<Fq>,
     maps: PacingMaps,
     config: PacingConfig,
     sending: Sending,
-    /// By slot, with the guarantee that the policy gives.
+    /// By slot, with the policy's guarantee.
     services: BTreeMap<u32, ServiceRate>,
 }
 
-/// How services share an interface.
+/// The sending side of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LevelReading {
-    /// R: what a service of the lightest weight is entitled to, beside its guarantee or instead of it.
+pub struct EgressReading {
+    /// R: the committed rate of a service of the lightest weight, in addition to its guarantee or instead of it.
     pub rate: Bandwidth,
-    /// What left as entitled in the last interval.
+    /// Committed traffic in the last interval.
     pub usage: Bandwidth,
-    /// All that left.
+    /// Bytes sent.
     pub sent: Bytes,
-    /// Of it, what left as entitled.
+    /// Bytes sent within committed rates.
     pub committed: Bytes,
 }
 
 impl EdtShaper {
-    /// Puts fq on the interface and says to its programs what services may send: see [`Fq::install`]. What an earlier agent's packets still owe stays.
+    /// Installs fq on the interface (see [`Fq::install`]) and writes the services' limits. The debts of an earlier agent's packets remain.
     pub fn install(
         interface: &Interface,
         datapath: &InterfaceDatapath,
@@ -78,7 +74,7 @@ impl EdtShaper {
         Self::begin(fq, datapath, nic, sharing, rates, sending)
     }
 
-    /// Only says to the programs what services may send: nobody obeys their times. For benches of the programs, on kernels without fq too.
+    /// Only writes the services' limits; departure times have no effect. For benches of the programs, also on kernels without fq.
     #[doc(hidden)]
     pub fn without_fq(
         datapath: &InterfaceDatapath,
@@ -110,33 +106,33 @@ impl EdtShaper {
         let services = rates.iter().map(|rate| (rate.slot, *rate)).collect();
         let mut shaper = Self { fq, maps, config, sending, services };
         shaper.write_pacing()?;
-        shaper.write_level()?;
+        shaper.write_side()?;
         shaper.write_services(rates)?;
         Ok(shaper)
     }
 
-    /// What was at the root before.
+    /// The previous root qdisc.
     pub fn found(&self) -> Option<&Found> {
         self.fq.as_ref().map(Fq::found)
     }
 
-    /// How the services share the interface now.
-    pub fn level(&self) -> Result<LevelReading, ShaperError> {
-        let level = self.maps.states.get(&0, 0).map_err(LoaderError::from)?.level;
-        let machine = self.maps.exits.get(&0, 0).map_err(LoaderError::from)?.machine;
+    /// Rates and counters of the sending side.
+    pub fn egress(&self) -> Result<EgressReading, ShaperError> {
+        let meter = self.maps.states.get(0).map_err(LoaderError::from)?.sending;
+        let machine = self.maps.interface_egresses.get(0).map_err(LoaderError::from)?.machine;
         let mut unpaid = 0;
         for slot in self.services.keys().chain([&REST]) {
             unpaid += self.unpaid(*slot).map_err(LoaderError::from)?;
         }
-        Ok(LevelReading {
-            rate: Bandwidth::from_bps(level.rate),
-            usage: Bandwidth::from_bps(level.usage),
+        Ok(EgressReading {
+            rate: Bandwidth::from_bps(meter.rate),
+            usage: Bandwidth::from_bps(meter.usage),
             sent: Bytes::new(machine.sent + unpaid),
             committed: Bytes::new(machine.committed + unpaid),
         })
     }
 
-    /// Packets that fq dropped although the programs had let them wait.
+    /// Packets that fq dropped although their departure was within the horizon.
     pub fn fq_drops(&mut self) -> Result<u64, ShaperError> {
         Ok(self.fq.as_mut().map_or(Ok(0), Fq::drops)?)
     }
@@ -146,24 +142,24 @@ impl EdtShaper {
     }
 
     fn write_pacing(&mut self) -> Result<(), LoaderError> {
-        let wanted = PacingValue(self.config.raw());
-        if self.maps.pacings.get(&0, 0)? != wanted {
-            self.maps.pacings.set(0, wanted, 0)?;
+        let wanted = self.config.raw();
+        if self.maps.pacings.get(0)? != wanted {
+            self.maps.pacings.set(0, wanted)?;
         }
         Ok(())
     }
 
-    /// How much there is to be shared, and among whom. Only where that is new, so that the level stays that was found.
-    fn write_level(&mut self) -> Result<(), LoaderError> {
+    /// Writes capacity and shares of the sending side if they have changed, since a write resets R.
+    fn write_side(&mut self) -> Result<(), LoaderError> {
         let shares: Vec<Share> = self.services.values().map(Self::share).collect();
-        let raw = *self.config.level(&shares, self.sending.segment).raw();
-        let there = self.maps.interfaces.get(&SIDE_SENDING, 0)?;
-        let wanted = InterfaceEntry {
+        let raw = *self.config.interface_meter(&shares, self.sending.segment).raw();
+        let there = self.maps.interfaces.get(SIDE_SENDING)?;
+        let wanted = Side {
             law: raw.law,
             capacity: raw.capacity,
             total: raw.total,
             minima: raw.minima,
-            level: raw.level,
+            saturated_rate: raw.saturated_rate,
             lightest: raw.lightest,
             weighs: raw.weighs,
             generation: there.generation,
@@ -171,14 +167,14 @@ impl EdtShaper {
         };
         if wanted != there || there.generation == 0 {
             let generation = there.generation.wrapping_add(1).max(1);
-            self.maps.interfaces.set(SIDE_SENDING, InterfaceEntry { generation, ..wanted }, 0)?;
+            self.maps.interfaces.set(SIDE_SENDING, Side { generation, ..wanted })?;
         }
         Ok(())
     }
 
     fn write_services(&mut self, rates: &[ServiceRate]) -> Result<(), LoaderError> {
         for rate in rates {
-            // Nobody is given less than a packet in seconds, which is what HTB's classes have.
+            // The least rate is that of HTB's classes, one packet in some seconds.
             let least = |rate: Bandwidth| rate.max(RATE_MIN);
             let share = Share { max: least(rate.ceiling), ..Self::share(rate) };
             let sending = self.config.sending(&share, least(rate.max));
@@ -187,34 +183,34 @@ impl EdtShaper {
         self.write_sending(REST, self.config.unclassified())
     }
 
-    /// Another generation where what a service is entitled to is new; a limit is seen within a tick anyway.
-    fn write_sending(&mut self, slot: u32, wanted: RawSending) -> Result<(), LoaderError> {
-        let SendingValue(there) = self.maps.sendings.get(&slot, 0)?;
-        let entitles = |sending: &RawSending| (sending.min, sending.max, sending.weight);
-        let generation = match entitles(&wanted) == entitles(&there) && there.generation != 0 {
+    /// Writes a service's limits, with a new generation if its committed rate may change; a limit takes effect within a tick anyway.
+    fn write_sending(&mut self, slot: u32, wanted: Limits) -> Result<(), LoaderError> {
+        let there = self.maps.sendings.get(slot)?;
+        let share = |limits: &Limits| (limits.min, limits.max, limits.weight);
+        let generation = match share(&wanted) == share(&there) && there.generation != 0 {
             true => there.generation,
             false => there.generation.wrapping_add(1).max(1),
         };
-        let wanted = RawSending { generation, ..wanted };
+        let wanted = Limits { generation, ..wanted };
         if wanted != there {
-            self.maps.sendings.set(slot, SendingValue(wanted), 0)?;
+            self.maps.sendings.set(slot, wanted)?;
         }
         Ok(())
     }
 
-    /// What has left of a service and is not charged yet.
+    /// Bytes of a service that have left and are not charged yet.
     fn unpaid(&self, slot: u32) -> Result<u64, MapError> {
-        let batches = self.maps.batches.get(&slot, 0)?;
-        Ok(batches.iter().map(|BatchValue(batch)| u64::from(batch.unpaid)).sum())
+        let batches = self.maps.cpu_batches.get(slot)?;
+        Ok(batches.iter().map(|batch| u64::from(batch.unpaid)).sum())
     }
 
     fn queue(&self, slot: u32, service: Option<ServiceId>, now: u64) -> Result<ServiceQueue, MapError> {
-        let sender = self.maps.outlets.get(&slot, 0)?.sender;
+        let sender = self.maps.service_egresses.get(slot)?.sender;
         let rates = [sender.root.rate, sender.committed.rate, self.config.raw().rate];
         let rate = rates.into_iter().filter(|rate| *rate != 0).min().unwrap_or(0);
         let waits = u128::from(sender.latest.saturating_sub(now));
         let backlog = u64::try_from(u128::from(rate) * waits / 8_000_000_000).unwrap_or(u64::MAX);
-        let sent = Bytes::new(sender.sent + sender.grant.uncounted() + self.unpaid(slot)?);
+        let sent = Bytes::new(sender.sent + sender.lease.uncounted() + self.unpaid(slot)?);
         Ok(ServiceQueue { service, sent, backlog: Bytes::new(backlog), drops: sender.dropped, destinations: 0 })
     }
 }
@@ -233,7 +229,7 @@ impl Shaper for EdtShaper {
         for rate in rates {
             let shares = |rate: &ServiceRate| (rate.ceiling, rate.weight);
             match self.services.get_mut(&rate.slot) {
-                // A guarantee above the limit comes capped by it: that is not another guarantee.
+                // A guarantee capped by the limit is not another guarantee.
                 Some(there) if rate.min == there.min.min(rate.max) && shares(rate) == shares(there) => {
                     *there = ServiceRate { min: there.min, ..*rate };
                 }
@@ -244,7 +240,7 @@ impl Shaper for EdtShaper {
             }
         }
         if new {
-            self.write_level()?;
+            self.write_side()?;
         }
         let rates: Vec<ServiceRate> = rates.iter().filter_map(|rate| self.services.get(&rate.slot)).copied().collect();
         Ok(self.write_services(&rates)?)
@@ -253,17 +249,15 @@ impl Shaper for EdtShaper {
     fn forget(&mut self, slots: &[u32]) -> Result<(), ShaperError> {
         for slot in slots {
             self.services.remove(slot);
-            self.write_sending(*slot, RawSending { weight: 1000, ..RawSending::default() })?;
-            self.maps.outlets.set(*slot, Outlet::default(), 0).map_err(LoaderError::from)?;
-            let none = PerCpuValues::try_from(vec![BatchValue::default(); possible_cpus()? as usize]);
-            let none = none.map_err(|error| LoaderError::from(MapError::from(error)))?;
-            self.maps.batches.set(*slot, none, 0).map_err(LoaderError::from)?;
+            self.write_sending(*slot, Limits { weight: 1000, ..Limits::default() })?;
+            self.maps.service_egresses.set(*slot, ServiceEgress::default()).map_err(LoaderError::from)?;
+            self.maps.cpu_batches.clear(*slot, possible_cpus()?).map_err(LoaderError::from)?;
         }
-        Ok(self.write_level()?)
+        Ok(self.write_side()?)
     }
 
-    fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError> {
-        // The kernel does.
+    fn limit_destinations(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError> {
+        // Feedback sets their limiters in the kernel.
         Ok(rates.iter().map(|rate| (rate.destination, 0)).collect())
     }
 
@@ -275,7 +269,7 @@ impl Shaper for EdtShaper {
     }
 
     fn dropped(&mut self) -> Result<Dropped, ShaperError> {
-        // The kernel's own totals stay.
+        // The kernel's totals continue.
         Ok(Dropped::default())
     }
 

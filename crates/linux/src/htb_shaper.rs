@@ -1,17 +1,15 @@
 //! [`HtbShaper`]: services and destinations as HTB classes.
 //!
-//! Problem: the policy speaks of services, receivers of rates towards themselves; HTB of classes with guarantees, ceilings and quanta, of
-//! which each costs memory and time. Approach: a service has a class with its guarantee and its limit, and in it a leaf. A destination
-//! has a leaf of its own only while its receiver says less than the service may send anyway: who is below that is not
-//! held by it, and most destinations never are. When that ends the leaf stays for a while at the service's limit and then goes,
-//! so that a rate that wavers around the limit does not make and delete classes.
+//! A service has a class with its guarantee and its limit, and a leaf in it. Each class costs memory and time, so a destination has a leaf
+//! of its own only while the rate in its feedback is below the service's limit, which is rare. After that the leaf stays for a while at
+//! the service's limit, so that a rate near the limit does not create and delete classes repeatedly.
 //!
-//! The leaves of a service share its weight: HTB goes round all leaves of a class before it goes on to the next class, so what a
-//! class takes of what is left over is the sum of its leaves' quanta (`crate::class`). Beyond eight destinations at a time a service takes
-//! more than its weight of what is left over at its own interface; guarantees and limits hold.
+//! The leaves of a service share its weight: HTB serves all leaves of a class before the next class, so a class's share of excess
+//! capacity is the sum of its leaves' quanta (`crate::class`). With more than eight rate-limited destinations a service gets more than its
+//! weight of the excess capacity of its own interface; guarantees and limits hold.
 //!
-//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s. Receiver b says 9.5 Gb/s: no class. It says 1 Gb/s: the service's leaf for
-//! others keeps 10 Gb/s, and packets to b get a leaf with a ceiling of 1 Gb/s.
+//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s. Feedback of 9.5 Gb/s from receiver b: no class. Feedback of 1 Gb/s: the service's
+//! general leaf keeps 10 Gb/s, and packets to b get a leaf with a ceiling of 1 Gb/s.
 //!
 //! Source: Parley section 3.2.1, Figure 10 (destination limiters below a root limiter); net/sched/sch_htb.c.
 
@@ -23,8 +21,8 @@ use crate::shaper::{Backend, DestinationRate, ServiceQueue, ServiceRate, Shaper,
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Bytes};
 
-/// A destination's leaf goes when its receiver said the service's limit or more so many times in a row.
-const NOT_HELD_FOR: u32 = 1000;
+/// Consecutive feedback at or above the service's limit after which a destination's leaf is deleted.
+const UNLIMITED_FOR: u32 = 1000;
 
 /// Rates by HTB.
 #[derive(Debug)]
@@ -33,44 +31,44 @@ pub struct HtbShaper {
     /// By slot.
     services: BTreeMap<u32, ServiceRate>,
     /// By slot of the destination.
-    destinations: BTreeMap<u32, Held>,
-    /// Leaves of destinations that are held no more. They are deleted when rates are next set: until whoever calls has told the kernel,
-    /// packets are put into them, and what waits there goes out. With the services' slots.
+    destinations: BTreeMap<u32, Limited>,
+    /// Leaves to be deleted, with the services' slots. They are deleted when rates are next set: until the caller has reset the
+    /// destinations' classes, packets still enter them, and their queues drain.
     leaving: Vec<(u16, u32)>,
     dropped: Dropped,
 }
 
-/// A destination that has a leaf.
+/// A destination with a leaf.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct Limited {
     /// The service's slot.
     slot: u32,
     rate: Bandwidth,
-    /// How often in a row it was the service's limit or more.
+    /// Consecutive feedback at or above the service's limit.
     free: u32,
 }
 
 impl HtbShaper {
-    /// Installs classes for each service, and leaves for the destinations that an earlier agent held; see [`HtbTree::install`].
+    /// Installs classes for each service, and leaves for the destinations of an earlier agent's leaves; see [`HtbTree::install`].
     pub fn install(
         interface: &Interface,
         nic: Bandwidth,
         rates: &[ServiceRate],
-        held: &[DestinationRate],
+        limited: &[DestinationRate],
         sending: Sending,
         force: bool,
     ) -> Result<Self, HtbError> {
         let services: BTreeMap<u32, ServiceRate> = rates.iter().map(|rate| (rate.slot, *rate)).collect();
-        let held = held.iter().filter(|held| services.contains_key(&held.slot));
-        let held = held.filter_map(|h| Some((h.destination, Held { slot: h.slot, rate: h.rate?, free: 0 })));
-        let destinations: BTreeMap<u32, Held> = held.collect();
+        let limited = limited.iter().filter(|limited| services.contains_key(&limited.slot));
+        let limited = limited.filter_map(|l| Some((l.destination, Limited { slot: l.slot, rate: l.rate?, free: 0 })));
+        let destinations: BTreeMap<u32, Limited> = limited.collect();
         let specs: Vec<ClassSpec> =
             services.values().flat_map(|service| classes(service, &of_service(&destinations, service.slot))).collect();
         let tree = HtbTree::install(interface, nic, &specs, sending, force)?;
         Ok(Self { tree, services, destinations, leaving: Vec::new(), dropped: Dropped::default() })
     }
 
-    /// What was sent through the classes of the static policy, by slot.
+    /// Bytes sent through the classes of the static policy, by slot.
     pub fn static_bytes(&mut self) -> Result<Vec<Bytes>, HtbError> {
         let classes = self.tree.status()?.into_iter();
         Ok(classes
@@ -79,7 +77,7 @@ impl HtbShaper {
             .collect())
     }
 
-    /// The leaves that there are, each with the slot of its service, and counts what they dropped.
+    /// The existing leaves, each with the slot of its service; counts their drops.
     fn leaves(&mut self) -> Result<Vec<(Option<u32>, ClassStatus)>, HtbError> {
         let mut leaves = Vec::new();
         for class in self.tree.status()? {
@@ -88,7 +86,8 @@ impl HtbShaper {
                     let destination = u32::from(class.minor - DESTINATION_FIRST);
                     let given_up =
                         || self.leaving.iter().find(|(minor, _)| *minor == class.minor).map(|(_, slot)| *slot);
-                    let Some(slot) = self.destinations.get(&destination).map(|held| held.slot).or_else(given_up) else {
+                    let Some(slot) = self.destinations.get(&destination).map(|limited| limited.slot).or_else(given_up)
+                    else {
                         continue;
                     };
                     Some(slot)
@@ -103,14 +102,14 @@ impl HtbShaper {
         Ok(leaves)
     }
 
-    /// Deletes classes, after what they dropped is counted.
+    /// Deletes classes whose drops are counted.
     fn delete(&mut self, minors: &[u16]) -> Result<(), HtbError> {
         self.tree.delete_classes(minors)?;
         minors.iter().for_each(|minor| self.dropped.gone(*minor));
         Ok(())
     }
 
-    /// Deletes the leaves that were given up before.
+    /// Deletes the leaves in `leaving`.
     fn delete_given_up(&mut self) -> Result<(), HtbError> {
         if self.leaving.is_empty() {
             return Ok(());
@@ -120,23 +119,23 @@ impl HtbShaper {
         self.delete(&gone)
     }
 
-    /// The classes of one service as they are to be now.
+    /// The classes of one service.
     fn of(&self, slot: u32) -> Vec<ClassSpec> {
         let Some(service) = self.services.get(&slot) else { return Vec::new() };
         classes(service, &of_service(&self.destinations, slot))
     }
 }
 
-fn of_service(destinations: &BTreeMap<u32, Held>, slot: u32) -> Vec<(u32, Bandwidth)> {
-    destinations.iter().filter(|(_, held)| held.slot == slot).map(|(id, held)| (*id, held.rate)).collect()
+fn of_service(destinations: &BTreeMap<u32, Limited>, slot: u32) -> Vec<(u32, Bandwidth)> {
+    destinations.iter().filter(|(_, limited)| limited.slot == slot).map(|(id, limited)| (*id, limited.rate)).collect()
 }
 
-/// The classes of a service that holds these destinations.
-fn classes(service: &ServiceRate, held: &[(u32, Bandwidth)]) -> Vec<ClassSpec> {
+/// The classes of a service with these rate-limited destinations.
+fn classes(service: &ServiceRate, limited: &[(u32, Bandwidth)]) -> Vec<ClassSpec> {
     let &ServiceRate { slot, min, max, ceiling, weight, .. } = service;
     let minor = |first: u16, slot: u32| first + slot as u16;
     let own = minor(FIRST_MINOR, slot);
-    let parts = held.len() as u32 + 1;
+    let parts = limited.len() as u32 + 1;
     let inner = ClassSpec { minor: own, parent: None, leaf: false, parts: 1, min: min.min(max), max, weight };
     let others = ClassSpec {
         minor: minor(OTHERS_FIRST, slot),
@@ -160,7 +159,7 @@ fn classes(service: &ServiceRate, held: &[(u32, Bandwidth)]) -> Vec<ClassSpec> {
         max: (*rate).min(max),
         ..others
     };
-    [inner, others, of_policy].into_iter().chain(held.iter().map(destination)).collect()
+    [inner, others, of_policy].into_iter().chain(limited.iter().map(destination)).collect()
 }
 
 impl Shaper for HtbShaper {
@@ -182,13 +181,13 @@ impl Shaper for HtbShaper {
     fn forget(&mut self, slots: &[u32]) -> Result<(), ShaperError> {
         let gone: Vec<u16> = slots.iter().flat_map(|slot| self.of(*slot)).map(|class| class.minor).collect();
         self.services.retain(|slot, _| !slots.contains(slot));
-        self.destinations.retain(|_, held| !slots.contains(&held.slot));
+        self.destinations.retain(|_, limited| !slots.contains(&limited.slot));
         Ok(self.delete(&gone)?)
     }
 
-    fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError> {
+    fn limit_destinations(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError> {
         self.delete_given_up()?;
-        let (mut changed, mut answers) = (Vec::new(), Vec::new());
+        let (mut changed, mut classes) = (Vec::new(), Vec::new());
         for &DestinationRate { destination, slot, rate } in rates {
             let Some(service) = self.services.get(&slot) else { continue };
             let free = rate.is_none_or(|rate| rate >= service.max);
@@ -196,12 +195,12 @@ impl Shaper for HtbShaper {
             match (self.destinations.get_mut(&destination), rate) {
                 (None, _) if free => class = None,
                 (None, Some(rate)) => {
-                    self.destinations.insert(destination, Held { slot, rate, free: 0 });
+                    self.destinations.insert(destination, Limited { slot, rate, free: 0 });
                     changed.push(slot);
                 }
-                (Some(held), Some(rate)) if !free || held.free < NOT_HELD_FOR => {
-                    held.free = if free { held.free + 1 } else { 0 };
-                    held.rate = rate;
+                (Some(limited), Some(rate)) if !free || limited.free < UNLIMITED_FOR => {
+                    limited.free = if free { limited.free + 1 } else { 0 };
+                    limited.rate = rate;
                     changed.push(slot);
                 }
                 (Some(_), _) => {
@@ -209,15 +208,15 @@ impl Shaper for HtbShaper {
                     self.leaving.extend(class.take().map(|class| (class, slot)));
                     changed.push(slot);
                 }
-                (None, None) => unreachable!("without a rate it is free"),
+                (None, None) => unreachable!("a destination without a rate is free"),
             }
-            answers.push((destination, class.unwrap_or(0)));
+            classes.push((destination, class.unwrap_or(0)));
         }
         changed.sort_unstable();
         changed.dedup();
         let specs: Vec<ClassSpec> = changed.iter().flat_map(|slot| self.of(*slot)).collect();
         self.tree.set(&specs)?;
-        Ok(answers)
+        Ok(classes)
     }
 
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, ShaperError> {
@@ -230,8 +229,9 @@ impl Shaper for HtbShaper {
             let Some(queue) = queues.get_mut(&slot) else { continue };
             queue.sent += class.bytes;
             queue.backlog += class.backlog;
-            let held = |minor: u16| minor >= DESTINATION_FIRST && !self.leaving.iter().any(|(gone, _)| *gone == minor);
-            queue.destinations += u32::from(held(class.minor));
+            let limits =
+                |minor: u16| minor >= DESTINATION_FIRST && !self.leaving.iter().any(|(gone, _)| *gone == minor);
+            queue.destinations += u32::from(limits(class.minor));
         }
         for (slot, queue) in &mut queues {
             queue.drops = self.dropped.of(*slot);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_has_a_class_two_leaves_and_one_for_each_held_destination() {
+    fn service_has_a_class_two_leaves_and_one_per_limited_destination() {
         let specs = classes(&service(), &[(7, Bandwidth::from_gbps(1)), (9, Bandwidth::from_gbps(9))]);
         let row = |spec: &ClassSpec| (spec.minor, spec.parent, spec.leaf, spec.parts, spec.max.bps() / 1_000_000_000);
         let rows: Vec<_> = specs.iter().map(row).collect();
@@ -285,7 +285,7 @@ mod tests {
                 (0x1002, Some(0x12), true, 3, 8),
                 (0x2002, None, true, 1, 10),
                 (0x3007, Some(0x12), true, 3, 1),
-                // Never more than the service.
+                // At most the service's limit.
                 (0x3009, Some(0x12), true, 3, 8),
             ]
         );

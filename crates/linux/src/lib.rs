@@ -1,30 +1,28 @@
-//! The Linux body: what Weir does to a real host.
+//! The Linux backend: enforcement and measurement on a real host.
 //!
-//! Problem: enforce and measure services on a production interface, with whatever the kernel offers, and
-//! leave the host as it was found. Approach: BPF programs classify and count every packet and choose when it
-//! leaves, or its HTB class; netlink sets the classes' numbers; everything is removed on the way out, and what a killed agent left
-//! is taken over.
+//! BPF programs classify and count every packet of an interface and set its departure time or its HTB class; netlink sets the
+//! parameters of the classes. A regular end restores the host's configuration; after a kill the next agent adopts the programs and maps.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`loader`] | BPF programs of an interface: loaded, attached, adopted |
-//! | [`attachment`] | how a program hangs on an interface, and takes another's place |
-//! | [`settings`] | what they are told: rules, shares, limits, keys |
-//! | [`readings`] | what they counted and computed |
-//! | [`pins`] | where all this lives without a process |
-//! | [`shaper`] | which backend works here; rates by service |
+//! | [`attachment`] | attaching a program to an interface and replacing another |
+//! | [`settings`] | their configuration: rules, shares, limits, keys |
+//! | [`readings`] | their counters and meters |
+//! | [`pins`] | pinned maps and links, which outlive a process |
+//! | [`shaper`] | choice of the enforcement mechanism; rates by service |
 //! | [`htb_shaper`], [`htb`], [`class`] | services and destinations as HTB classes; the tree; one class's numbers |
-//! | [`edt_shaper`], [`fq`] | services and destinations by departure times; the qdisc that obeys them |
-//! | [`dropped`] | drops of classes that come and go |
-//! | [`destinations`] | what receivers said, and the classes that hold to it |
-//! | [`tc`], [`netlink`] | qdiscs as found; messages to the kernel |
+//! | [`edt_shaper`], [`fq`] | services and destinations by departure times; the qdisc that applies them |
+//! | [`dropped`] | drops of classes that are created and deleted |
+//! | [`destinations`] | rates in feedback, and the classes that enforce them |
+//! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`interface`] | index, MTU, offloads |
 //! | [`netns`] | namespaces for the lab |
-//! | [`requirements`] | what the host lacks and how to get it |
+//! | [`requirements`] | missing requirements of the host and their remedies |
 //!
 //! Worked example: `InterfaceDatapath::attach(&eth0, None)?` then `set_rules(&classifier, Classes::Htb)?`, beside
-//! `HtbShaper::install(&eth0, nic, &rates, Sending::over(&eth0)?, false)?`: every service is held to its rate, and
-//! `totals(Some(service))?` tells what it sent.
+//! `HtbShaper::install(&eth0, nic, &rates, Sending::over(&eth0)?, false)?`: every service is limited to its rate, and
+//! `totals(Some(service))?` returns its bytes.
 //!
 //! Everything here acts in the network namespace of the calling thread.
 
@@ -39,7 +37,8 @@ pub mod htb;
 pub mod htb_shaper;
 pub mod interface;
 pub mod loader;
-mod maps;
+#[doc(hidden)]
+pub mod maps;
 pub mod netlink;
 pub mod netns;
 pub mod pins;
@@ -48,7 +47,9 @@ pub mod requirements;
 pub mod settings;
 pub mod shaper;
 mod slots;
-mod tables;
 pub mod tc;
 
-pub use tables::{DESTINATIONS_MAX, KEYS_MAX, SERVICES_MAX};
+pub use weir_datapath::abi::{DESTINATIONS_MAX, SERVICES_MAX};
+
+/// Keys of an interface at a time.
+pub const KEYS_MAX: usize = weir_datapath::abi::KEYS as usize;

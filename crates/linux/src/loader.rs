@@ -1,26 +1,23 @@
 //! [`InterfaceDatapath`]: the BPF programs of one interface, loaded, attached, and handed from agent to agent.
 //!
-//! Problem: programs must see every packet of an interface in both directions, go on when the agent that loaded them
-//! dies, and be replaced by the next one without a gap. Approach: each interface has its own copy of the maps, pinned
-//! ([`crate::pins`]), and its programs hang there by themselves ([`crate::attachment`]). Whoever finds pins adopts the maps, loads its
-//! own programs over them, and puts them in the earlier ones' place: one word changes, no packet passes unseen.
+//! Programs process every packet of an interface in both directions, outlive the agent that loaded them, and are replaced without a
+//! gap. Each interface has its own copy of the maps, pinned ([`crate::pins`]), and attached programs ([`crate::attachment`]). An agent
+//! that finds pins adopts the maps, loads its own programs with them, and replaces the earlier programs atomically.
 //!
-//! Life: [`InterfaceDatapath::attach`], then what [`crate::settings`] lets one say and [`crate::readings`] lets one read, then
-//! [`InterfaceDatapath::remove`] (or drop), or [`InterfaceDatapath::leave`], after which all goes on without a process.
-//! Attach must happen on a thread in the interface's namespace; the rest may happen on any thread, since the namespace is
-//! kept open and entered to detach: a clsact filter is deleted by interface index, which in another namespace is another
-//! interface.
+//! Order of calls: [`InterfaceDatapath::attach`], then those of [`crate::settings`] and [`crate::readings`], then
+//! [`InterfaceDatapath::remove`] (or drop), or [`InterfaceDatapath::leave`], after which the programs run without a process.
+//! Attach from a thread in the interface's namespace; all other calls work on any thread, since the namespace is kept open and
+//! entered to detach: a clsact filter is deleted by interface index, which is another interface in another namespace.
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
 use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
 use crate::interface::Interface;
-use crate::maps::{DestinationMaps, MAPS, Maps, NEWS, are_whole, clsact_is_ours, is_paced};
+use crate::maps::{DestinationMaps, Maps, are_whole, clsact_is_ours, is_paced};
 use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
 use crate::pins::{PinError, Pins, sweep};
 use crate::slots::Slots;
-use crate::tables::{Config, DESTINATIONS_MAX, SERVICES_MAX, VERSION};
 use crate::tc;
 use aya::maps::MapError;
 use aya::programs::links::LinkError;
@@ -30,49 +27,50 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::time::Duration;
+use weir_datapath::abi::{Config, DESTINATIONS_MAX, MAPS, SERVICES_MAX, VERSION};
 use weir_units::{Direction, ServiceId};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/weir.bpf.o"));
-/// The compiled programs that tests compare with the native code.
+/// Programs that tests compare with the native code.
 #[doc(hidden)]
 pub static VERDICT_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/verdict.bpf.o"));
-/// The compiled program of a switch's port in the lab.
+/// The program of a switch's port in the lab.
 #[doc(hidden)]
 pub static PORT_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 
 const PROGRAMS: [(&str, TcAttachType); 2] =
     [("weir_egress", TcAttachType::Egress), ("weir_ingress", TcAttachType::Ingress)];
-/// What starts the timer.
+/// The program that starts the timer.
 const START: &str = "weir_start";
-/// Where fields are in the kernel's `struct __sk_buff`, bytes.
+/// Offsets in the kernel's `struct __sk_buff`, bytes.
 const IFINDEX: usize = 40;
 const WIRE_LEN: usize = 160;
-/// How often it is tried, and how long is waited in between: a timer is memory that the kernel gives without waiting, and not while
-/// another processor has the allocator's lock or memory is short, which lasts until what fills it has been written or dropped.
+/// Tries to start the timer and the pause between them: its memory is allocated without waiting, which fails while another CPU has the
+/// allocator's lock or memory is short.
 const START_TRIES: u32 = 200;
 const START_PAUSE: Duration = Duration::from_millis(10);
-/// Why programs cannot be loaded, attached or fed.
+/// Programs cannot be loaded, attached or configured.
 #[derive(Debug, thiserror::Error)]
 pub enum LoaderError {
-    /// Frames have no Ethernet header there.
+    /// The interface has frames without Ethernet headers.
     #[error("{0} is not an Ethernet interface; the datapath reads Ethernet headers")]
     NotEthernet(String),
-    /// Another agent holds the interface, or a program of ours is attached and not by what is pinned.
+    /// Another agent has the interface, or one of our programs is attached without a pin.
     #[error("{0} already has Weir's programs attached: another agent runs")]
     AlreadyAttached(String),
-    /// On kernels without tcx programs hang on clsact, in whose place another qdisc stands.
+    /// A kernel without tcx needs clsact, and another qdisc has its place.
     #[error(
-        "{0} has the qdisc ingress, in whose place this kernel needs clsact for programs on what leaves; \
-         replace it (tc qdisc del dev {0} ingress; tc qdisc add dev {0} clsact) and hang its filters there"
+        "{0} has the qdisc ingress, in whose place this kernel needs clsact for programs on departing packets; \
+         replace it (tc qdisc del dev {0} ingress; tc qdisc add dev {0} clsact) and attach its filters there"
     )]
     Ingress(String),
-    /// More services than one host can tell apart.
-    #[error("the policy has more than {SERVICES_MAX} services at this host, which is what it can tell apart")]
+    /// More services than slots.
+    #[error("the policy has more than {SERVICES_MAX} services at this host")]
     TooManyServices,
-    /// Packets are to be given departure times by programs that were loaded without.
+    /// Departure times were requested of programs that were loaded without them.
     #[error("the BPF programs were loaded without departure times")]
     WithoutEdt,
-    /// A service that no slot was given to.
+    /// A service without a slot.
     #[error("service {} is not on this interface", .0.0)]
     Service(ServiceId),
     /// The kernel refused the object.
@@ -81,7 +79,7 @@ pub enum LoaderError {
     /// The kernel refused a program or its link.
     #[error("BPF program: {0}")]
     Program(#[from] ProgramError),
-    /// A link cannot be taken or pinned.
+    /// A link cannot be taken over.
     #[error("BPF link: {0}")]
     Link(#[from] LinkError),
     /// A link cannot be pinned.
@@ -99,55 +97,55 @@ pub enum LoaderError {
     /// A map cannot be mapped into memory, or the number of processors read.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: &'static str,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// The timer's program refused.
+    /// The timer's program failed.
     #[error("the timer does not start (step {0} of its program)")]
     Timer(u32),
     /// The interface's namespace cannot be opened, or not entered again to detach; then filters stay.
     #[error("the interface's network namespace: {0}")]
     Namespace(#[source] io::Error),
-    /// The object lacks what this version needs; a build that was mixed from two.
+    /// The object lacks a program or map: a build mixed from two.
     #[error("the BPF object has no `{0}`")]
     Missing(&'static str),
 }
 
-/// The programs and maps of one interface; detached and unpinned when dropped, unless they are kept.
+/// The programs and maps of one interface, detached and unpinned on drop unless they are kept.
 pub struct InterfaceDatapath {
     object: Ebpf,
-    /// Whether the programs can give packets departure times.
+    /// Whether the programs can set departure times.
     pub(crate) paces: bool,
     pub(crate) pins: Pins,
     pub(crate) maps: Maps,
     pub(crate) config: Config,
     pub(crate) slots: Slots,
-    /// Where the interface is.
+    /// The namespace of the interface.
     namespace: File,
     interface: Interface,
     attachment: Attachment,
     adopted: bool,
     succeeds: bool,
     attached: bool,
-    /// Stays when this is dropped.
+    /// Whether programs and maps stay on drop.
     kept: bool,
     /// The directory of pins, locked.
     _held: File,
 }
 
 impl InterfaceDatapath {
-    /// Loads the programs and attaches them in both directions. What an earlier agent left is adopted as it is; otherwise all
-    /// traffic is unclassified until rules are set. Tries tcx, and clsact where the kernel has no tcx; `attachment` forces
+    /// Loads the programs and attaches them in both directions. Adopts the maps of an earlier agent unchanged; otherwise all
+    /// traffic is unclassified until rules are set. Tries tcx, and clsact if the kernel has no tcx, unless `attachment` selects
     /// one.
     pub fn attach(interface: &Interface, attachment: Option<Attachment>) -> Result<Self, LoaderError> {
         Self::attach_with(interface, attachment, true)
     }
 
-    /// The same for what gives packets no departure times: the kernel then has less than half to verify.
-    /// [`InterfaceDatapath::set_rules`] refuses [`Classes::Edt`](crate::settings::Classes::Edt) afterwards, unless what was adopted gave them.
+    /// Like [`InterfaceDatapath::attach`], without departure times: the kernel verifies less than half of the code.
+    /// [`InterfaceDatapath::set_rules`] then refuses [`Classes::Edt`](crate::settings::Classes::Edt), unless the adopted programs set them.
     pub fn attach_without_edt(interface: &Interface, attachment: Option<Attachment>) -> Result<Self, LoaderError> {
         Self::attach_with(interface, attachment, false)
     }
@@ -161,27 +159,27 @@ impl InterfaceDatapath {
         let already = || LoaderError::AlreadyAttached(interface.name().into());
         let held = pins.hold()?.ok_or_else(already)?;
         if !are_whole(&pins) {
-            // Another build's, or of an agent that was killed while it began.
+            // From another build, or from an agent that was killed during its start.
             pins.clear()?;
         }
         let adopted = pins.exist();
-        // What an earlier agent left gives packets departure times until the rules say otherwise.
+        // Adopted programs set departure times until the rules are replaced.
         let paces = paces || (adopted && is_paced(&pins));
         let succeeds = adopted || !pins.of_other_versions().is_empty();
-        // What was begun here and failed is taken away again; what an earlier agent left is not.
+        // On failure only new pins are removed, not those of an earlier agent.
         let opened = load(&pins, paces).and_then(|object| Ok((object, Maps::open(&pins)?)));
         let (object, maps) = opened.inspect_err(|_| {
             if !adopted {
                 let _ = pins.remove();
             }
         })?;
-        let mut config = maps.config.get(&0, 0)?;
+        let mut config = maps.config.get(0)?;
         if !adopted {
             config = Config::default();
             let mut free = DestinationMaps::open(&pins)?.free;
             (0..DESTINATIONS_MAX).try_for_each(|slot| free.push(slot, 0))?;
         }
-        let services = (0..SERVICES_MAX).map(|slot| Ok((slot, maps.services.get(&slot, 0)?)));
+        let services = (0..SERVICES_MAX).map(|slot| Ok((slot, maps.services.get(slot)?)));
         let services: Vec<_> = services.collect::<Result<_, MapError>>()?;
         let known = services.iter().filter(|(_, entry)| entry.known != 0);
         let slots = Slots::known(known.map(|(slot, entry)| (*slot, entry.name)));
@@ -198,7 +196,7 @@ impl InterfaceDatapath {
             adopted,
             succeeds,
             _held: held,
-            // From here on a failure takes down what is there, unless an earlier agent left it.
+            // From here on a failure detaches the programs, unless an earlier agent attached them.
             attached: true,
             kept: succeeds,
         };
@@ -207,7 +205,7 @@ impl InterfaceDatapath {
                 datapath.attachment = Attachment::Clsact;
                 datapath.attach_as(Attachment::Clsact)?;
             }
-            // Somebody else's programs are not ours to take down.
+            // Foreign programs stay attached.
             Err(error @ LoaderError::AlreadyAttached(_)) => {
                 datapath.attached = false;
                 datapath.pins.remove()?;
@@ -216,7 +214,7 @@ impl InterfaceDatapath {
             result => result?,
         }
         for other in datapath.pins.of_other_versions() {
-            // Whoever added clsact, this version goes on for it.
+            // This version takes over the removal of clsact.
             datapath.config.clsact |= u32::from(clsact_is_ours(&other));
             other.remove()?;
         }
@@ -249,13 +247,13 @@ impl InterfaceDatapath {
         Ok(())
     }
 
-    /// How the programs are held.
+    /// The kind of attachment.
     pub fn attachment(&self) -> Attachment {
         self.attachment
     }
 
-    /// Whether both programs still hang on the interface: nobody detached them, deleted the pins that hold them, or took clsact away. Asks
-    /// the kernel for two links, or for the filters of two directions.
+    /// Whether both programs are still attached: not detached, and neither their pins nor clsact deleted. Queries two links, or the
+    /// filters of two directions.
     pub fn is_attached(&self) -> Result<bool, LoaderError> {
         let index = self.interface.index();
         if self.attachment == Attachment::Tcx {
@@ -265,18 +263,18 @@ impl InterfaceDatapath {
         Ok(there?)
     }
 
-    /// Whether this goes on where an earlier agent ended.
+    /// Whether an earlier agent's maps were adopted.
     pub fn is_adopted(&self) -> bool {
         self.adopted
     }
 
-    /// Whether this goes on there, or took the place of what an agent of another version left, whose maps nobody reads.
+    /// Whether maps were adopted, or programs of another version were replaced whose maps are discarded.
     pub fn is_successor(&self) -> bool {
         self.succeeds
     }
 
-    /// Starts the timer, or hands it over from the earlier agent's programs. After the configuration. Waits two seconds at most
-    /// for the kernel to have memory for it.
+    /// Starts the timer, or takes it over from the earlier agent's programs. Call after configuration. Waits up to two seconds
+    /// for its memory.
     #[expect(clippy::disallowed_methods, reason = "waits for the kernel")]
     pub fn start_timer(&mut self) -> Result<(), LoaderError> {
         let frame = [0u8; 64];
@@ -292,8 +290,8 @@ impl InterfaceDatapath {
         Err(LoaderError::Timer(step))
     }
 
-    /// The average time of the program of a direction, measured by the kernel on `frame`, `repeat` times, as if it were on the
-    /// network namespace's loopback. Counts in the meters.
+    /// The mean run time of the program of a direction, measured by the kernel on `repeat` runs with `frame`, as if received on the
+    /// namespace's loopback. The runs count in the meters.
     pub fn cost(&mut self, direction: Direction, frame: &[u8], repeat: u32) -> Result<Duration, LoaderError> {
         match direction {
             Direction::Tx => self.cost_of_buffer(u32::try_from(frame.len()).unwrap_or(u32::MAX), frame, repeat),
@@ -301,18 +299,18 @@ impl InterfaceDatapath {
         }
     }
 
-    /// The same of a packet that came by an interface.
+    /// Like [`InterfaceDatapath::cost`], for a packet received on an interface.
     pub fn cost_from(&mut self, interface: u32, frame: &[u8], repeat: u32) -> Result<Duration, LoaderError> {
         self.cost_of(Direction::Rx, frame, repeat, Some((IFINDEX, interface)))
     }
 
-    /// The same of a buffer that leaves and is this long on the wire, at least as long as the frame: what the interface makes packets of. The
-    /// kernel would run it with a length of nothing.
+    /// Like [`InterfaceDatapath::cost`], for a departing buffer of `wire_bytes`, at least the frame's length. The kernel would otherwise
+    /// run it with length 0.
     pub fn cost_of_buffer(&mut self, wire_bytes: u32, frame: &[u8], repeat: u32) -> Result<Duration, LoaderError> {
         self.cost_of(Direction::Tx, frame, repeat, Some((WIRE_LEN, wire_bytes)))
     }
 
-    /// With a field of the buffer's context at a place.
+    /// With a field of the buffer's context set, by its offset.
     fn cost_of(
         &mut self,
         direction: Direction,
@@ -330,7 +328,7 @@ impl InterfaceDatapath {
         Ok(program(&mut self.object, name)?.test_run(options)?.duration)
     }
 
-    /// A frame as the program of a direction leaves it; `None` where it does not let it pass. For tests. Counts in the meters.
+    /// The frame after the program of a direction; `None` if it is dropped. For tests; counts in the meters.
     #[doc(hidden)]
     pub fn passed(&mut self, direction: Direction, frame: &[u8]) -> Result<Option<Vec<u8>>, LoaderError> {
         /// TC_ACT_SHOT
@@ -342,19 +340,18 @@ impl InterfaceDatapath {
         Ok((ended.return_value != DROP).then_some(out))
     }
 
-    /// Whether it takes nothing down when it is dropped, in a panic too: programs, timer and rates stay in force, and the next agent
-    /// adopts them.
+    /// Sets whether a drop, also by a panic, leaves programs, timer and rates in force for the next agent.
     pub fn set_kept(&mut self, kept: bool) {
         self.kept = kept;
     }
 
-    /// [Kept](Self::set_kept), and gone.
+    /// Drops this and [keeps](Self::set_kept) the programs.
     pub fn leave(mut self) {
         self.kept = true;
     }
 
-    /// Detaches both programs, deletes clsact where it was added by an agent and nobody else hung filters there, and unpins everything. What
-    /// is pinned stays where a program cannot be detached.
+    /// Detaches both programs, deletes clsact if an agent added it and it has no other filters, and unpins everything. Pins
+    /// stay if a program cannot be detached.
     pub fn remove(mut self) -> Result<(), LoaderError> {
         self.detach()
     }
@@ -372,7 +369,7 @@ impl InterfaceDatapath {
                 }
                 Ok(())
             };
-            // A filter that stays goes on with what is pinned: without that nobody would take its limits back, or find it.
+            // Without pins a filter that stays could not be found again, and its limits would stay in force.
             netns::inside(&self.namespace, filters).map_err(LoaderError::Namespace)??;
         }
         // Links end with their pins.
@@ -383,7 +380,7 @@ impl InterfaceDatapath {
         Ok(())
     }
 
-    /// Removes what agents left on an interface, whatever their version; whether there was anything.
+    /// Removes programs and maps of agents of any version. Returns whether there were any.
     pub fn remove_leftover(interface: &Interface) -> Result<bool, LoaderError> {
         let pins = Pins::of(interface)?;
         let _held = match pins.exist() {
@@ -412,18 +409,18 @@ impl fmt::Debug for InterfaceDatapath {
 impl Drop for InterfaceDatapath {
     fn drop(&mut self) {
         if !self.kept {
-            // Nobody is left to tell; what stays is adopted or removed by the next agent.
+            // Leftovers after an error are adopted or removed by the next agent.
             let _ = self.detach();
         }
     }
 }
 
-/// Loads the object over the pinned maps; those that are not there yet are made and pinned.
+/// Loads the object with the pinned maps, and creates and pins those that are missing.
 fn load(pins: &Pins, paces: bool) -> Result<Ebpf, LoaderError> {
     let mut loader = EbpfLoader::new();
     let paces = u32::from(paces);
     loader.override_global("weir_paces", &paces, true);
-    for name in MAPS.iter().map(|(name, _)| *name).chain([NEWS]) {
+    for name in MAPS {
         loader.map_pin_path(name, pins.path(name));
     }
     let mut object = loader.load(OBJECT)?;

@@ -1,64 +1,178 @@
-//! [`Maps`]: the pinned maps of an interface, opened with their types.
+//! [`Maps`]: the pinned maps of an interface that user space reads and writes, by name and type.
 //!
-//! Problem: what is pinned outlives the build that made it, and the loader compares nothing. Approach: a list of all maps with the size of
-//! their values; [`are_whole`] compares it with what the kernel says of the pins, and [`Maps::open`] opens each as what it is.
+//! Keys and values are the structures of `bpf/tables.h`, generated into [`weir_datapath::abi`]. Pinned maps may come from another
+//! build; [`are_whole`] admits them only if all are there and their version, a hash of all definitions, is this build's.
 
 use crate::loader::LoaderError;
 use crate::pins::Pins;
-use crate::tables::{
-    ACTIVE, ANSWERING, ARRIVING, BatchValue, Config, Counting, Exit, HEARD, Held, InterfaceEntry, KeyEntry, Mail,
-    MeterValue, Outlet, PacingValue, Peer, Place, Receiver, SendingValue, ServiceEntry, State, TOLD, Table, VERSION,
-    WORD,
+use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, PerCpuValues, Queue};
+use bytemuck::Pod;
+use weir_datapath::abi::{
+    Address, Config, Counting, Counts, CpuBatch, DestinationEntry, DestinationKey, Interface, InterfaceEgress, Key,
+    MAPS, Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table, VERSION,
 };
-use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, Queue};
 
-/// All maps, and the bytes of a value; 0 for those that have none.
-pub(crate) const MAPS: [(&str, usize); 30] = [
-    ("weir_config", size_of::<Config>()),
-    ("weir_tables", size_of::<Table>()),
-    ("weir_keys", size_of::<KeyEntry>()),
-    ("weir_services", size_of::<ServiceEntry>()),
-    ("weir_interfaces", size_of::<InterfaceEntry>()),
-    ("weir_sendings", size_of::<SendingValue>()),
-    ("weir_pacings", size_of::<PacingValue>()),
-    ("weir_heartbeat", size_of::<u64>()),
-    ("weir_meters", size_of::<MeterValue>()),
-    ("weir_counting", size_of::<Counting>()),
-    ("weir_active", ACTIVE),
-    ("weir_advertised", TOLD),
-    ("weir_ecn_cache", HEARD),
-    ("weir_reply", ANSWERING),
-    ("weir_feedback_arrival", ARRIVING),
-    ("weir_counts", size_of::<u64>()),
-    ("weir_cpu_batches", size_of::<BatchValue>()),
-    ("weir_receivers", size_of::<Receiver>()),
-    ("weir_states", size_of::<State>()),
-    ("weir_timers", 16),
-    ("weir_service_egresses", size_of::<Outlet>()),
-    ("weir_interface_egresses", size_of::<Exit>()),
-    ("weir_destination_slots", size_of::<u32>()),
-    ("weir_destinations", size_of::<Held>()),
-    ("weir_rate_mailboxes", size_of::<Mail>()),
-    ("weir_ecn_senders", WORD),
-    ("weir_ecn_epoch", size_of::<u64>()),
-    ("weir_neighbours", size_of::<u64>()),
-    ("weir_free_slots", size_of::<u32>()),
-    ("weir_peers", size_of::<Peer>()),
-];
-/// The ring buffer, which has no values.
-pub(crate) const NEWS: &str = "weir_events";
+/// A key or value of a map: integers without padding.
+#[doc(hidden)]
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy)]
+pub struct Value<T>(pub T);
 
-/// Whether all maps are pinned with the sizes of this build, and who made them came to the end of it.
-pub(crate) fn are_whole(pins: &Pins) -> bool {
-    let fits = |(name, size): &(&str, usize)| {
-        MapInfo::from_pin(pins.path(name)).is_ok_and(|map| map.value_size() as usize == *size)
-    };
-    let config = || Array::<_, Config>::try_from(open(pins, "weir_config").ok()?).ok()?.get(&0, 0).ok();
-    MAPS.iter().all(fits) && config().is_some_and(|config| config.version == VERSION)
+// SAFETY: transparent over a type without padding in which every bit pattern is valid.
+unsafe impl<T: Pod> aya::Pod for Value<T> {}
+
+/// A map of values by index.
+pub(crate) struct Values<T: Pod>(Array<MapData, Value<T>>);
+
+impl<T: Pod> Values<T> {
+    pub(crate) fn get(&self, index: u32) -> Result<T, MapError> {
+        Ok(self.0.get(&index, 0)?.0)
+    }
+
+    pub(crate) fn set(&mut self, index: u32, value: T) -> Result<(), MapError> {
+        self.0.set(index, Value(value), 0)
+    }
 }
 
-fn open(pins: &Pins, name: &str) -> Result<Map, MapError> {
+/// A map of values by index and CPU.
+pub(crate) struct CpuValues<T: Pod>(PerCpuArray<MapData, Value<T>>);
+
+impl<T: Pod> CpuValues<T> {
+    /// The value of each CPU.
+    pub(crate) fn get(&self, index: u32) -> Result<Vec<T>, MapError> {
+        Ok(self.0.get(&index, 0)?.iter().map(|value| value.0).collect())
+    }
+
+    /// The sum over all CPUs of a structure of counters, each a `u64`.
+    pub(crate) fn sum(&self, index: u32) -> Result<T, MapError> {
+        let mut sum = T::zeroed();
+        for value in self.get(index)? {
+            let counters = bytemuck::cast_slice_mut::<T, u64>(std::slice::from_mut(&mut sum));
+            for (counter, more) in counters.iter_mut().zip(bytemuck::cast_slice::<T, u64>(&[value])) {
+                *counter = counter.wrapping_add(*more);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Sets all CPUs' values to zero.
+    pub(crate) fn clear(&mut self, index: u32, cpus: u32) -> Result<(), MapError> {
+        self.0.set(index, PerCpuValues::try_from(vec![Value(T::zeroed()); cpus as usize])?, 0)
+    }
+}
+
+/// A map of values by key.
+pub(crate) struct Entries<K: Pod, T: Pod>(HashMap<MapData, Value<K>, Value<T>>);
+
+impl<K: Pod, T: Pod> Entries<K, T> {
+    pub(crate) fn keys(&self) -> Result<Vec<K>, MapError> {
+        self.0.keys().map(|key| Ok(key?.0)).collect()
+    }
+
+    pub(crate) fn insert(&mut self, key: K, value: T) -> Result<(), MapError> {
+        self.0.insert(Value(key), Value(value), 0)
+    }
+
+    pub(crate) fn remove(&mut self, key: K) -> Result<(), MapError> {
+        self.0.remove(&Value(key))
+    }
+}
+
+/// A map of any kind, opened from its pin.
+trait Open: Sized {
+    fn open(pins: &Pins, name: &str) -> Result<Self, MapError>;
+}
+
+fn pinned(pins: &Pins, name: &str) -> Result<Map, MapError> {
     Map::from_map_data(MapData::from_pin(pins.path(name))?)
+}
+
+impl<T: Pod> Open for Values<T> {
+    fn open(pins: &Pins, name: &str) -> Result<Self, MapError> {
+        Ok(Self(pinned(pins, name)?.try_into()?))
+    }
+}
+
+impl<T: Pod> Open for CpuValues<T> {
+    fn open(pins: &Pins, name: &str) -> Result<Self, MapError> {
+        Ok(Self(pinned(pins, name)?.try_into()?))
+    }
+}
+
+impl<K: Pod, T: Pod> Open for Entries<K, T> {
+    fn open(pins: &Pins, name: &str) -> Result<Self, MapError> {
+        Ok(Self(pinned(pins, name)?.try_into()?))
+    }
+}
+
+impl Open for Queue<MapData, u32> {
+    fn open(pins: &Pins, name: &str) -> Result<Self, MapError> {
+        pinned(pins, name)?.try_into()
+    }
+}
+
+impl Open for MapData {
+    fn open(pins: &Pins, name: &str) -> Result<Self, MapError> {
+        MapData::from_pin(pins.path(name))
+    }
+}
+
+/// Declares a group of maps with the names of their pins.
+macro_rules! maps {
+    ($($(#[$doc:meta])* $group:ident { $($field:ident: $kind:ty = $name:literal,)* })*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) struct $group { $(pub(crate) $field: $kind,)* }
+
+            impl $group {
+                pub(crate) fn open(pins: &Pins) -> Result<Self, LoaderError> {
+                    Ok(Self { $($field: Open::open(pins, $name)?,)* })
+                }
+            }
+        )*
+    };
+}
+
+maps! {
+    /// Configuration, meters and counters of an interface.
+    Maps {
+        config: Values<Config> = "weir_config",
+        tables: Values<Table> = "weir_tables",
+        keys: Values<Key> = "weir_keys",
+        services: Values<Service> = "weir_services",
+        interfaces: Values<Interface> = "weir_interfaces",
+        heartbeat: Values<u64> = "weir_heartbeat",
+        meters: CpuValues<Meter> = "weir_meters",
+        counting: CpuValues<Counting> = "weir_counting",
+        counts: CpuValues<Counts> = "weir_counts",
+        receivers: Values<Receiver> = "weir_receivers",
+        states: Values<State> = "weir_states",
+        peers: Entries<Address, Peer> = "weir_peers",
+    }
+    /// Departure times: configuration and state of the senders.
+    PacingMaps {
+        interfaces: Values<Interface> = "weir_interfaces",
+        sendings: Values<Sending> = "weir_sendings",
+        pacings: Values<Pacing> = "weir_pacings",
+        service_egresses: Values<ServiceEgress> = "weir_service_egresses",
+        interface_egresses: Values<InterfaceEgress> = "weir_interface_egresses",
+        cpu_batches: CpuValues<CpuBatch> = "weir_cpu_batches",
+        states: Values<State> = "weir_states",
+    }
+    /// Destinations, which a thread of their own reads and writes.
+    DestinationMaps {
+        slots: Entries<DestinationKey, u32> = "weir_destination_slots",
+        destinations: Values<DestinationEntry> = "weir_destinations",
+        mailboxes: MapData = "weir_rate_mailboxes",
+        free: Queue<MapData, u32> = "weir_free_slots",
+        events: MapData = "weir_events",
+    }
+}
+
+/// Whether all maps are pinned, in this build's version, by an agent that completed its start.
+pub(crate) fn are_whole(pins: &Pins) -> bool {
+    let is_pinned = |name: &&str| MapInfo::from_pin(pins.path(name)).is_ok();
+    MAPS.iter().all(is_pinned) && config_of(pins).is_some_and(|config| config.version == VERSION)
 }
 
 /// Whether an agent added clsact to the interface of these pins.
@@ -66,95 +180,11 @@ pub(crate) fn clsact_is_ours(pins: &Pins) -> bool {
     config_of(pins).is_some_and(|config| config.clsact != 0)
 }
 
-/// Whether packets of the interface of these pins are given departure times.
+/// Whether packets of the interface of these pins get departure times.
 pub(crate) fn is_paced(pins: &Pins) -> bool {
     config_of(pins).is_some_and(|config| config.paces != 0)
 }
 
 fn config_of(pins: &Pins) -> Option<Config> {
-    Array::<_, Config>::try_from(open(pins, "weir_config").ok()?).ok()?.get(&0, 0).ok()
-}
-
-/// The maps of an interface.
-pub(crate) struct Maps {
-    pub(crate) config: Array<MapData, Config>,
-    pub(crate) tables: Array<MapData, Table>,
-    pub(crate) keys: Array<MapData, KeyEntry>,
-    pub(crate) services: Array<MapData, ServiceEntry>,
-    pub(crate) interfaces: Array<MapData, InterfaceEntry>,
-    pub(crate) alive: Array<MapData, u64>,
-    pub(crate) meters: PerCpuArray<MapData, MeterValue>,
-    pub(crate) counting: PerCpuArray<MapData, Counting>,
-    pub(crate) counts: PerCpuArray<MapData, u64>,
-    pub(crate) receivers: Array<MapData, Receiver>,
-    pub(crate) states: Array<MapData, State>,
-    pub(crate) peers: HashMap<MapData, [u64; 2], Peer>,
-}
-
-impl Maps {
-    pub(crate) fn open(pins: &Pins) -> Result<Self, LoaderError> {
-        let map = |name| open(pins, name);
-        Ok(Self {
-            config: map("weir_config")?.try_into()?,
-            tables: map("weir_tables")?.try_into()?,
-            keys: map("weir_keys")?.try_into()?,
-            services: map("weir_services")?.try_into()?,
-            interfaces: map("weir_interfaces")?.try_into()?,
-            alive: map("weir_heartbeat")?.try_into()?,
-            meters: map("weir_meters")?.try_into()?,
-            counting: map("weir_counting")?.try_into()?,
-            counts: map("weir_counts")?.try_into()?,
-            receivers: map("weir_receivers")?.try_into()?,
-            states: map("weir_states")?.try_into()?,
-            peers: map("weir_peers")?.try_into()?,
-        })
-    }
-}
-
-/// The maps of what is given departure times, which the shaper writes and reads.
-pub(crate) struct PacingMaps {
-    pub(crate) interfaces: Array<MapData, InterfaceEntry>,
-    pub(crate) sendings: Array<MapData, SendingValue>,
-    pub(crate) pacings: Array<MapData, PacingValue>,
-    pub(crate) outlets: Array<MapData, Outlet>,
-    pub(crate) exits: Array<MapData, Exit>,
-    pub(crate) batches: PerCpuArray<MapData, BatchValue>,
-    pub(crate) states: Array<MapData, State>,
-}
-
-impl PacingMaps {
-    pub(crate) fn open(pins: &Pins) -> Result<Self, LoaderError> {
-        let map = |name| open(pins, name);
-        Ok(Self {
-            interfaces: map("weir_interfaces")?.try_into()?,
-            sendings: map("weir_sendings")?.try_into()?,
-            pacings: map("weir_pacings")?.try_into()?,
-            outlets: map("weir_service_egresses")?.try_into()?,
-            exits: map("weir_interface_egresses")?.try_into()?,
-            batches: map("weir_cpu_batches")?.try_into()?,
-            states: map("weir_states")?.try_into()?,
-        })
-    }
-}
-
-/// The maps of destinations, which a thread of their own reads and writes.
-pub(crate) struct DestinationMaps {
-    pub(crate) places: HashMap<MapData, Place, u32>,
-    pub(crate) destinations: Array<MapData, Held>,
-    pub(crate) mails: MapData,
-    pub(crate) free: Queue<MapData, u32>,
-    pub(crate) news: Option<MapData>,
-}
-
-impl DestinationMaps {
-    pub(crate) fn open(pins: &Pins) -> Result<Self, LoaderError> {
-        let map = |name| open(pins, name);
-        Ok(Self {
-            places: map("weir_destination_slots")?.try_into()?,
-            destinations: map("weir_destinations")?.try_into()?,
-            mails: MapData::from_pin(pins.path("weir_rate_mailboxes"))?,
-            free: map("weir_free_slots")?.try_into()?,
-            news: Some(MapData::from_pin(pins.path(NEWS))?),
-        })
-    }
+    Values::<Config>::open(pins, "weir_config").ok()?.get(0).ok()
 }

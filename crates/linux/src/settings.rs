@@ -1,40 +1,41 @@
-//! What an agent tells the programs of an interface: rules, shares, limits, keys, who may send control traffic, and that it is alive.
+//! The agent's configuration of an interface's programs: rules, shares, limits, keys, peers, heartbeat.
 //!
-//! Problem: the kernel reads while we write. Approach: what must change together changes by one aligned word (the table in use, the key
-//! that signs, an entry's generation); of everything else each word stands alone. A service's entry is only written where it
-//! differs, so that an agent that starts anew finds meters as they were.
+//! The kernel reads while the agent writes: changes that belong together take effect by one aligned word (the index of the classifier
+//! in use or of the signing key, an entry's generation); all other words are independent. A service's entry is only written if it
+//! differs, so that a restarted agent does not reset meters.
 //!
-//! Worked example: a policy with the service `dfs` of 3 Gb/s at least: its slot's entry has `rx_min` 3,000,000,000; when the rack
-//! broker limits it to 2 Gb/s, `rx_limit` becomes 2,000,000,000, and the next tick tells its senders less.
+//! Worked example: for a service `dfs` with a guarantee of 3 Gb/s, its slot's entry has `rx_min` 3,000,000,000; when the rack
+//! broker limits it to 2 Gb/s, `rx_limit` becomes 2,000,000,000, and the next tick lowers the rate of its senders.
 
+use crate::KEYS_MAX;
 use crate::class::Sending;
 use crate::htb;
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::slots::name;
-use crate::tables::{InterfaceEntry, KEYS_MAX, KeyEntry, Peer, SERVICES_MAX, ServiceEntry, Table};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
-use weir_datapath::{Address, Classifier, Rule, ShaperConfig, SipKey};
+use weir_datapath::abi::{self, Interface, Key, Peer, Rule, SERVICES_MAX, Service, Table};
+use weir_datapath::{Address, Classifier, ShaperConfig, SipKey, starts};
 use weir_policy::{Policy, Sharing};
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
-/// Bursts in a window of a receive meter, at least: then one more or less is a quarter of its usage, as a segment of 64 KiB is of
-/// what 10 Gb/s carry in Parley's 200 µs.
+/// Least number of bursts in a window of a receive meter: one burst is then at most a quarter of its usage, as a segment of 64 KiB is
+/// at 10 Gb/s in Parley's 200 µs.
 const GRAIN_BURSTS: u64 = 4;
 
-/// What the programs write on packets that leave.
+/// Metadata that the programs set on departing packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Classes {
     /// `skb->priority` is set to the class of [`htb::HtbTree`].
     Htb,
-    /// Packets get departure times, by what [`crate::edt_shaper::EdtShaper`] says.
+    /// `skb->tstamp` is set to the departure time, as configured by [`crate::edt_shaper::EdtShaper`].
     Edt,
-    /// Priorities stay as they are: measuring only.
+    /// None: packets are only measured.
     None,
 }
 
-/// A shared key as feedback uses it: with its number on the wire.
+/// A shared key of feedback with its number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeedbackKey {
     /// The number.
@@ -43,22 +44,22 @@ pub struct FeedbackKey {
     pub key: SipKey,
 }
 
-/// Who sends and gets the control traffic of this host.
+/// Endpoints of this host's control traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlSettings {
-    /// Where the agent listens: brokers' datagrams may go nowhere else.
+    /// The agent's address, the only destination of brokers' datagrams.
     pub listen: SocketAddr,
-    /// The kernel's cookie of the agent's socket (SO_COOKIE), which alone may send control traffic.
+    /// The kernel's cookie (SO_COOKIE) of the agent's socket, the only local sender of control traffic.
     pub cookie: u64,
-    /// Which start of the agent this is; feedback carries it.
+    /// The number of the agent's start, carried in feedback.
     pub epoch: u64,
-    /// The machines of the rack: brokers' datagrams come from nobody else.
+    /// The machines of the rack, the only sources of brokers' datagrams.
     pub peers: Vec<IpAddr>,
-    /// How long without a word of the agent before the static policy holds.
+    /// Time without a heartbeat after which the static policy applies.
     pub timeout: Duration,
 }
 
-/// An address as packets have it: IPv4 as `::ffff:a.b.c.d`, in the order of the wire.
+/// An address in network byte order; IPv4 is `::ffff:a.b.c.d`.
 pub fn address(of: IpAddr) -> Address {
     let octets = match of {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -68,11 +69,11 @@ pub fn address(of: IpAddr) -> Address {
     [word(0), word(8)]
 }
 
-/// The kernel's cookie of a socket: a number that no other socket has, and that only the kernel gives out.
+/// The kernel's cookie of a socket, unique and unforgeable.
 pub fn cookie(socket: &impl AsRawFd) -> io::Result<u64> {
     let mut cookie = 0u64;
     let mut size = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: fills at most `size` bytes of the number.
+    // SAFETY: the kernel writes at most `size` bytes to `cookie`.
     let got = unsafe {
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_COOKIE, (&raw mut cookie).cast(), &raw mut size)
     };
@@ -80,26 +81,26 @@ pub fn cookie(socket: &impl AsRawFd) -> io::Result<u64> {
 }
 
 impl InterfaceDatapath {
-    /// Gives every service of the policy, by its path, its slot. Those that the policy does not have any more lose theirs.
+    /// Assigns a slot to every service of the policy, identified by its path, and releases all others.
     pub fn set_slots<'a>(&mut self, services: impl Iterator<Item = (ServiceId, &'a str)>) -> Result<(), LoaderError> {
         for slot in self.slots.assign(services)? {
-            let generation = self.maps.services.get(&slot, 0)?.generation;
-            self.maps.services.set(slot, ServiceEntry { generation, ..ServiceEntry::default() }, 0)?;
+            let generation = self.maps.services.get(slot)?.generation;
+            self.maps.services.set(slot, Service { generation, ..Service::default() })?;
         }
-        // Whose slot is whose is known to the next agent from here on.
+        // From here on the next agent can restore the assignment.
         for (_, slot, name) in self.slots.iter() {
-            let there = self.maps.services.get(&slot, 0)?;
+            let there = self.maps.services.get(slot)?;
             if there.known == 0 || there.name != name {
-                // The generation goes on, so that the meter sees that the slot is another's.
-                let entry = ServiceEntry { name, known: 1, generation: there.generation, ..ServiceEntry::default() };
-                self.maps.services.set(slot, entry, 0)?;
+                // A generation continues, so that the meter detects the change of the slot's service.
+                let entry = Service { name, known: 1, generation: there.generation, ..Service::default() };
+                self.maps.services.set(slot, entry)?;
             }
         }
         Ok(())
     }
 
-    /// From the next packet on, packets are classified by `classifier` (made for this interface's name), which names services that have
-    /// slots, and are given to what `classes` says. Meters go on counting.
+    /// Replaces the classifier (built for this interface's name, of services that have slots) and the kind of metadata from the next
+    /// packet on. Meters are not reset.
     pub fn set_rules(&mut self, classifier: &Classifier, classes: Classes) -> Result<(), LoaderError> {
         if classes == Classes::Edt && !self.paces {
             return Err(LoaderError::WithoutEdt);
@@ -107,7 +108,7 @@ impl InterfaceDatapath {
         let rule = |rule: &Rule| Ok(Rule { service: self.slots.of(ServiceId(rule.service))?, ..*rule });
         let rules: Vec<Rule> = classifier.rules().iter().map(rule).collect::<Result<_, LoaderError>>()?;
         let next = 1 - self.config.table;
-        self.maps.tables.set(next, Table::new(&rules), 0)?;
+        self.maps.tables.set(next, table(&rules))?;
         self.config.table = next;
         (self.config.class_major, self.config.class_static) = match classes {
             Classes::Htb => (u32::from(htb::MAJOR) << 16, u32::from(htb::STATIC_FIRST)),
@@ -120,7 +121,7 @@ impl InterfaceDatapath {
         self.write_config()
     }
 
-    /// Receive meters and feedback as the policy has them for this machine, whose interface sends like `sending`. After
+    /// Configures receive meters and feedback by the policy for this machine, whose interface sends like `sending`. Call after
     /// [`InterfaceDatapath::set_slots`].
     pub fn set_shaper(
         &mut self,
@@ -129,14 +130,14 @@ impl InterfaceDatapath {
         shaper: &ShaperConfig,
         sending: Sending,
     ) -> Result<(), LoaderError> {
-        let entitlements = shaper.entitlements(machine);
+        let committed_rates = shaper.committed_rates(machine);
         let mut tick = shaper.parameters.interface.interval;
-        for (((id, service), own), committed) in policy.services().leaves().zip(&shaper.services).zip(entitlements) {
+        for (((id, service), own), committed) in policy.services().leaves().zip(&shaper.services).zip(committed_rates) {
             let parameters = shaper.of(own);
             let slot = self.slots.of(id)?;
-            let there = self.maps.services.get(&slot, 0)?;
+            let there = self.maps.services.get(slot)?;
             let tx = own.shares.tx;
-            let wanted = ServiceEntry {
+            let wanted = Service {
                 law: parameters.receive_law(),
                 rules: parameters.destination.raw(),
                 rx_min: own.shares.rx.min.bps(),
@@ -156,20 +157,20 @@ impl InterfaceDatapath {
             };
             if wanted != there || there.generation == 0 {
                 let generation = there.generation.wrapping_add(1).max(1);
-                self.maps.services.set(slot, ServiceEntry { generation, ..wanted }, 0)?;
+                self.maps.services.set(slot, Service { generation, ..wanted })?;
             }
             tick = tick.min(own.interval);
         }
         let meter = shaper
             .interface_meter(machine, Direction::Rx, Instant::ZERO)
             .expect("every shaper has the receiving level");
-        let (raw, there) = (meter.raw(), self.maps.interfaces.get(&0, 0)?);
-        let wanted = InterfaceEntry {
+        let (raw, there) = (meter.raw(), self.maps.interfaces.get(abi::SIDE_RECEIVING)?);
+        let wanted = Interface {
             law: raw.law,
             capacity: raw.capacity,
             total: raw.total,
             minima: raw.minima,
-            level: raw.level,
+            saturated_rate: raw.saturated_rate,
             lightest: raw.lightest,
             weighs: raw.weighs,
             generation: there.generation,
@@ -177,30 +178,30 @@ impl InterfaceDatapath {
         };
         if wanted != there || there.generation == 0 {
             let generation = there.generation.wrapping_add(1).max(1);
-            self.maps.interfaces.set(0, InterfaceEntry { generation, ..wanted }, 0)?;
+            self.maps.interfaces.set(abi::SIDE_RECEIVING, Interface { generation, ..wanted })?;
         }
         self.config.sharing = match shaper.sharing {
-            Sharing::Fill => 0,
-            Sharing::Add => 1,
+            Sharing::Fill => abi::SHARE_FILL,
+            Sharing::Add => abi::SHARE_ADD,
         };
-        // Senders are taken to send as this host does.
+        // Assumes that senders send in bursts like this host.
         let burst = crate::class::burst_bytes(sending).get().max(sending.segment.get());
         self.config.grain = u32::try_from(burst * GRAIN_BURSTS).unwrap_or(u32::MAX);
         self.config.tick = tick.nanos();
         self.config.cpus = possible_cpus()?;
-        self.config.holds = 1;
+        self.config.enforces = 1;
         self.write_config()
     }
 
-    /// What the brokers let services send and receive; unlimited lifts it. What is sent is held by the shaper, and kept here
-    /// for the next agent.
+    /// Sets the brokers' limits; unlimited removes one. The shaper enforces the sending limits, which are stored here for the next
+    /// agent.
     pub fn set_limits(&mut self, limits: &[(ServiceId, PerDirection<Bandwidth>)]) -> Result<(), LoaderError> {
         for (service, rates) in limits {
             let slot = self.slots.of(*service)?;
-            let there = self.maps.services.get(&slot, 0)?;
-            let wanted = ServiceEntry { rx_limit: limit(rates.rx), tx_limit: limit(rates.tx), ..there };
+            let there = self.maps.services.get(slot)?;
+            let wanted = Service { rx_limit: limit(rates.rx), tx_limit: limit(rates.tx), ..there };
             if wanted != there {
-                self.maps.services.set(slot, wanted, 0)?;
+                self.maps.services.set(slot, wanted)?;
             }
         }
         Ok(())
@@ -210,51 +211,51 @@ impl InterfaceDatapath {
     pub fn limits(&self) -> Result<Vec<(ServiceId, PerDirection<Bandwidth>)>, LoaderError> {
         let rate = |bps: u64| if bps == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(bps) };
         let of = |(service, slot, _)| {
-            let entry = self.maps.services.get(&slot, 0)?;
+            let entry = self.maps.services.get(slot)?;
             Ok((service, PerDirection { tx: rate(entry.tx_limit), rx: rate(entry.rx_limit) }))
         };
         self.slots.iter().map(of).collect()
     }
 
-    /// The keys that verify feedback, of which the first signs. What is signed with any other is forged from the next packet on.
+    /// Sets the keys that verify feedback; the first signs. Feedback signed with any other key counts as forged from the next packet on.
     ///
     /// # Panics
     /// With more than [`KEYS_MAX`] keys, or none.
     pub fn set_keys(&mut self, keys: &[FeedbackKey]) -> Result<(), LoaderError> {
         assert!((1..=KEYS_MAX).contains(&keys.len()), "{} keys", keys.len());
-        let entry = |key: &FeedbackKey| KeyEntry { sip: key.key.raw(), id: key.id, known: 1, reserved: 0 };
-        let there: Vec<KeyEntry> =
-            (0..KEYS_MAX as u32).map(|place| self.maps.keys.get(&place, 0)).collect::<Result<_, _>>()?;
-        let is =
-            |entry: &KeyEntry, key: &FeedbackKey| entry.known == 1 && entry.id == key.id && entry.sip == key.key.raw();
-        // A key that stays keeps its place: nothing is written over that a packet may be using.
-        let mut places: Vec<Option<usize>> =
+        let entry = |key: &FeedbackKey| Key { sip: key.key.raw(), id: key.id, known: 1, reserved: 0 };
+        let there: Vec<Key> = (0..KEYS_MAX as u32).map(|index| self.maps.keys.get(index)).collect::<Result<_, _>>()?;
+        let is = |entry: &Key, key: &FeedbackKey| entry.known == 1 && entry.id == key.id && entry.sip == key.key.raw();
+        // A key that stays keeps its index: an entry in use by a packet is not overwritten.
+        let mut indexes: Vec<Option<usize>> =
             keys.iter().map(|key| there.iter().position(|entry| is(entry, key))).collect();
         for (key, at) in keys.iter().zip(0..) {
-            if places[at].is_none() {
-                let free = (0..KEYS_MAX).find(|place| !places.contains(&Some(*place))).expect("as many places as keys");
-                self.maps.keys.set(free as u32, KeyEntry { known: 0, ..KeyEntry::default() }, 0)?;
-                self.maps.keys.set(free as u32, entry(key), 0)?;
-                places[at] = Some(free);
+            if indexes[at].is_none() {
+                let free = (0..KEYS_MAX)
+                    .find(|index| !indexes.contains(&Some(*index)))
+                    .expect("at least as many entries as keys");
+                self.maps.keys.set(free as u32, Key::default())?;
+                self.maps.keys.set(free as u32, entry(key))?;
+                indexes[at] = Some(free);
             }
         }
-        self.config.sign = places[0].expect("given a place") as u32;
+        self.config.signing_key = indexes[0].expect("assigned above") as u32;
         self.write_config()?;
-        for place in (0..KEYS_MAX).filter(|place| !places.contains(&Some(*place))) {
-            self.maps.keys.set(place as u32, KeyEntry::default(), 0)?;
+        for index in (0..KEYS_MAX).filter(|index| !indexes.contains(&Some(*index))) {
+            self.maps.keys.set(index as u32, Key::default())?;
         }
         Ok(())
     }
 
-    /// Who sends and gets control traffic.
+    /// Sets the endpoints of control traffic.
     pub fn set_control(&mut self, control: &ControlSettings) -> Result<(), LoaderError> {
         let wanted: Vec<Address> = control.peers.iter().map(|peer| address(*peer)).collect();
-        let there: Vec<Address> = self.maps.peers.keys().collect::<Result<_, _>>()?;
+        let there: Vec<Address> = self.maps.peers.keys()?.into_iter().map(|peer| peer.words).collect();
         for gone in there.iter().filter(|peer| !wanted.contains(peer)) {
-            self.maps.peers.remove(gone)?;
+            self.maps.peers.remove(abi::Address { words: *gone })?;
         }
         for new in wanted.iter().filter(|peer| !there.contains(peer)) {
-            self.maps.peers.insert(*new, Peer::default(), 0)?;
+            self.maps.peers.insert(abi::Address { words: *new }, Peer::default())?;
         }
         self.config.agent_address = address(control.listen.ip());
         self.config.listen_port = u32::from(control.listen.port());
@@ -264,9 +265,9 @@ impl InterfaceDatapath {
         self.write_config()
     }
 
-    /// The agent is alive; to be called several times within the timeout.
+    /// Refreshes the heartbeat; call it several times within the timeout.
     pub fn heartbeat(&mut self) -> Result<(), LoaderError> {
-        Ok(self.maps.alive.set(0, kernel_time(), 0)?)
+        Ok(self.maps.heartbeat.set(0, kernel_time())?)
     }
 
     /// The slot of a service of the policy in force.
@@ -280,24 +281,31 @@ impl InterfaceDatapath {
     }
 
     pub(crate) fn write_config(&mut self) -> Result<(), LoaderError> {
-        Ok(self.maps.config.set(0, self.config, 0)?)
+        Ok(self.maps.config.set(0, self.config)?)
     }
 }
 
-/// A limit as the kernel's side has it: 0 is unlimited.
+/// The classifier of these rules, at most RULES_MAX.
+fn table(rules: &[Rule]) -> Table {
+    let mut table = Table { count: rules.len() as u32, starts: starts(rules), ..Table::default() };
+    table.rules[..rules.len()].copy_from_slice(rules);
+    table
+}
+
+/// A limit in the maps, where 0 is unlimited.
 fn limit(rate: Bandwidth) -> u64 {
     if rate.is_unlimited() { 0 } else { rate.bps().max(1) }
 }
 
-/// Nanoseconds of the clock that BPF programs read.
+/// Nanoseconds of CLOCK_MONOTONIC, which BPF programs read.
 pub(crate) fn kernel_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills the time that it is given.
+    // SAFETY: the kernel writes to `time`.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// How many processors may ever count: per-CPU maps have a value for each.
+/// The number of possible CPUs, which per-CPU maps have a value for.
 pub(crate) fn possible_cpus() -> Result<u32, LoaderError> {
     let cpus = aya::util::nr_cpus();
     cpus.map(|cpus| cpus as u32).map_err(|(what, error)| LoaderError::Io {

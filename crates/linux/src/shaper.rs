@@ -1,14 +1,14 @@
-//! [`Shaper`]: the one interface to whatever enforces rates on this host, and which of them it can have.
+//! [`Shaper`]: the interface of the two mechanisms that enforce rates, and the choice between them.
 //!
-//! Problem: two mechanisms hold a service to a rate: `edt` (departure times set in BPF, which only the qdisc fq
-//! obeys; [`crate::edt_shaper`]) and `htb` (classes; [`crate::htb_shaper`]). A host without fq ignores departure times without a word: a limit of
-//! 100 Mb/s then runs at 20 Gb/s. Approach: [`probe`] tries each in a scratch namespace and says what it found;
-//! [`choose`] takes what works or fails with every reason. There is no third way that enforces nothing.
+//! `edt` sets departure times in BPF, which only the qdisc fq applies ([`crate::edt_shaper`]); `htb` sets classes
+//! ([`crate::htb_shaper`]). A host without fq ignores departure times silently: a limit of 100 Mb/s then runs at 20 Gb/s. [`probe`]
+//! therefore tries each in a scratch namespace, and [`choose`] selects one that works or fails with all reasons. There is no mode
+//! that enforces nothing.
 //!
-//! Worked example: on a kernel without fq, `probe` says `edt: the kernel has no qdisc fq` and nothing against
+//! Worked example: on a kernel without fq, `probe` reports `edt: the kernel has no qdisc fq` and no obstacle of
 //! `htb`, and `choose` returns [`Backend::Htb`].
 //!
-//! Source: Linux's net/sched/sch_fq.c, the qdisc that waits for a packet's departure time.
+//! Source: Linux's net/sched/sch_fq.c, the qdisc that delays packets until their departure time.
 
 use crate::dropped::Dropped;
 use crate::edt_probe;
@@ -23,7 +23,7 @@ use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
 /// A mechanism that enforces rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// Departure times set in BPF, obeyed by fq.
+    /// Departure times set in BPF, applied by fq.
     Edt,
     /// HTB classes per service and destination, chosen in BPF, numbers set by netlink.
     Htb,
@@ -38,7 +38,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Whether a backend can be used here, and if not, why.
+/// Whether a backend can be used on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Possible {
     /// The backend.
@@ -47,7 +47,7 @@ pub struct Possible {
     pub obstacle: Option<String>,
 }
 
-/// No backend works here.
+/// No backend works on this host.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing can enforce rates on this host: {}", reasons(.0))]
 pub struct NoBackend(pub Vec<Possible>);
@@ -57,10 +57,10 @@ fn reasons(possible: &[Possible]) -> String {
     possible.iter().map(reason).collect::<Vec<_>>().join("; ")
 }
 
-/// Why rates cannot be enforced on an interface.
+/// Rates cannot be enforced on an interface.
 #[derive(Debug, thiserror::Error)]
 pub enum ShaperError {
-    /// Somebody put a qdisc there on purpose.
+    /// The interface has a qdisc that an administrator configured.
     #[error(transparent)]
     Foreign(ForeignQdisc),
     /// The HTB tree.
@@ -72,8 +72,8 @@ pub enum ShaperError {
     /// The kernel refused.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
-    /// The kernel took fq and has something else.
-    #[error("the kernel took fq and has not put it at the root")]
+    /// The kernel accepted fq and has another root qdisc.
+    #[error("the kernel accepted fq and has not put it at the root")]
     NotThere,
 }
 
@@ -86,7 +86,7 @@ impl From<HtbError> for ShaperError {
     }
 }
 
-/// What a service may send on this interface.
+/// The rates of a service on this interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceRate {
     /// The service, a leaf of the policy.
@@ -97,36 +97,36 @@ pub struct ServiceRate {
     pub min: Bandwidth,
     /// The limit in force.
     pub max: Bandwidth,
-    /// What the static policy alone limits it to.
+    /// The limit of the static policy alone.
     pub ceiling: Bandwidth,
-    /// The part taken of what is left over.
+    /// The weight in excess capacity.
     pub weight: Weight,
 }
 
-/// What a service may send to one destination.
+/// The rate of a service to one destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DestinationRate {
     /// The destination's slot.
     pub destination: u32,
     /// The service's slot.
     pub slot: u32,
-    /// The rate that the receiver says; `None` when it says nothing any more.
+    /// The rate in the receiver's feedback; `None` after a silence.
     pub rate: Option<Bandwidth>,
 }
 
-/// What waits and what was dropped of one service, or of the unclassified traffic.
+/// Backlog and drops of one service, or of unclassified traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceQueue {
     /// `None` for unclassified traffic.
     pub service: Option<ServiceId>,
-    /// Bytes sent through the classes that there are.
+    /// Bytes sent through the existing classes.
     pub sent: Bytes,
-    /// Bytes waiting, in all its classes.
+    /// Bytes queued in all its classes.
     pub backlog: Bytes,
-    /// Buffers dropped since the shaper was installed, or the one before that it goes on from; what an earlier agent's classes dropped
-    /// is among them. Never falls.
+    /// Buffers dropped since this shaper was installed, or the one before that it continues, including those of an earlier agent's
+    /// classes. Monotonic.
     pub drops: u64,
-    /// Destinations that have a class of their own.
+    /// Rate-limited destinations.
     pub destinations: u32,
 }
 
@@ -134,61 +134,60 @@ pub struct ServiceQueue {
 pub trait Shaper: Send {
     /// The mechanism.
     fn backend(&self) -> Backend;
-    /// Whether the qdisc that it works by is still at the interface's root: nobody deleted or replaced it. Reads the list of
-    /// qdiscs, some hundred bytes for each class: to be asked each second, not each period.
+    /// Whether its qdisc is still at the interface's root. Reads the list of qdiscs, some hundred bytes per class: call it each second,
+    /// not each period.
     fn is_installed(&mut self) -> Result<bool, ShaperError>;
     /// Sets the rates of these services together; others keep theirs.
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError>;
-    /// Services that the policy does not have any more go, with what waits.
+    /// Removes services that are no longer in the policy, with their queues.
     fn forget(&mut self, slots: &[u32]) -> Result<(), ShaperError>;
-    /// What services may send to destinations. Returns the class of each that has one of its own now, and 0 for the others: to be told to the
-    /// kernel before the next call, which deletes the classes that are no destination's any more.
-    fn hold(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError>;
-    /// What waits and what was dropped, by service.
+    /// Sets the rates of destinations. Returns the class of each, or 0 if it has none of its own; the caller writes them to the kernel
+    /// before the next call, which deletes the unused classes.
+    fn limit_destinations(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError>;
+    /// Backlog and drops by service.
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, ShaperError>;
-    /// What was dropped until now, for the shaper that takes this one's place.
+    /// Drops so far, for the shaper that replaces this one.
     fn dropped(&mut self) -> Result<Dropped, ShaperError>;
-    /// Counts drops from there, as one that takes another's place on the same interface.
+    /// Continues the count of drops of the shaper that this one replaces.
     fn go_on_from(&mut self, dropped: Dropped);
-    /// Leaves the interface as it was found.
+    /// Restores the interface's previous configuration.
     fn remove(self: Box<Self>) -> Result<(), ShaperError>;
-    /// Whether it takes nothing down when it is dropped, in a panic too: the kernel keeps the last rates.
+    /// Sets whether a drop, also by a panic, leaves the last rates in force.
     fn set_kept(&mut self, kept: bool);
-    /// [Kept](Self::set_kept), and gone.
+    /// Drops this and [keeps](Self::set_kept) the rates.
     fn leave(mut self: Box<Self>) {
         self.set_kept(true);
     }
 }
 
-/// Tries every backend on the loopback interface of a scratch namespace; nothing of the host is touched. Takes a tenth of a second.
+/// Tries every backend on the loopback interface of a scratch namespace, without a change of the host. Takes a tenth of a second.
 pub fn probe() -> Vec<Possible> {
-    // Who may not make one asks without, and what is not enough to know is not believed.
+    // Without permission for a namespace a weaker check remains, which does not suffice for `edt`.
     let tried = |work: fn() -> Result<(), String>, without: fn() -> Result<(), String>| match netns::scratch(work) {
         Ok(result) => result.err(),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => without().err(),
-        Err(error) => Some(format!("a scratch namespace cannot be made: {error}")),
+        Err(error) => Some(format!("a scratch namespace cannot be created: {error}")),
     };
     let unproven = || {
         is_known("fq")?;
-        Err("whether departure times are obeyed is tried in a scratch namespace, which needs CAP_SYS_ADMIN".into())
+        Err("departure times are tested in a scratch namespace, which needs CAP_SYS_ADMIN".into())
     };
     vec![
-        Possible { backend: Backend::Edt, obstacle: tried(edt_probe::are_obeyed, unproven) },
+        Possible { backend: Backend::Edt, obstacle: tried(edt_probe::are_applied, unproven) },
         Possible { backend: Backend::Htb, obstacle: tried(|| add_to_loopback("htb"), || is_known("htb")) },
     ]
 }
 
-/// The backend to use: `wanted`, or the first that is possible.
+/// The backend `wanted`, or the first possible one.
 pub fn choose(possible: &[Possible], wanted: Option<Backend>) -> Result<Backend, NoBackend> {
-    let asked = |p: &&Possible| wanted.is_none_or(|wanted| wanted == p.backend);
-    match possible.iter().filter(asked).find(|p| p.obstacle.is_none()) {
+    let eligible = |p: &&Possible| wanted.is_none_or(|wanted| wanted == p.backend);
+    match possible.iter().filter(eligible).find(|p| p.obstacle.is_none()) {
         Some(found) => Ok(found.backend),
-        None => Err(NoBackend(possible.iter().filter(asked).cloned().collect())),
+        None => Err(NoBackend(possible.iter().filter(eligible).cloned().collect())),
     }
 }
 
-/// Puts a qdisc with its defaults (for those that have none, some) at the root of `lo`, in the namespace of the
-/// calling thread.
+/// Adds a qdisc with default parameters at the root of `lo` in the namespace of the calling thread.
 pub(crate) fn add_to_loopback(kind: &str) -> Result<(), String> {
     const LOOPBACK: u32 = 1;
     const TCA_TBF_PARMS: u16 = 1;
@@ -211,7 +210,7 @@ pub(crate) fn add_to_loopback(kind: &str) -> Result<(), String> {
     }
 }
 
-/// Whether the kernel has this qdisc (`htb` or `fq`), by a request that it refuses after it has found it: nothing is changed.
+/// Whether the kernel has this qdisc (`htb` or `fq`), by a request that fails after the lookup and changes nothing.
 pub(crate) fn is_known(kind: &str) -> Result<(), String> {
     const LOOPBACK: u32 = 1;
     const TCA_FQ_QUANTUM: u16 = 3;
@@ -228,7 +227,7 @@ pub(crate) fn is_known(kind: &str) -> Result<(), String> {
         Err(error) if error.errno() == Some(libc::EINVAL) => Ok(()),
         Err(error) if error.errno() == Some(libc::ENOENT) => Err(format!("the kernel has no qdisc {kind}")),
         Err(error) => Err(error.to_string()),
-        Ok(()) => Err(format!("the kernel took a {kind} that cannot be")),
+        Ok(()) => Err(format!("the kernel accepted invalid parameters of {kind}")),
     }
 }
 
@@ -251,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_qdisc_is_known_without_a_namespace_and_without_a_trace() {
+    fn qdisc_is_looked_up_without_a_namespace_or_a_change() {
         let Ok(known) = netns::scratch(|| {
             let before = crate::tc::qdiscs(&mut Socket::open().expect("a socket"), 1).expect("listed");
             let known = ["htb", "nosuch"].map(is_known);
@@ -266,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn chooses_what_works_and_tells_why_nothing_does() {
+    fn working_backend_is_chosen_or_all_reasons_are_reported() {
         let edt = Possible { backend: Backend::Edt, obstacle: Some("the kernel has no qdisc fq".into()) };
         let htb = |obstacle| Possible { backend: Backend::Htb, obstacle };
         let both = |other| [edt.clone(), htb(other)];
         assert_eq!(choose(&both(None), None).expect("htb"), Backend::Htb);
         assert_eq!(choose(&both(None), Some(Backend::Htb)).expect("htb"), Backend::Htb);
-        let error = choose(&both(None), Some(Backend::Edt)).expect_err("asked for");
+        let error = choose(&both(None), Some(Backend::Edt)).expect_err("edt is not possible");
         assert_eq!(error.to_string(), "nothing can enforce rates on this host: edt: the kernel has no qdisc fq");
         let error = choose(&both(Some("not permitted".into())), None).expect_err("none");
         assert_eq!(

@@ -1,18 +1,18 @@
-//! Which place in the maps is which service's.
+//! Slots of services: their indexes in the maps.
 //!
-//! Problem: a service's number is its place in the policy's order, and a new policy has another order; but meters, limiters and classes
-//! live on, in the kernel. Approach: a service has a slot as long as a policy has a service of its name, and the kernel's map says whose slot
-//! is whose, by the first 128 bits of SHA-256 over the name, so that the next agent knows too.
+//! A service's number is its index in the policy's order, which changes with the policy, while meters, limiters and classes persist in
+//! the kernel. A service therefore keeps a slot as long as policies have a service of its name. The kernel's map stores the first 128 bits
+//! of SHA-256 of the name with each slot, from which the next agent restores the assignment.
 //!
 //! Worked example: `dfs` and `vm` have slots 0 and 1. A policy without `dfs` and with `web`: `vm` keeps 1, `web` gets 0.
 
 use crate::loader::LoaderError;
-use crate::tables::SERVICES_MAX;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use weir_datapath::abi::SERVICES_MAX;
 use weir_units::ServiceId;
 
-/// What the maps know a service by.
+/// Identifies a service in the maps.
 pub(crate) type Name = [u32; 4];
 
 /// The name of the service with this path.
@@ -25,19 +25,19 @@ pub(crate) fn name(path: &str) -> Name {
 /// The slots of an interface.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    /// By name, whoever is in the maps.
+    /// By name: all services in the maps.
     by_name: BTreeMap<Name, u32>,
     /// By service of the policy in force.
     by_service: BTreeMap<u32, (u32, Name)>,
 }
 
 impl Slots {
-    /// Those that the maps know.
+    /// The slots in use in the maps.
     pub(crate) fn known(names: impl Iterator<Item = (u32, Name)>) -> Self {
         Self { by_name: names.map(|(slot, name)| (name, slot)).collect(), by_service: BTreeMap::new() }
     }
 
-    /// Gives each of these services its slot, and takes those away that are not among them. Returns the slots that became free.
+    /// Assigns a slot to each of these services and releases all others. Returns the slots that became free.
     pub(crate) fn assign<'a>(
         &mut self,
         services: impl Iterator<Item = (ServiceId, &'a str)>,
@@ -87,21 +87,21 @@ mod tests {
     }
 
     #[test]
-    fn a_service_keeps_its_slot_while_policies_have_it() {
+    fn slot_is_kept_across_policies() {
         let mut slots = Slots::default();
         assert!(assign(&mut slots, &["dfs", "vm"]).is_empty());
         assert_eq!(slots.of(ServiceId(1)).expect("vm"), 1);
-        // `vm` is first now, and keeps 1; `web` takes what `dfs` had.
+        // `vm` is first now and keeps 1; `web` gets the slot of `dfs`.
         assert!(assign(&mut slots, &["vm", "web"]).is_empty());
         assert_eq!((slots.of(ServiceId(0)).expect("vm"), slots.of(ServiceId(1)).expect("web")), (1, 0));
-        assert_eq!(assign(&mut slots, &["vm"]), [0], "what nobody has any more");
+        assert_eq!(assign(&mut slots, &["vm"]), [0], "the slot of `web`");
         assert_eq!(slots.service(1), Some(ServiceId(0)));
         assert_eq!(slots.service(0), None);
         assert!(matches!(slots.of(ServiceId(1)), Err(LoaderError::Service(_))));
     }
 
     #[test]
-    fn the_next_agent_finds_the_same() {
+    fn next_agent_restores_the_slots() {
         let mut slots = Slots::known([(7, name("dfs")), (3, name("gone"))].into_iter());
         assert_eq!(assign(&mut slots, &["a", "dfs"]), [3]);
         assert_eq!(slots.of(ServiceId(1)).expect("dfs"), 7);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_are_refused() {
+    fn more_services_than_slots_are_refused() {
         let paths: Vec<String> = (0..=SERVICES_MAX).map(|i| i.to_string()).collect();
         let services = paths.iter().enumerate().map(|(i, path)| (ServiceId(i as u32), path.as_str()));
         assert!(matches!(Slots::default().assign(services), Err(LoaderError::TooManyServices)));

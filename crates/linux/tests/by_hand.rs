@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::frames::{KEY, Says, address, coded, control, ecn, ethernet, origin, tcp};
+use common::frames::{KEY, Message, address, coded, control, ecn, ethernet, origin, tcp};
 use common::{Cable, interface, pause, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use weir_datapath::{Classifier, FEEDBACK_BYTES, ShaperConfig, SipKey};
@@ -83,7 +83,7 @@ fn what_arrives_is_changed_only_where_its_sender_has_given_its_word() {
                 }
             }
             // A word is of one sender and one service.
-            assert_eq!(arrive(&control(Says::Word, ipv6, 7000, 5)), None);
+            assert_eq!(arrive(&control(Message::EcnCapability, ipv6, 7000, 5)), None);
             for (port, ecn) in PORTS.into_iter().flat_map(|port| (0..4).map(move |ecn| (port, ecn))) {
                 let [own, other] = [2, 3].map(|from| coded(frame(from, port, ecn)));
                 let arrived = arrive(&own).expect("it passes");
@@ -97,8 +97,8 @@ fn what_arrives_is_changed_only_where_its_sender_has_given_its_word() {
                 assert_eq!(arrive(&plain), Some(plain), "IPv6: {ipv6}, port {port}, ECN {ecn}: without the code");
             }
         }
-        let counters = datapath.control_counters().expect("counters");
-        assert_eq!((counters.forged, counters.replayed), (0, 0), "{counters:?}");
+        let counters = datapath.counts().expect("counters");
+        assert_eq!((counters.feedback_forged, counters.feedback_replayed), (0, 0), "{counters:?}");
     });
 }
 
@@ -110,10 +110,10 @@ fn what_is_replayed_or_forged_is_refused() {
     }
     with_host("n6", "10Gb/s", |_, datapath| {
         for ipv6 in [false, true] {
-            let before = datapath.control_counters().expect("counters");
+            let before = datapath.counts().expect("counters");
             let mut arrive =
                 |frame: &[u8]| assert_eq!(datapath.passed(Direction::Rx, frame).expect("a test run"), None);
-            for says in [Says::Word, Says::Feedback] {
+            for says in [Message::EcnCapability, Message::Feedback] {
                 arrive(&control(says, ipv6, 7000, 5));
                 for old in [5, 4] {
                     arrive(&control(says, ipv6, 7000, old));
@@ -127,10 +127,11 @@ fn what_is_replayed_or_forged_is_refused() {
                 // None of them was heard: what they were made of is new.
                 arrive(&newer);
             }
-            let after = datapath.control_counters().expect("counters");
-            let refused = (after.forged - before.forged, after.replayed - before.replayed);
+            let after = datapath.counts().expect("counters");
+            let refused =
+                (after.feedback_forged - before.feedback_forged, after.feedback_replayed - before.feedback_replayed);
             assert_eq!(refused, (2 * SIGNED as u64, 4), "IPv6: {ipv6}: {after:?}");
-            assert_eq!(after.feedback - before.feedback, 2, "IPv6: {ipv6}: {after:?}");
+            assert_eq!(after.feedback_accepted - before.feedback_accepted, 2, "IPv6: {ipv6}: {after:?}");
         }
     });
 }
@@ -161,8 +162,8 @@ fn what_leaves_is_coded_only_towards_a_receiver_that_has_this_hosts_word() {
                 unchanged(&mut run, 2, 7000, ecn);
             }
             // It answers. What is not coded must not look so from now on, since this host's word is on its way.
-            assert_eq!(run(Direction::Rx, &control(Says::Feedback, ipv6, 7000, 1)), None);
-            for says in [None, Some(Says::Heard)] {
+            assert_eq!(run(Direction::Rx, &control(Message::Feedback, ipv6, 7000, 1)), None);
+            for says in [None, Some(Message::FeedbackAck)] {
                 if let Some(says) = says {
                     assert_eq!(run(Direction::Rx, &control(says, ipv6, 7000, 2)), None);
                 }
@@ -212,23 +213,23 @@ fn a_destination_that_fell_silent_is_held_again() {
         let mut destinations = Destinations::open(datapath).expect("destinations");
         let own_classes = |shaper: &mut HtbShaper| shaper.queues().expect("queues")[1].destinations;
         for sequence in [1, 3, 5] {
-            let feedback = control(Says::Feedback, false, 7000, sequence);
+            let feedback = control(Message::Feedback, false, 7000, sequence);
             assert_eq!(datapath.passed(Direction::Rx, &feedback).expect("a test run"), None);
-            let news = destinations.news().expect("news");
+            let news = destinations.events().expect("news");
             assert_eq!(news.len(), 1, "{sequence}");
             assert_eq!(news[0].rate, Some(Bandwidth::from_gbps(1)));
-            let answers = shaper.hold(&news).expect("classes");
+            let answers = shaper.limit_destinations(&news).expect("classes");
             assert!(answers[0].1 != 0, "it has a class");
             answers.into_iter().for_each(|(destination, class)| destinations.set_class(destination, class));
             // Beside it the same rate is none.
-            let again = control(Says::Feedback, false, 7000, sequence + 1);
+            let again = control(Message::Feedback, false, 7000, sequence + 1);
             assert_eq!(datapath.passed(Direction::Rx, &again).expect("a test run"), None);
-            assert!(destinations.news().expect("news").is_empty());
+            assert!(destinations.events().expect("news").is_empty());
             assert_eq!(own_classes(&mut shaper), 1);
             pause(std::time::Duration::from_millis(250));
             let silent = destinations.silent(Duration::from_millis(200)).expect("silent");
             assert_eq!(silent.len(), 1);
-            for (destination, class) in shaper.hold(&silent).expect("classes") {
+            for (destination, class) in shaper.limit_destinations(&silent).expect("classes") {
                 assert_eq!(class, 0);
                 destinations.set_class(destination, class);
             }
@@ -240,7 +241,7 @@ fn a_destination_that_fell_silent_is_held_again() {
             };
             // One beside that of control traffic, until packets are known to go elsewhere.
             assert_eq!(leaves(), 2, "what waits there goes out");
-            shaper.hold(&[]).expect("classes");
+            shaper.limit_destinations(&[]).expect("classes");
             assert_eq!(leaves(), 1);
         }
         drop(shaper);
@@ -255,7 +256,10 @@ fn asking_has_a_budget() {
     }
     // A tick of 20 ms, in which this test is quicker than the budget.
     with_host("n4", "100Mb/s", |_, datapath| {
-        assert_eq!(datapath.passed(Direction::Rx, &control(Says::Word, false, 7000, 1)).expect("a test run"), None);
+        assert_eq!(
+            datapath.passed(Direction::Rx, &control(Message::EcnCapability, false, 7000, 1)).expect("a test run"),
+            None
+        );
         let asks = coded(tcp(ethernet(false, false), address(2, false), address(1, false), 7000, 10, 1));
         let ticks = |datapath: &InterfaceDatapath| datapath.timer().expect("the timer").ticks;
         let one = |datapath: &mut InterfaceDatapath| {
@@ -272,11 +276,11 @@ fn asking_has_a_budget() {
             one(datapath);
         }
         let most = 32 * (ticks(datapath) - before + 1);
-        let counters = datapath.control_counters().expect("counters");
-        println!("{} of {asked} passed over, a budget of {most}", counters.asked_often);
+        let counters = datapath.counts().expect("counters");
+        println!("{} of {asked} passed over, a budget of {most}", counters.requests_limited);
         assert!(most < asked, "{most}: the machine was too slow to ask often");
         // The timer has a processor of its own, and so may each run.
-        assert!(counters.asked_often > 0 && counters.asked_often < asked, "{counters:?}");
+        assert!(counters.requests_limited > 0 && counters.requests_limited < asked, "{counters:?}");
     });
 }
 
@@ -288,7 +292,8 @@ fn what_is_for_another_host_is_not_answered() {
     }
     with_host("n5", "1Gb/s", |_, datapath| {
         let device = interface();
-        let answered = |datapath: &InterfaceDatapath| datapath.receive_reading(ServiceId(0)).expect("a meter").answered;
+        let answered =
+            |datapath: &InterfaceDatapath| datapath.receive_reading(ServiceId(0)).expect("a meter").feedback_sent;
         let to = |hardware: [u8; 6], last: u8| {
             let mut frame = tcp(ethernet(false, false), address(2, false), address(last, false), 7000, 1400, 0);
             frame[..6].copy_from_slice(&hardware);

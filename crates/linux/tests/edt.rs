@@ -270,7 +270,7 @@ fn a_service_is_held_to_its_limit() {
     pause(Duration::from_secs(1));
     within(leaving(&cable, 2.0), 10.0, 5.0);
     end(client);
-    let refused = |a: &Host| a.datapath.control_counters().expect("counters").beyond_horizon;
+    let refused = |a: &Host| a.datapath.counts().expect("counters").beyond_horizon;
     println!("TCP had to wait {} times", refused(&a));
     a.limit(BULK, 20);
     {
@@ -300,7 +300,7 @@ fn what_would_wait_too_long_is_dropped() {
     within(leaving(&cable, 2.0), 5.0, 5.0);
     let waiting = a.shaper.queues().expect("queues")[0].backlog;
     drop(datagrams);
-    let dropped = a.datapath.control_counters().expect("counters").beyond_horizon;
+    let dropped = a.datapath.counts().expect("counters").beyond_horizon;
     let queue = a.shaper.queues().expect("queues")[0];
     println!("{dropped} beyond the horizon, {waiting} waiting");
     assert!(dropped > 100 && queue.drops == dropped, "{queue:?}");
@@ -335,7 +335,7 @@ fn services_share_the_machine_as_the_policy_says() {
     let web = cable.client(7001, "60");
     pause(Duration::from_secs(2));
     let both = arriving(&b, &[BULK, WEB], 5.0);
-    println!("{both:?}, {:?}", a.shaper.level().expect("a level"));
+    println!("{both:?}, {:?}", a.shaper.egress().expect("a level"));
     end(web);
     end(bulk);
     within(both[0] + both[1], 20.0, 5.0);
@@ -371,9 +371,9 @@ fn receivers_hold_senders_without_user_space() {
     b.remove().expect("programs");
     let removed = || {
         let a = InterfaceDatapath::attach(&interface(), None).expect("adopt");
-        let told = a.control_counters().expect("counters");
+        let told = a.counts().expect("counters");
         println!("{told:?}");
-        assert!(told.feedback > 10 && told.forged == 0, "{told:?}");
+        assert!(told.feedback_accepted > 10 && told.feedback_forged == 0, "{told:?}");
         a.remove().expect("programs");
         assert!(HtbTree::remove_leftover(&interface()).expect("fq"), "fq was there");
     };

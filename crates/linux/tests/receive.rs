@@ -102,8 +102,8 @@ impl Host {
 
     /// What the agent's thread does.
     fn serve(&mut self) {
-        let news = self.destinations.news().expect("news");
-        for (destination, class) in self.shaper.hold(&news).expect("classes") {
+        let news = self.destinations.events().expect("news");
+        for (destination, class) in self.shaper.limit_destinations(&news).expect("classes") {
             self.destinations.set_class(destination, class);
         }
         self.datapath.heartbeat().expect("alive");
@@ -192,8 +192,12 @@ fn a_receiver_holds_its_senders_to_its_limit() {
             let meter = b.datapath.receive_reading(ServiceId(0)).expect("a meter");
             assert_eq!(meter.capacity, Bandwidth::from_mbps(limit.into()));
             assert!(meter.packets > 500, "packets could be marked: {meter:?}");
-            let told = a.datapath.control_counters().expect("counters");
-            assert!(told.feedback > 10 && told.forged + told.replayed + told.unknown == 0, "{told:?}");
+            let told = a.datapath.counts().expect("counters");
+            assert!(
+                told.feedback_accepted > 10
+                    && told.feedback_forged + told.feedback_replayed + told.feedback_unclassified == 0,
+                "{told:?}"
+            );
             let held = a.destinations.readings(weir_units::Duration::from_secs(1)).expect("readings");
             assert_eq!(held.len(), 1, "{held:?}");
             assert_eq!(held[0].address, "10.77.0.2".parse::<IpAddr>().expect("an address"));
@@ -301,8 +305,8 @@ fn a_receivers_own_flood_does_not_keep_its_feedback_back() {
             // What `b` answered, and what `a` heard of it.
             let told = || {
                 let [a, b] = &*hosts.lock().expect("not poisoned");
-                let answered = b.datapath.receive_reading(ServiceId(0)).expect("a meter").answered;
-                (answered, a.datapath.control_counters().expect("counters").feedback)
+                let answered = b.datapath.receive_reading(ServiceId(0)).expect("a meter").feedback_sent;
+                (answered, a.datapath.counts().expect("counters").feedback_accepted)
             };
             let (before, told_before) = (left(), told());
             let came = arriving(hosts, &[ServiceId(0)], Duration::from_secs(3));
@@ -337,8 +341,8 @@ fn what_another_key_signs_is_not_obeyed() {
         client.wait().expect("the client");
         assert!(came[0] > 20.0, "nobody is held: {came:?}");
         let hosts = hosts.lock().expect("not poisoned");
-        let told = hosts[0].datapath.control_counters().expect("counters");
-        assert!(told.forged > 10 && told.feedback == 0, "{told:?}");
+        let told = hosts[0].datapath.counts().expect("counters");
+        assert!(told.feedback_forged > 10 && told.feedback_accepted == 0, "{told:?}");
     });
 }
 
@@ -365,14 +369,14 @@ fn keys_change_without_a_gap() {
             set(0, keys);
             set(1, keys);
         }
-        let before = hosts.lock().expect("not poisoned")[0].datapath.control_counters().expect("counters");
+        let before = hosts.lock().expect("not poisoned")[0].datapath.counts().expect("counters");
         within(arriving(hosts, &[ServiceId(0)], Duration::from_secs(1))[0], 20.0, 3.0);
         client.kill().expect("kill");
         client.wait().expect("the client");
-        let after = hosts.lock().expect("not poisoned")[0].datapath.control_counters().expect("counters");
-        assert_eq!(after.forged, 0, "{after:?}");
+        let after = hosts.lock().expect("not poisoned")[0].datapath.counts().expect("counters");
+        assert_eq!(after.feedback_forged, 0, "{after:?}");
         // A rate that stays is told again at growing intervals (datapath/feedback_sampler.h), up to sixteen of its own.
-        let heard = after.feedback - before.feedback;
+        let heard = after.feedback_accepted - before.feedback_accepted;
         println!("{heard} heard");
         assert!(heard > 10, "{heard} heard in a second");
     });
@@ -517,9 +521,9 @@ fn tenants_neither_send_nor_see_control_traffic() {
         send("10.77.0.4:30565", 40_000);
         let counters = |host: usize| {
             let hosts = hosts.lock().expect("not poisoned");
-            hosts[host].datapath.control_counters().expect("counters")
+            hosts[host].datapath.counts().expect("counters")
         };
-        assert_eq!(counters(0).imitated, 20, "{:?}", counters(0));
+        assert_eq!(counters(0).spoofed, 20, "{:?}", counters(0));
         // The agent's own socket may; `b` knows no machine of its rack at that address.
         {
             let hosts = hosts.lock().expect("not poisoned");
@@ -531,7 +535,7 @@ fn tenants_neither_send_nor_see_control_traffic() {
         }
         pause(Duration::from_millis(100));
         let arrived = counters(1);
-        assert_eq!((arrived.strangers, arrived.foreign, arrived.other_version), (5, 5, 5), "{arrived:?}");
+        assert_eq!((arrived.unknown_peer, arrived.foreign, arrived.other_version), (5, 5, 5), "{arrived:?}");
         let mut hosts = hosts.lock().expect("not poisoned");
         let heard = |socket: &UdpSocket| {
             socket.set_nonblocking(true).expect("a socket");
@@ -554,9 +558,9 @@ fn tenants_neither_send_nor_see_control_traffic() {
         }
         pause(Duration::from_millis(100));
         assert_eq!(heard(&tenant), 0);
-        assert_eq!(hosts[1].datapath.control_counters().expect("counters").misdirected, 5);
+        assert_eq!(hosts[1].datapath.counts().expect("counters").misdirected, 5);
         let heard = heard(&hosts[1].socket);
-        let flooded = hosts[1].datapath.control_counters().expect("counters").flooded;
+        let flooded = hosts[1].datapath.counts().expect("counters").peer_rate_exceeded;
         println!("{heard} heard, {flooded} refused");
         assert!((60..200).contains(&heard) && heard as u64 + flooded == 500, "{heard} and {flooded}");
     });

@@ -4,35 +4,25 @@ mod common;
 #[path = "../../datapath/tests/frames/mod.rs"]
 mod frames;
 
+use aya::Ebpf;
 use aya::maps::Array;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
-use aya::{Ebpf, Pod};
+use bytemuck::{Pod, Zeroable};
 use frames::{Random, filters, frame};
-use weir_datapath::{Classifier, Limiter, Packet, RULES_MAX, Rule, STARTS, UNCLASSIFIED, parse, starts};
+use weir_datapath::abi::{Packet, Rule, Table, UNCLASSIFIED};
+use weir_datapath::{Classifier, Limiter, parse, starts};
 use weir_linux::loader::VERDICT_OBJECT;
+use weir_linux::maps::Value;
 use weir_units::{Bandwidth, Bytes, Instant};
 
+/// `struct weir_found` of `bpf/verdict.bpf.c`.
 #[repr(C)]
-#[derive(Clone, Copy)]
-struct Table {
-    count: u32,
-    reserved: u32,
-    starts: [u16; STARTS],
-    rules: [Rule; RULES_MAX],
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 struct Found {
     packet: Packet,
     parsed: u32,
     service: u32,
 }
-
-// SAFETY: integers only, no padding, every bit pattern is valid.
-unsafe impl Pod for Table {}
-// SAFETY: likewise.
-unsafe impl Pod for Found {}
 
 fn load(name: &str) -> Ebpf {
     let mut object = Ebpf::load(VERDICT_OBJECT).expect("the kernel takes the object");
@@ -61,10 +51,10 @@ fn runnable(frame: &[u8]) -> bool {
 
 fn set_rules(object: &mut Ebpf, rules: &[Rule]) {
     let count = rules.len() as u32;
-    let mut table = Table { count, reserved: 0, starts: starts(rules), rules: [Rule::default(); RULES_MAX] };
+    let mut table = Table { count, starts: starts(rules), ..Table::default() };
     table.rules[..rules.len()].copy_from_slice(rules);
     let map = object.map_mut("weir_tables").expect("a map");
-    Array::try_from(map).expect("the sizes agree").set(0, table, 0).expect("rules");
+    Array::try_from(map).expect("the sizes agree").set(0, Value(table), 0).expect("rules");
 }
 
 #[test]
@@ -88,7 +78,8 @@ fn the_kernel_gives_the_native_verdicts() {
             }
             run(&mut object, "weir_verdict", &frame);
             let map = object.map("weir_found").expect("a map");
-            let kernel: Found = Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
+            let Value(kernel): Value<Found> =
+                Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
             let native = parse(&frame);
             assert_eq!(kernel.parsed == 1, native.is_some(), "{frame:02x?}");
             if let Some(native) = native {

@@ -4,6 +4,7 @@
 //! the metric's help.
 
 use serde::{Deserialize, Serialize};
+use weir_datapath::abi::Counts;
 
 /// Counters with their names and descriptions.
 pub trait Counters {
@@ -81,28 +82,33 @@ counters! {
 }
 
 counters! {
-    /// Counters of the kernel's programs on the interface.
-    KernelCounters {
-        /// Feedback whose tag does not verify.
-        feedback_forged,
-        /// Feedback not newer than the last one: replayed or overtaken.
-        feedback_replayed,
-        /// Tenants' packets that imitate control traffic, dropped.
-        control_packets_dropped,
-        /// Destinations without an entry because there was no room.
-        destinations_without_room,
-        /// Runs of the meters' timer that were skipped because it was late.
+    /// The meters' timer in the kernel.
+    TimerCounters {
+        /// Expiries of the meters' timer that were skipped because it was late.
         ticks_late,
-        /// Feedback about packets of no service of this machine.
-        feedback_unknown,
-        /// Feedback that could not be made or sent.
-        feedback_failed,
-        /// Feedback requests without feedback, since too many arrived at once.
-        feedback_requests_refused,
-        /// Packets dropped because they would have waited too long for their departure (`edt`).
-        beyond_horizon,
-        /// Times that the kernel put the static policy in force because no agent was alive.
+        /// Changes of the kernel to the static policy because no agent was alive.
         fallbacks,
+    }
+}
+
+/// The kernel's counters of the interface. Events are named and described in `bpf/tables.h` (`struct weir_counts`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelCounters {
+    /// Events in the programs.
+    #[serde(flatten)]
+    pub events: Counts,
+    /// The timer.
+    #[serde(flatten)]
+    pub timer: TimerCounters,
+}
+
+impl Counters for KernelCounters {
+    fn each(&self, give: &mut dyn FnMut(&'static str, &'static str, u64)) {
+        for (name, help, value) in self.events.each() {
+            give(name, help, value);
+        }
+        self.timer.each(give);
     }
 }
 

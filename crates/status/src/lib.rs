@@ -51,7 +51,7 @@ mod model;
 mod rate;
 pub mod read;
 
-pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters, SessionCounters};
+pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters, SessionCounters, TimerCounters};
 pub use model::{
     AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, Latency, Mode, ServiceStatus,
     SessionState, Status, VERSION,

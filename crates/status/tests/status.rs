@@ -8,7 +8,7 @@ use weir_control::{
 use weir_policy::Policy;
 use weir_status::{
     AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, Mode, ReadError,
-    SessionCounters, SessionState, Status, fill, metrics,
+    SessionCounters, SessionState, Status, TimerCounters, fill, metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -162,7 +162,8 @@ fn json_keeps_absent_and_unlimited_rates() {
     assert_eq!(Status::read(text.as_bytes()).expect("its own"), Status::Agent(status.clone()));
     status.services[0].tx.backlog_bytes = Some(0);
     status.services[0].rx.sender_rate = Some(Bandwidth::from_mbps(3));
-    status.kernel = Some(KernelCounters { ticks_late: 4, ..KernelCounters::default() });
+    status.kernel =
+        Some(KernelCounters { timer: TimerCounters { ticks_late: 4, fallbacks: 0 }, ..KernelCounters::default() });
     status.fabric = Some(FabricLink { leads: true, receives: false, session: None });
     let all = Status::Agent(status);
     assert_eq!(Status::read(all.to_json().as_bytes()).expect("its own"), all);
@@ -238,7 +239,9 @@ fn limits_that_are_left_out_are_a_metric() {
 /// The status of an agent with every fact.
 fn complete() -> AgentStatus {
     let mut status = agent();
-    status.kernel = Some(KernelCounters { feedback_forged: 5, ..KernelCounters::default() });
+    let mut kernel = KernelCounters::default();
+    kernel.events.feedback_forged = 5;
+    status.kernel = Some(kernel);
     let counters = SessionCounters { streams: 2, ..SessionCounters::default() };
     let session = FabricSession {
         state: SessionState::Up,

@@ -3,7 +3,7 @@
 use super::{Host, HostError};
 use std::sync::PoisonError;
 use weir_control::{MeterReading, NetworkReading};
-use weir_linux::readings::{ControlCounters, ReceiveReading, TimerReading};
+use weir_linux::readings::{Counts, ReceiveReading, TimerReading};
 use weir_linux::shaper::{Backend, ServiceQueue};
 use weir_units::{Bytes, PerDirection, ServiceId};
 
@@ -15,8 +15,8 @@ pub struct KernelReadings {
     pub queues: Vec<Option<ServiceQueue>>,
     /// By leaf: feedback of all destinations.
     pub reported: Vec<u64>,
-    /// Events of control traffic.
-    pub counters: ControlCounters,
+    /// Events on the interface.
+    pub counts: Counts,
     /// The timer.
     pub timer: TimerReading,
 }
@@ -51,19 +51,13 @@ impl Host {
                 }
             }
         }
-        Ok(KernelReadings {
-            meters,
-            queues,
-            reported,
-            counters: self.datapath.control_counters()?,
-            timer: self.datapath.timer()?,
-        })
+        Ok(KernelReadings { meters, queues, reported, counts: self.datapath.counts()?, timer: self.datapath.timer()? })
     }
 
     /// All meters now, counted from the start of this agent. Sends a heartbeat to the kernel.
     pub fn read_meters(&mut self) -> Result<Vec<MeterReading>, HostError> {
         self.destinations.check()?;
-        self.datapath.tell_alive()?;
+        self.datapath.heartbeat()?;
         let reading = |(service, before): (&ServiceId, &PerDirection<Bytes>)| {
             let totals = self.datapath.totals(Some(*service))?;
             let meter = self.datapath.receive_reading(*service)?;

@@ -1,8 +1,9 @@
 //! Frames made by hand, for programs that are run on them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_datapath::abi::{self, FEEDBACK_ECN_ACK, HAS_IP, HAS_PORTS};
 use weir_datapath::feedback::{headers_ipv4, headers_ipv6};
-use weir_datapath::{Address, FEEDBACK_HEARD, Feedback, HAS_IP, HAS_PORTS, RawFeedback, SipKey};
+use weir_datapath::{Address, Feedback, SipKey};
 
 /// What control traffic is signed by, as the key 7.
 pub(crate) const KEY: [u8; 16] = *b"sixteen bytes ok";
@@ -75,24 +76,24 @@ pub(crate) fn coded(mut frame: Vec<u8>) -> Vec<u8> {
 
 /// What `b` says to `a`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Says {
+pub(crate) enum Message {
     /// Feedback, without `a`'s word.
     Feedback,
-    /// Feedback that says that it has `a`'s word.
-    Heard,
-    /// Its own word that it codes.
-    Word,
+    /// Feedback that acknowledges `a`'s ECN capability.
+    FeedbackAck,
+    /// Declaration of its own ECN capability.
+    EcnCapability,
 }
 
-/// What `b` says to `a` of a packet between them, on a port: 1 Gb/s.
-pub(crate) fn control(says: Says, ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
-    control_at(1_000_000_000, says, ipv6, port, sequence)
+/// A control message from `b` to `a` about a packet between them to a port, with 1 Gb/s.
+pub(crate) fn control(message: Message, ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
+    control_at(1_000_000_000, message, ipv6, port, sequence)
 }
 
-/// The same, at another rate.
-pub(crate) fn control_at(rate: u64, says: Says, ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
-    let heard = if says == Says::Heard { FEEDBACK_HEARD } else { 0 };
-    let feedback = Feedback(RawFeedback {
+/// Like [`control`], with another rate.
+pub(crate) fn control_at(rate: u64, message: Message, ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
+    let ack = if message == Message::FeedbackAck { FEEDBACK_ECN_ACK } else { 0 };
+    let feedback = Feedback(abi::Feedback {
         rate,
         epoch: 1,
         sequence,
@@ -103,13 +104,13 @@ pub(crate) fn control_at(rate: u64, says: Says, ipv6: bool, port: u16, sequence:
         destination_port: port,
         protocol: 6,
         dscp: 0,
-        has: HAS_IP | HAS_PORTS | heard,
-        reserved: [0; 5],
+        has: HAS_IP | HAS_PORTS | ack,
+        reserved: [0; 7],
     });
     let (from, to, key) = (words(address(2, ipv6)), words(address(1, ipv6)), SipKey::new(KEY));
-    let body = match says {
-        Says::Word => feedback.word(&from, &to, &key),
-        Says::Feedback | Says::Heard => feedback.body(&from, &to, &key),
+    let body = match message {
+        Message::EcnCapability => feedback.ecn_capability(&from, &to, &key),
+        Message::Feedback | Message::FeedbackAck => feedback.body(&from, &to, &key),
     };
     let headers = if ipv6 { headers_ipv6(&from, &to, &body).to_vec() } else { headers_ipv4(&from, &to).to_vec() };
     [ethernet(ipv6, false), headers, body.to_vec()].concat()
