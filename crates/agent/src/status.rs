@@ -123,8 +123,8 @@ impl StatusReporter {
         status.not_enforced = period.not_enforced.map(str::to_owned);
         if let Some(kernel) = period.kernel {
             report_kernel(status, kernel);
-            self.dropped[0].take(kernel.counters.foreign);
-            self.dropped[1].take(kernel.counters.other_version);
+            self.dropped[0].take(kernel.counts.foreign);
+            self.dropped[1].take(kernel.counts.other_version);
         }
         status.counters.datagrams_foreign = datagrams.foreign + self.dropped[0].get();
         status.counters.datagrams_other_version = datagrams.version + self.dropped[1].get();

@@ -8,33 +8,23 @@ mod common;
 #[path = "../../datapath/tests/frames/mod.rs"]
 mod frames;
 
+use aya::Ebpf;
 use aya::maps::Array;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
-use aya::{Ebpf, Pod};
 use common::{Cable, interface, skipped};
 use frames::{Random, filters};
 use std::time::{Duration, Instant};
-use weir_datapath::{Classifier, RULES_MAX, Rule, STARTS, starts};
+use weir_datapath::abi::{Rule, Table};
+use weir_datapath::{Classifier, starts};
 use weir_linux::class::Sending;
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::loader::VERDICT_OBJECT;
+use weir_linux::maps::Value;
 use weir_linux::shaper::{ServiceRate, Shaper};
 use weir_units::{Bandwidth, ServiceId, Weight};
 
 const PACKETS: u32 = 1_000_000;
 const NIC: Bandwidth = Bandwidth::from_gbps(2);
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Table {
-    count: u32,
-    reserved: u32,
-    starts: [u16; STARTS],
-    rules: [Rule; RULES_MAX],
-}
-
-// SAFETY: integers only, no padding, every bit pattern is valid.
-unsafe impl Pod for Table {}
 
 fn load(name: &str) -> Ebpf {
     let mut object = Ebpf::load(VERDICT_OBJECT).expect("the kernel takes the object");
@@ -52,11 +42,10 @@ fn run(object: &mut Ebpf, name: &str, frame: &[u8], repeat: u32) -> Duration {
 }
 
 fn set_rules(object: &mut Ebpf, rules: &[Rule]) {
-    let mut table =
-        Table { count: rules.len() as u32, reserved: 0, starts: starts(rules), rules: [Rule::default(); RULES_MAX] };
+    let mut table = Table { count: rules.len() as u32, starts: starts(rules), ..Table::default() };
     table.rules[..rules.len()].copy_from_slice(rules);
     let map = object.map_mut("weir_tables").expect("a map");
-    Array::try_from(map).expect("the sizes agree").set(0, table, 0).expect("rules");
+    Array::try_from(map).expect("the sizes agree").set(0, Value(table), 0).expect("rules");
 }
 
 fn classification() {

@@ -141,7 +141,7 @@ impl<O: Observer> World<O> {
             shaping.receivers.push(Receiver { meter, limit: Bandwidth::UNLIMITED, committed: Bandwidth::ZERO });
         }
         for (host, receivers) in shaping.receivers.chunks_mut(self.classes).enumerate() {
-            let entitlements = config.entitlements(MachineId(host as u32));
+            let entitlements = config.committed_rates(MachineId(host as u32));
             for (receiver, committed) in receivers.iter_mut().zip(entitlements) {
                 receiver.committed = committed;
             }

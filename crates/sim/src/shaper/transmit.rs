@@ -47,7 +47,7 @@ impl<O: Observer> World<O> {
             let departure = slot.limiter.earliest(now);
             if departure <= now {
                 slot.limiter.departure(now, Bytes::new(size.into()));
-                self.packets.get_mut(id).set(ASKS, slot.limiter.asks(now));
+                self.packets.get_mut(id).set(ASKS, slot.limiter.requests_feedback(now));
                 self.enter_service(host, id);
                 return;
             }
@@ -154,7 +154,7 @@ impl<O: Observer> World<O> {
             }
             let size = self.packets.get(id).size;
             slot.limiter.departure(now, Bytes::new(size.into()));
-            self.packets.get_mut(id).set(ASKS, slot.limiter.asks(now));
+            self.packets.get_mut(id).set(ASKS, slot.limiter.requests_feedback(now));
             let host = self.let_go(place);
             if self.enter_service(host, id) {
                 self.resume(id);
