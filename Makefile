@@ -69,7 +69,7 @@ faults:        ## Brokers under faults: SEED=n replays a rack's world, FABRIC_SE
 fuzz-corpus:   ## Replay the committed fuzz seeds (stable Rust)
 	$(CARGO) test --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-corpus --no-default-features
 
-fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario, paper, flow_list, sizes, trace, rack_datagram, fabric_datagram or fabric_call; FUZZ_TIME=seconds
+fuzz:          ## Fuzz a parser: TARGET=policy, demands, scenario, paper, flow_list, sizes, trace, rack_datagram, fabric_datagram or fabric_stream; FUZZ_TIME=seconds
 	@$(CARGO) +nightly --version >/dev/null 2>&1 || { \
 	    echo "make fuzz needs nightly Rust: rustup toolchain install nightly --profile minimal" >&2; exit 1; }
 	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { \
